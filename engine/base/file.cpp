@@ -1,0 +1,164 @@
+#include "base/file.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace hekla {
+namespace {
+
+Status system_error(const char* what, const std::filesystem::path& path, int number) {
+    const Code code = number == ENOENT ? Code::not_found : Code::io;
+    return {code, fmt::format("{}: {}: {}", path.string(), what, std::strerror(number))};
+}
+
+class Descriptor {
+public:
+    explicit Descriptor(int number) : number_(number) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() {
+        if (number_ >= 0) ::close(number_);
+    }
+    int get() const { return number_; }
+
+private:
+    int number_;
+};
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+    return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+} // namespace
+
+Result<std::string> read_file(const std::filesystem::path& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return system_error("cannot open", path, errno);
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0) return system_error("cannot inspect", path, errno);
+    if (S_ISDIR(info.st_mode)) return Status(Code::io, fmt::format("{}: is a folder, a file was expected", path.string()));
+    std::string content;
+    if (S_ISREG(info.st_mode)) content.reserve(static_cast<std::size_t>(info.st_size));
+    char buffer[1 << 16];
+    for (;;) {
+        const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return system_error("cannot read", path, errno);
+        if (got == 0) return content;
+        content.append(buffer, static_cast<std::size_t>(got));
+    }
+}
+
+Status sync_path(const std::filesystem::path& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return system_error("cannot open", path, errno);
+    // Some file systems cannot sync a folder and say EINVAL; that is all they can do.
+    if (::fsync(file.get()) != 0 && errno != EINVAL) return system_error("cannot sync", path, errno);
+    return {};
+}
+
+Status write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+    HK_ASSIGN(AtomicFile file, AtomicFile::create(path));
+    HK_TRY(file.write(content));
+    return file.commit();
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor)
+    : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::move(other.temporary_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
+    if (this != &other) {
+        discard();
+        path_ = std::move(other.path_);
+        temporary_ = std::move(other.temporary_);
+        descriptor_ = std::exchange(other.descriptor_, -1);
+    }
+    return *this;
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() noexcept {
+    if (descriptor_ < 0) return;
+    ::close(std::exchange(descriptor_, -1));
+    ::unlink(temporary_.c_str());
+}
+
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+    std::string temporary = path.string() + ".tmp.XXXXXX";
+    const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
+    if (descriptor < 0) return system_error("cannot create a file beside it", path, errno);
+    ::fchmod(descriptor, 0644);
+    return AtomicFile(path, temporary, descriptor);
+}
+
+Status AtomicFile::write(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t put = ::write(descriptor_, bytes.data(), bytes.size());
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return system_error("cannot write", path_, errno);
+        bytes.remove_prefix(static_cast<std::size_t>(put));
+    }
+    return {};
+}
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+    return write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+Status AtomicFile::commit() {
+    if (::fsync(descriptor_) != 0) return system_error("cannot sync", path_, errno);
+    if (::close(std::exchange(descriptor_, -1)) != 0) {
+        const int number = errno;
+        ::unlink(temporary_.c_str());
+        return system_error("cannot close", path_, number);
+    }
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+        const int number = errno;
+        ::unlink(temporary_.c_str());
+        return system_error("cannot rename a new file to it", path_, number);
+    }
+    return sync_path(folder_of(path_));
+}
+
+Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return system_error("cannot open", path, errno);
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0) return system_error("cannot inspect", path, errno);
+    if (!S_ISREG(info.st_mode)) return Status(Code::io, fmt::format("{}: is not a regular file", path.string()));
+    MappedFile mapped;
+    mapped.size_ = static_cast<std::size_t>(info.st_size);
+    if (mapped.size_ == 0) return mapped;
+    void* data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (data == MAP_FAILED) {
+        mapped.size_ = 0;
+        return system_error("cannot map", path, errno);
+    }
+    mapped.data_ = data;
+    return mapped;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
+MappedFile::~MappedFile() {
+    if (data_ != nullptr) ::munmap(const_cast<void*>(data_), size_);
+}
+
+} // namespace hekla

@@ -1,0 +1,23 @@
+// Hashes of content: XXH3, 128 bits. Finds accidents (torn writes, changed files), not attackers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hekla {
+
+struct Hash128 {
+    uint64_t high = 0;
+    uint64_t low = 0;
+    bool operator==(const Hash128&) const = default;
+};
+
+Hash128 hash128(std::string_view bytes);
+Hash128 hash128(std::span<const std::byte> bytes);
+uint64_t hash64(std::string_view bytes, uint64_t seed = 0);
+std::string to_hex(const Hash128& hash); // 32 lower-case digits, high first
+
+} // namespace hekla
