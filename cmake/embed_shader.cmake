@@ -1,0 +1,30 @@
+# Run by the build: one GLSL compute shader, one set of definitions, to SPIR-V as text that C++ includes.
+#   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DDEFINITIONS=a,b=1 -DOPTIMIZE=ON -P embed_shader.cmake
+# OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
+string(REPLACE "," ";" definitions "${DEFINITIONS}")
+set(flags -fshader-stage=compute --target-env=vulkan1.2 --target-spv=spv1.5 -Werror -I "${INCLUDE}")
+foreach(definition IN LISTS definitions)
+  list(APPEND flags "-D${definition}")
+endforeach()
+set(optimize)
+if(OPTIMIZE)
+  set(optimize -O)
+endif()
+
+execute_process(COMMAND "${GLSLC}" ${flags} ${optimize} -MD -MF "${DEPFILE}" -MT "${OUTPUT}" -o "${OUTPUT}.spv" "${SOURCE}"
+  RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "glslc failed on ${SOURCE} [${DEFINITIONS}]")
+endif()
+execute_process(COMMAND "${GLSLC}" ${flags} ${optimize} -mfmt=num -o "${OUTPUT}" "${SOURCE}" RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "glslc failed on ${SOURCE} [${DEFINITIONS}]")
+endif()
+execute_process(COMMAND "${GLSLC}" ${flags} -E "${SOURCE}" OUTPUT_VARIABLE text RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "glslc -E failed on ${SOURCE} [${DEFINITIONS}]")
+endif()
+# #line carries this checkout's path, which is no part of what the shader means.
+string(REGEX REPLACE "#line [^\n]*\n" "" text "${text}")
+string(SHA256 hash "${text}")
+file(WRITE "${OUTPUT}.hash" "\"${hash}\"\n")

@@ -1,0 +1,113 @@
+// What a device can do for the engine: one plain struct, made from what is *enabled*, masked by the quirk table, then
+// by the user. Everything above gpu/ asks this struct and never Vulkan.
+#pragma once
+
+#include "gpu/features.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::gpu {
+
+enum class DeviceType : int32_t { other = 0, integrated = 1, discrete = 2, virtual_gpu = 3, cpu = 4 };
+const char* device_type_name(DeviceType type);
+
+enum class ComponentType : int32_t { float16, bfloat16, float32, other };
+
+// One shape of VK_KHR_cooperative_matrix at subgroup scope: result[m, n] = a[m, k] * b[k, n] + c[m, n].
+struct MatrixShape {
+    uint32_t m = 0;
+    uint32_t n = 0;
+    uint32_t k = 0;
+    ComponentType a = ComponentType::other;
+    ComponentType b = ComponentType::other;
+    ComponentType c = ComponentType::other;
+    ComponentType result = ComponentType::other;
+};
+
+struct Capabilities {
+    // Who it is.
+    std::string device_name;
+    std::string driver_name; // "llvmpipe", "radv", ...
+    std::string driver_info; // the driver's own version text
+    uint32_t vendor_id = 0;
+    uint32_t device_id = 0;
+    uint32_t driver_id = 0;      // VkDriverId
+    uint32_t driver_version = 0; // packed as the vendor likes
+    uint32_t api_version = 0;
+    DeviceType type = DeviceType::other;
+    std::array<uint8_t, 16> device_uuid{};
+    std::array<uint8_t, 16> driver_uuid{};
+    std::array<uint8_t, 16> pipeline_cache_uuid{};
+
+    // Optional bits. Names are those of `capability_names()`, in the quirk table and in overrides.
+    bool storage_16bit = false; // 16-bit loads and stores through addresses
+    bool storage_8bit = false;
+    bool float16 = false; // arithmetic
+    bool int16 = false;
+    bool int8 = false;
+    bool float64 = false;
+    bool bfloat16 = false;
+    bool integer_dot_product = false;
+    bool cooperative_matrix = false;
+    bool bfloat16_cooperative_matrix = false;
+    bool subgroup_size_control = false;
+    bool full_subgroups = false;
+    bool subgroup_arithmetic = false; // in compute shaders, as the next two
+    bool subgroup_shuffle = false;
+    bool subgroup_ballot = false;
+    bool subgroup_extended_types = false; // subgroup operations on 16- and 64-bit types
+    bool memory_model = false;            // Vulkan's memory model, device scope included
+    bool timestamps = false;
+    bool memory_budget = false;
+    bool mapped_device_memory = false; // device memory is the host's (unified memory, a CPU): no staging copies
+
+    // Limits.
+    uint32_t subgroup_size = 0; // the one a pipeline gets that asks for none
+    uint32_t min_subgroup_size = 0;
+    uint32_t max_subgroup_size = 0;
+    uint32_t max_subgroups_per_workgroup = 0; // with a required subgroup size
+    uint32_t shared_memory_bytes = 0;         // one workgroup's
+    uint32_t max_workgroup_invocations = 0;
+    std::array<uint32_t, 3> max_workgroup_size{};
+    std::array<uint32_t, 3> max_groups{}; // one dispatch's, each dimension
+    uint64_t max_allocation_bytes = 0;    // one vkAllocateMemory
+    uint64_t max_buffer_bytes = 0;        // one VkBuffer
+    uint32_t max_allocations = 0;         // how many at a time
+    uint64_t device_memory_bytes = 0;     // the largest device-local heap
+    double timestamp_nanoseconds = 0;     // one tick
+    uint32_t timestamp_bits = 0;
+    std::vector<MatrixShape> matrix_shapes; // empty without cooperative_matrix
+
+    std::vector<std::string> taken_away; // one line a bit or limit that quirks or the user lowered, with the reason
+};
+
+// What a user (or a test) takes away. Nothing can be added.
+struct CapabilityOverrides {
+    std::vector<std::string> disable; // names of bits: "float16", "timestamps", ...
+    std::optional<uint32_t> shared_memory_bytes;
+    std::optional<uint32_t> max_groups; // in every dimension
+    std::optional<uint32_t> max_workgroup_invocations;
+    std::optional<uint64_t> max_allocation_bytes;
+};
+
+// Reads properties of `physical` and puts them together with what is enabled. `queue_family` decides on timestamps.
+Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDevice physical, uint32_t queue_family,
+                                        const Features& enabled);
+
+std::vector<std::string_view> capability_names();
+
+// Clears one bit and notes why; a bit that needs it goes too (float16 takes nothing, storage_16bit takes nothing,
+// cooperative_matrix takes bfloat16_cooperative_matrix). Unknown names: invalid_argument, with the nearest known one.
+Status take_away(Capabilities& capabilities, std::string_view name, std::string_view reason);
+// Null: no such bit.
+const bool* find_capability(const Capabilities& capabilities, std::string_view name);
+
+// Limits only ever go down: an override above the device's own value is refused.
+Status apply_overrides(Capabilities& capabilities, const CapabilityOverrides& overrides);
+
+} // namespace hekla::gpu

@@ -1,0 +1,174 @@
+// A Vulkan device and one compute queue of it: our own, or a host's that we borrow. Holds the function table, the
+// capabilities and the sticky "lost" state. Everything else in gpu/ keeps a shared_ptr to it, so it goes last.
+#pragma once
+
+#include "base/log.hpp"
+#include "gpu/capabilities.hpp"
+#include "gpu/functions.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::gpu {
+
+enum class Validation : int32_t {
+    off = 0,
+    on = 1,           // VK_LAYER_KHRONOS_validation with synchronization validation
+    gpu_assisted = 2, // instruments shaders: finds addresses out of bounds; slow, leaves sync validation out
+};
+
+struct DeviceOptions {
+    Log log;
+    PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // null: the system's loader
+    // Empty: the best device (discrete, integrated, virtual, other, CPU; more memory first among equals). Otherwise an
+    // index of list_devices(), or a part of one device's name in any case.
+    std::string select;
+    Validation validation = Validation::off; // asked for and not installed: an error that says so
+    CapabilityOverrides overrides;
+    bool use_quirks = true;
+    std::string application_name = "hekla";
+};
+
+// A row of `hekla devices`.
+struct DeviceInfo {
+    uint32_t index = 0;
+    std::string name;
+    std::string driver; // name and its own version text
+    DeviceType type = DeviceType::other;
+    uint32_t api_version = 0;
+    uint64_t memory_bytes = 0; // largest device-local heap
+    std::array<uint8_t, 16> uuid{};
+    bool usable = false;
+    std::string why_not; // the missing requirement when not usable
+};
+
+// A device of the host's. Every handle stays the host's and must outlive what is made here.
+struct WrappedDevice {
+    PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // required
+    VkInstance instance = VK_NULL_HANDLE;
+    VkPhysicalDevice physical_device = VK_NULL_HANDLE;
+    VkDevice device = VK_NULL_HANDLE;
+    VkQueue queue = VK_NULL_HANDLE;
+    uint32_t queue_family = 0;
+    uint32_t api_version = 0; // what the instance was created for: a device is used at min(this, its own)
+    // What the host *enabled*: the chain it gave vkCreateDevice, and the extensions.
+    const VkPhysicalDeviceFeatures2* enabled_features = nullptr;
+    std::span<const char* const> enabled_extensions;
+    // Called around every use of the queue, where the host uses it from other threads. May be empty.
+    std::function<void()> lock_queue;
+    std::function<void()> unlock_queue;
+};
+
+// What a host must enable on `physical_device` for Device::wrap, and what it would do well to.
+struct DeviceRequirements {
+    Features required;
+    Features useful; // required, and every optional feature that the device has
+    std::vector<std::string> extensions_required;
+    std::vector<std::string> extensions_useful;
+};
+Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
+                                              VkPhysicalDevice physical_device);
+
+// Messages of the validation layer.
+struct ValidationCounts {
+    uint64_t errors = 0;
+    uint64_t warnings = 0;
+    std::string first; // of the errors and warnings
+};
+
+class Device {
+public:
+    static Result<std::shared_ptr<Device>> create_own(const DeviceOptions& options = {});
+    static Result<std::shared_ptr<Device>> wrap(const WrappedDevice& wrapped, const DeviceOptions& options = {});
+    // Waits for the device, then destroys what is ours. Never called while commands are being recorded.
+    ~Device();
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    const Functions& functions() const { return functions_; }
+    const Capabilities& capabilities() const { return capabilities_; }
+    const Features& features() const { return features_; }
+    const Log& log() const { return log_; }
+    VkInstance instance() const { return instance_; }
+    VkPhysicalDevice physical() const { return physical_; }
+    VkDevice handle() const { return device_; }
+    uint32_t api_version() const { return api_version_; }
+    uint32_t queue_family() const { return queue_family_; }
+    bool owned() const { return owned_; }
+    // A CPU that was taken because there is nothing else: worth a line to the user.
+    bool chosen_for_lack_of_another() const { return lack_of_another_; }
+
+    // ok, or the sticky error of a lost device with its report. Thread: any.
+    Status alive() const;
+    bool lost() const { return lost_.load(std::memory_order_acquire); }
+    // to_status, and a lost device remembered: after VK_ERROR_DEVICE_LOST every alive() fails. Thread: any.
+    Status check(VkResult result, std::string_view what) const;
+
+    // The queue under its lock (ours, and the host's where it gave one).
+    template<class F>
+    auto with_queue(F&& use) const {
+        const std::lock_guard guard(queue_mutex_);
+        const HostLock host(*this);
+        return use(queue_);
+    }
+    // vkDeviceWaitIdle for an own device (nothing on a wrapped one, where only the host may), in words.
+    Status wait_idle() const;
+
+    ValidationCounts validation_counts() const;
+    // A name that validation messages and captures show. Does nothing without debug utils.
+    void set_name(VkObjectType type, uint64_t object, std::string_view name) const;
+
+    struct MessageState; // what the validation layer's callback writes to
+
+private:
+    struct HostLock {
+        explicit HostLock(const Device& d) : device(d) {
+            if (device.lock_queue_) device.lock_queue_();
+        }
+        ~HostLock() {
+            if (device.unlock_queue_) device.unlock_queue_();
+        }
+        HostLock(const HostLock&) = delete;
+        HostLock& operator=(const HostLock&) = delete;
+        const Device& device;
+    };
+
+    Device() = default;
+    Status create_instance(const DeviceOptions& options);
+    Status create_device(const DeviceOptions& options);
+    Status finish(const DeviceOptions& options);
+
+    Log log_;
+    std::shared_ptr<Loader> loader_;
+    Functions functions_;
+    Features features_;
+    Capabilities capabilities_;
+    std::unique_ptr<MessageState> messages_;
+    VkInstance instance_ = VK_NULL_HANDLE;
+    VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+    VkPhysicalDevice physical_ = VK_NULL_HANDLE;
+    VkDevice device_ = VK_NULL_HANDLE;
+    VkQueue queue_ = VK_NULL_HANDLE;
+    uint32_t queue_family_ = 0;
+    uint32_t api_version_ = 0;
+    bool owned_ = false;
+    bool lack_of_another_ = false;
+    std::function<void()> lock_queue_;
+    std::function<void()> unlock_queue_;
+    mutable std::mutex queue_mutex_;
+    mutable std::atomic<bool> lost_{false};
+    mutable std::mutex lost_mutex_;
+    mutable std::string lost_report_;
+};
+
+// Every physical device the loader shows, in its order. An empty list is not an error.
+Result<std::vector<DeviceInfo>> list_devices(const DeviceOptions& options = {});
+
+} // namespace hekla::gpu

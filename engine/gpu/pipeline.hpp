@@ -1,0 +1,90 @@
+// Compute pipelines. All share one layout: 8 bytes of push constants, the device address of the dispatch's argument
+// record. Each is made once per (module, constants, subgroup size) and kept.
+#pragma once
+
+#include "gpu/device.hpp"
+#include "gpu/shader.hpp"
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::gpu {
+
+struct PipelineDescription {
+    Shader shader;                    // entry point "main"
+    std::vector<uint32_t> constants;  // the value of constant_id 0, 1, 2, ... (floats as their bits)
+    uint32_t subgroup_size = 0;       // required; 0: what the driver likes. Needs subgroup_size_control
+    bool full_subgroups = false;      // every subgroup full; workgroup's x must be a multiple of the subgroup size
+    uint32_t shared_memory_bytes = 0; // what the shader will take with these constants: checked, not passed on
+};
+
+class Pipeline {
+public:
+    ~Pipeline();
+    Pipeline(const Pipeline&) = delete;
+    Pipeline& operator=(const Pipeline&) = delete;
+    VkPipeline handle() const { return pipeline_; }
+    VkPipelineLayout layout() const { return layout_; }
+    const std::string& name() const { return name_; } // the shader's, for messages and traces
+    const std::array<uint32_t, 3>& workgroup() const { return workgroup_; }
+
+private:
+    friend class Pipelines;
+    Pipeline() = default;
+    std::shared_ptr<Device> device_;
+    VkPipeline pipeline_ = VK_NULL_HANDLE;
+    VkPipelineLayout layout_ = VK_NULL_HANDLE;
+    std::array<uint32_t, 3> workgroup_{};
+    std::string name_;
+};
+
+struct PipelinesOptions {
+    std::filesystem::path cache_folder; // empty: the driver's blob is neither read nor written
+};
+
+// Makes and keeps pipelines. Thread: any; several may compile at once. Outlives its pipelines.
+class Pipelines {
+public:
+    static Result<std::shared_ptr<Pipelines>> create(std::shared_ptr<Device> device,
+                                                     const PipelinesOptions& options = {});
+    ~Pipelines(); // does not save
+    Pipelines(const Pipelines&) = delete;
+    Pipelines& operator=(const Pipelines&) = delete;
+
+    // unsupported, before Vulkan is asked, where the device lacks a capability that the module declares, shared memory,
+    // workgroup size or the subgroup size.
+    Result<std::shared_ptr<const Pipeline>> get(const PipelineDescription& description);
+
+    // Writes the driver's cache (atomically) where something was compiled since it was read.
+    Status save();
+    std::size_t count() const;
+    uint64_t compiled() const; // how many vkCreateComputePipelines succeeded
+    bool started_from_file() const { return started_from_file_; }
+
+private:
+    Pipelines() = default;
+    Status check(const PipelineDescription& description, std::array<uint32_t, 3>& workgroup) const;
+    Result<std::shared_ptr<Pipeline>> compile(const PipelineDescription& description,
+                                              const std::array<uint32_t, 3>& workgroup);
+    std::filesystem::path cache_path() const;
+    std::string read_blob() const;
+
+    std::shared_ptr<Device> device_;
+    PipelinesOptions options_;
+    VkPipelineLayout layout_ = VK_NULL_HANDLE;
+    VkPipelineCache cache_ = VK_NULL_HANDLE;
+    mutable std::mutex mutex_;
+    std::map<std::string, std::shared_ptr<const Pipeline>> pipelines_;
+    uint64_t compiled_ = 0;
+    uint64_t saved_ = 0;
+    bool started_from_file_ = false;
+};
+
+} // namespace hekla::gpu

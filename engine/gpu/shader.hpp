@@ -1,0 +1,58 @@
+// SPIR-V modules: embedded at build time (cmake/shaders.cmake) or compiled from GLSL at run time (glsl.hpp), and the
+// few facts about one that decide whether a device can run it.
+#pragma once
+
+#include "base/hash.hpp"
+#include "base/status.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::gpu {
+
+// A row of a generated table. `name`: "family/file" or "family/file.variant". `source_hash`: SHA-256 of the
+// preprocessed source, in hex. Everything is static.
+struct EmbeddedShader {
+    std::string_view name;
+    std::span<const uint32_t> words;
+    std::string_view source_hash;
+};
+
+// A module that is ours to pass around: the words, their hash and a name for messages. Copies share the words.
+class Shader {
+public:
+    Shader() = default;
+    // Checks the header and the instruction stream's lengths (the words may come from a plugin or a cache).
+    static Result<Shader> from_words(std::string name, std::vector<uint32_t> words);
+    static Result<Shader> from_embedded(const EmbeddedShader& embedded); // words not copied
+    static Result<Shader> find(std::span<const EmbeddedShader> table, std::string_view name);
+
+    const std::string& name() const { return name_; }
+    std::span<const uint32_t> words() const { return words_; }
+    const Hash128& hash() const { return hash_; }
+
+    // One dimension of the workgroup: `value`, or specialization constant `constant` where that is not negative.
+    struct Extent {
+        uint32_t value = 1;
+        int64_t constant = -1;
+    };
+    const std::array<Extent, 3>& workgroup() const { return workgroup_; }
+    // What OpCapability declares, as SPIR-V's numbers, in the module's order.
+    std::span<const uint32_t> capabilities() const { return capabilities_; }
+
+private:
+    Status inspect();
+    std::string name_;
+    std::shared_ptr<const std::vector<uint32_t>> owned_;
+    std::span<const uint32_t> words_;
+    Hash128 hash_;
+    std::array<Extent, 3> workgroup_{};
+    std::vector<uint32_t> capabilities_;
+};
+
+} // namespace hekla::gpu

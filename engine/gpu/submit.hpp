@@ -1,0 +1,86 @@
+// Submitting recorded work, cut into submits by estimated cost, and waiting for it on one timeline semaphore.
+#pragma once
+
+#include "gpu/commands.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace hekla::gpu {
+
+// A finished secondary command buffer and how long it should take on this device.
+struct Segment {
+    const CommandBuffer* commands = nullptr;
+    double seconds = 0; // an estimate; 0: too little to count
+};
+
+// A point on a timeline semaphore of the host's (or of another queue's).
+struct TimelinePoint {
+    VkSemaphore semaphore = VK_NULL_HANDLE;
+    uint64_t value = 0;
+};
+
+struct SubmitOptions {
+    // No single vkQueueSubmit2 is estimated to take longer, one segment always being taken. 0: one submit for all.
+    double budget_seconds = 0;
+    std::span<const TimelinePoint> waits;   // before the first segment
+    std::span<const TimelinePoint> signals; // after the last
+};
+
+// How many segments from `first` fit the budget: at least one where any are left. budget_seconds 0: all.
+std::size_t segments_within(std::span<const Segment> segments, std::size_t first, double budget_seconds);
+
+// Ours to submit to and to wait on. Thread: any. A segment that is pending must not be submitted again (two recordings
+// alternate): wait for the value of its last submit first.
+class Queue {
+public:
+    static Result<std::shared_ptr<Queue>> create(std::shared_ptr<Device> device);
+    ~Queue(); // waits for what is pending
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+
+    // Runs the segments in order and returns the value this queue's timeline has when all is done. Barriers are the
+    // recorder's: a barrier inside any segment orders it against every earlier command of this queue, other submits
+    // included. A full barrier stands before the first segment of each call and, towards the host, after the last: what
+    // one call wrote is visible to the next call and, once waited for, to the host.
+    Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {});
+    Result<uint64_t> submit(const CommandBuffer& secondary);
+
+    // Forever, until the value is reached or the device is lost.
+    Status wait(uint64_t value);
+    // True when reached, false when the time was up.
+    Result<bool> wait_for(uint64_t value, std::chrono::nanoseconds timeout);
+    Result<bool> reached(uint64_t value);
+    Status wait_all(); // everything submitted so far
+    uint64_t last_submitted() const;
+
+    VkSemaphore timeline() const { return timeline_; }
+    const std::shared_ptr<Device>& device() const { return device_; }
+    uint64_t submits() const; // vkQueueSubmit2 calls so far
+
+private:
+    struct Primary {
+        CommandBuffer commands;
+        uint64_t value = 0; // when it may be used again
+    };
+    Queue() = default;
+    Result<CommandBuffer> take_primary();
+    Status submit_one(std::span<const Segment> segments, std::span<const TimelinePoint> waits,
+                      std::span<const TimelinePoint> signals);
+    Result<bool> wait_locked_free(uint64_t value, uint64_t timeout_nanoseconds);
+
+    std::shared_ptr<Device> device_;
+    std::shared_ptr<CommandPool> pool_;
+    VkSemaphore timeline_ = VK_NULL_HANDLE;
+    mutable std::mutex mutex_;
+    uint64_t last_ = 0;
+    uint64_t submits_ = 0;
+    std::deque<Primary> pending_;
+};
+
+} // namespace hekla::gpu

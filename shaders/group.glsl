@@ -1,0 +1,10 @@
+// The dispatch convention, the shader's half (engine/gpu/commands.hpp has the host's): workgroups are counted linearly,
+// and the host folds the count into three dimensions. i may lie past the count: compare, clamp, leave.
+#ifndef HEKLA_GROUP_GLSL
+#define HEKLA_GROUP_GLSL
+
+uint hekla_group() {
+    return gl_WorkGroupID.x + gl_NumWorkGroups.x * (gl_WorkGroupID.y + gl_NumWorkGroups.y * gl_WorkGroupID.z);
+}
+
+#endif
