@@ -1,34 +1,90 @@
-# Finds every library the project uses and gives each one target. `third_party/install` installs them; licences are
-# listed in third_party/LICENCES.md. Nothing is vendored and nothing is downloaded by the build.
-find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(doctest REQUIRED)
-find_package(nlohmann_json REQUIRED)
+# Finds every library the project uses and gives each one target, hekla::NAME or the library's own. `third_party/install`
+# installs them; licences are in third_party/LICENCES.md. Nothing is vendored and nothing is downloaded by the build.
 
+function(hekla_not_found what)
+  message(FATAL_ERROR "${what} was not found: run third_party/install, or install the package that holds it and tell "
+                      "CMake where it is with -DCMAKE_PREFIX_PATH=FOLDER")
+endfunction()
+
+# hekla_package(NAME): a library that brings its own CMake package.
+macro(hekla_package name)
+  find_package(${name} QUIET)
+  if(NOT ${name}_FOUND)
+    hekla_not_found("the CMake package ${name}")
+  endif()
+endmacro()
+
+# hekla_header_library(NAME HEADER): a library that is used through its headers alone.
 function(hekla_header_library name header)
   find_path(HEKLA_INCLUDE_${name} ${header})
   if(NOT HEKLA_INCLUDE_${name})
-    message(FATAL_ERROR "${header} was not found: run third_party/install, or install the package that holds it")
+    hekla_not_found("the header ${header}")
   endif()
   add_library(hekla_third_party_${name} INTERFACE)
   target_include_directories(hekla_third_party_${name} SYSTEM INTERFACE ${HEKLA_INCLUDE_${name}})
   add_library(hekla::${name} ALIAS hekla_third_party_${name})
 endfunction()
 
-hekla_header_library(xxhash xxhash.h)
-hekla_header_library(vulkan vulkan/vulkan.h)
-hekla_header_library(cli11 CLI/CLI.hpp)
-hekla_header_library(toml toml++/toml.h)
-hekla_header_library(vma vk_mem_alloc.h)
-target_compile_definitions(hekla_third_party_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
+# hekla_compiled_library(NAME HEADER LIBRARY): a library with code to link.
+function(hekla_compiled_library name header library)
+  hekla_header_library(${name} ${header})
+  find_library(HEKLA_LIBRARY_${name} ${library})
+  if(NOT HEKLA_LIBRARY_${name})
+    hekla_not_found("the library ${library}")
+  endif()
+  target_link_libraries(hekla_third_party_${name} INTERFACE ${HEKLA_LIBRARY_${name}})
+endfunction()
 
+hekla_package(Threads)
+hekla_package(fmt)
+hekla_package(doctest)
+hekla_package(nlohmann_json)
 add_library(hekla_third_party_json INTERFACE)
 target_link_libraries(hekla_third_party_json INTERFACE nlohmann_json::nlohmann_json)
 add_library(hekla::json ALIAS hekla_third_party_json)
 
-find_path(HEKLA_INCLUDE_pcre2 pcre2.h REQUIRED)
-find_library(HEKLA_LIBRARY_pcre2 pcre2-8 REQUIRED)
-add_library(hekla_third_party_pcre2 INTERFACE)
-target_include_directories(hekla_third_party_pcre2 SYSTEM INTERFACE ${HEKLA_INCLUDE_pcre2})
-target_link_libraries(hekla_third_party_pcre2 INTERFACE ${HEKLA_LIBRARY_pcre2})
-add_library(hekla::pcre2 ALIAS hekla_third_party_pcre2)
+hekla_header_library(xxhash xxhash.h)
+hekla_header_library(cli11 CLI/CLI.hpp)
+hekla_header_library(toml toml++/toml.h)
+target_compile_definitions(hekla_third_party_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
+hekla_compiled_library(pcre2 pcre2.h pcre2-8)
+
+# Headers only: the engine loads every Vulkan entry point itself, from the vkGetInstanceProcAddr it is given.
+hekla_header_library(vulkan vulkan/vulkan.h)
+hekla_header_library(vma vk_mem_alloc.h)
+
+# The loader, for test programs that are a host and link Vulkan as a host would. The engine never links it.
+find_library(HEKLA_LIBRARY_vulkan_loader vulkan)
+if(NOT HEKLA_LIBRARY_vulkan_loader)
+  hekla_not_found("the Vulkan loader")
+endif()
+add_library(hekla_third_party_vulkan_loader INTERFACE)
+target_link_libraries(hekla_third_party_vulkan_loader INTERFACE hekla_third_party_vulkan ${HEKLA_LIBRARY_vulkan_loader})
+add_library(hekla::vulkan_loader ALIAS hekla_third_party_vulkan_loader)
+
+# The GLSL compiler of the build: compiles shaders/ to SPIR-V that is embedded.
+find_program(HEKLA_GLSLC glslc)
+if(NOT HEKLA_GLSLC)
+  hekla_not_found("the program glslc")
+endif()
+
+# The GLSL compiler of run time, linked statically: Debian 12's shared shaderc lacks its own dependencies, and a module
+# that carries it whole shares no symbol with a host's copy. glslang's parts differ by version (HLSL and OGLCompiler went
+# away with 13, MachineIndependent and the rest with 15), so what exists is taken; the archives need one another, hence the group.
+hekla_header_library(shaderc shaderc/shaderc.h)
+set(hekla_shaderc_archives)
+foreach(archive shaderc_combined SPIRV-Tools-opt SPIRV-Tools)
+  find_library(HEKLA_LIBRARY_${archive} lib${archive}.a)
+  if(NOT HEKLA_LIBRARY_${archive})
+    hekla_not_found("the static library lib${archive}.a")
+  endif()
+  list(APPEND hekla_shaderc_archives ${HEKLA_LIBRARY_${archive}})
+endforeach()
+foreach(archive glslang SPIRV MachineIndependent GenericCodeGen OGLCompiler OSDependent HLSL)
+  find_library(HEKLA_LIBRARY_${archive} lib${archive}.a)
+  if(HEKLA_LIBRARY_${archive})
+    list(APPEND hekla_shaderc_archives ${HEKLA_LIBRARY_${archive}})
+  endif()
+endforeach()
+target_link_libraries(hekla_third_party_shaderc INTERFACE -Wl,--start-group ${hekla_shaderc_archives} -Wl,--end-group
+                                                          Threads::Threads)
