@@ -69,8 +69,8 @@ if(NOT HEKLA_GLSLC)
 endif()
 
 # The GLSL compiler of run time, linked statically: Debian 12's shared shaderc lacks its own dependencies, and a module
-# that carries it whole shares no symbol with a host's copy. glslang's parts differ by version (HLSL and OGLCompiler went
-# away with 13, MachineIndependent and the rest with 15), so what exists is taken; the archives need one another, hence the group.
+# that carries it whole shares no symbol with a host's copy. glslang's parts differ by version (Debian 13 has no HLSL and
+# no OGLCompiler), so what exists is taken; the archives need one another, hence the group.
 hekla_header_library(shaderc shaderc/shaderc.h)
 set(hekla_shaderc_archives)
 foreach(archive shaderc_combined SPIRV-Tools-opt SPIRV-Tools)
