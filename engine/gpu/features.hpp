@@ -60,14 +60,15 @@ Features features_from_chain(const VkPhysicalDeviceFeatures2* chain, std::span<c
 // A chain for VkDeviceCreateInfo::pNext that enables exactly `features`. Lives as long as this object, which stays put.
 class FeatureChain {
 public:
-    FeatureChain(const Features& features, uint32_t api_version);
+    explicit FeatureChain(const Features& features);
     ~FeatureChain();
     FeatureChain(const FeatureChain&) = delete;
     FeatureChain& operator=(const FeatureChain&) = delete;
     const VkPhysicalDeviceFeatures2* first() const;
 
+    struct Structures; // Vulkan's own structures, in features.cpp
+
 private:
-    struct Structures;
     std::unique_ptr<Structures> structures_;
 };
 

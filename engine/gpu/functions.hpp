@@ -35,6 +35,7 @@
     X(vkDestroyDevice)                                                                                                 \
     X(vkGetDeviceQueue)                                                                                                \
     X(vkDeviceWaitIdle)                                                                                                \
+    X(vkQueueWaitIdle)                                                                                                 \
     X(vkAllocateMemory)                                                                                                \
     X(vkFreeMemory)                                                                                                    \
     X(vkMapMemory)                                                                                                     \
@@ -103,19 +104,19 @@ struct Functions {
     HK_VULKAN_DEVICE(HK_MEMBER, HK_MEMBER)
 #undef HK_MEMBER
 
-    // Each fills its own level and names the first entry point that is missing. A name that became core after 1.2 is
-    // looked for under its KHR name too.
+    // Each fills its own level and names the first entry point that is missing. What became core after `api_version`
+    // is looked for under its KHR name.
     Status load_global(PFN_vkGetInstanceProcAddr get_instance_proc_addr);
     Status load_instance(VkInstance instance);
-    Status load_device(VkDevice device);
+    Status load_device(VkDevice device, uint32_t api_version);
 };
 
-// The system's Vulkan loader, opened with dlopen and closed when the last holder goes.
+// The system's Vulkan loader, opened with dlopen. It is never unloaded: drivers leave threads and thread-local
+// destructors behind that would run in unmapped code.
 class Loader {
 public:
     // `path` empty: libvulkan.so.1. The error says how to install one.
     static Result<std::shared_ptr<Loader>> open(const std::string& path = {});
-    ~Loader();
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
 
@@ -123,7 +124,6 @@ public:
 
 private:
     Loader() = default;
-    void* handle_ = nullptr;
     PFN_vkGetInstanceProcAddr get_instance_proc_addr_ = nullptr;
 };
 

@@ -1,0 +1,82 @@
+// Checked construction of a graph. The first error sticks: later calls give kNone and finish() reports it.
+#pragma once
+
+#include "graph/graph.hpp"
+
+#include <initializer_list>
+#include <optional>
+
+namespace hekla::graph {
+
+// Named attributes for emit(); those left out have the table's defaults.
+struct NamedAttribute {
+    std::string_view name;
+    AttributeValue value;
+};
+
+class Builder {
+public:
+    Builder() = default;
+    explicit Builder(Graph graph) : graph_(std::move(graph)) {} // goes on with a graph that is already checked
+
+    // Any operation of the table; gives all outputs, or none of them after an error (empty). Trailing optional inputs may
+    // be left out.
+    std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
+    ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
+                       std::initializer_list<NamedAttribute> attributes = {}); // its first output
+
+    // Leaves. A parameter, buffer, input or step scalar asked for again by the same name is the same value.
+    ValueId input(const std::string& field, Kind kind, const Shape& shape);
+    ValueId parameter(const std::string& name, const Shape& shape, int64_t initializer, double a, double b, uint32_t flags);
+    ValueId buffer(const std::string& name, Kind kind, const Shape& shape, std::vector<double> value);
+    ValueId constant(Kind kind, const Shape& shape, std::vector<double> value);
+    ValueId fill(Kind kind, const Shape& shape, double value);
+    ValueId scalar(double value) { return fill(Kind::float_, Shape{}, value); }
+    ValueId iota(int64_t length, int64_t start = 0, int64_t step = 1);
+    ValueId positions(int64_t batch, int64_t length);
+    ValueId step_scalar(const std::string& name, double initial);
+
+    void scope_begin(const std::string& name);
+    void scope_end();
+    void recompute_begin();
+    void recompute_end();
+    // New nodes get this scope instead of the current one (a gradient stays where its operation is).
+    void set_scope(ScopeId scope) { scope_ = scope; }
+    void set_region(uint32_t region) { region_ = region; }
+
+    void output(const std::string& name, ValueId value); // a second one of the same name replaces the first
+    void loss(const std::string& name, ValueId sum, ValueId count, double weight);
+    void metric(const std::string& name, ValueId sum, ValueId count);
+
+    void fail(Status status); // adds the scope; the first one sticks
+    const Status& status() const { return status_; }
+    bool ok() const { return status_.ok(); }
+
+    const Graph& graph() const { return graph_; }
+    Graph& mutable_graph() { return graph_; } // for passes that keep the invariants themselves
+    const Shape& shape(ValueId id) const { return graph_.shape(id); }
+    Kind kind(ValueId id) const { return graph_.kind(id); }
+
+    Result<Graph> finish(); // closes nothing by itself: an open scope or region is an error
+
+private:
+    ValueId leaf(Op op, std::initializer_list<NamedAttribute> attributes, Kind kind, const Shape& shape);
+    std::vector<ValueId> append(Node node, std::span<const std::pair<Kind, Shape>> outputs);
+
+    Graph graph_;
+    Status status_;
+    ScopeId scope_ = 0;
+    uint32_t region_ = 0;
+    uint32_t regions_ = 0;
+    std::map<std::pair<Op, std::string>, ValueId> leaves_;
+    std::map<std::string, int64_t> streams_;
+};
+
+// Kinds and shapes of the outputs of a node whose inputs and attributes are complete; the error names shapes and says what
+// differs. `shape_of` gives kind and shape of an input value.
+Result<std::vector<std::pair<Kind, Shape>>> infer(const Graph& graph, const Node& node);
+
+// NumPy's rule; nothing where two shapes do not fit.
+std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);
+
+} // namespace hekla::graph

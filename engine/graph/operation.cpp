@@ -1,0 +1,27 @@
+#include "graph/operation.hpp"
+
+#include <algorithm>
+
+namespace hekla::graph {
+
+const std::vector<OperationInfo>& operation_table() {
+    static const std::vector<OperationInfo> table = {
+#define HK_OPERATION_TABLE
+#include "graph/operation_table.inc"
+    };
+    return table;
+}
+
+const OperationInfo& info(Op op) { return operation_table()[static_cast<std::size_t>(op)]; }
+
+const OperationInfo* find_operation(std::string_view name) {
+    const auto& table = operation_table();
+    const auto found = std::ranges::find_if(table, [&](const OperationInfo& o) { return o.name == name; });
+    return found == table.end() ? nullptr : &*found;
+}
+
+bool is_pointwise(Op op) { return op >= Op::add && op <= Op::stop_gradient; }
+
+bool is_leaf(Op op) { return op >= Op::input && op <= Op::step_scalar; }
+
+} // namespace hekla::graph

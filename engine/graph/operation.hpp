@@ -1,0 +1,59 @@
+// The table of operations: what each is called, takes and gives. Made from operations.json, which documents their meaning.
+#pragma once
+
+#include "graph/shape.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace hekla::graph {
+
+enum class Op : uint16_t {
+#define HK_OPERATION(name) name,
+#include "graph/operation_table.inc"
+};
+
+enum class InputKind : uint8_t { any, floating, integer };
+enum class AttributeType : int32_t { integer = 0, real = 1, text = 2, ints = 3, reals = 4 }; // the ABI's HK_ATTRIBUTE_*
+
+using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+
+struct InputInfo {
+    const char* name;
+    InputKind kind;
+    bool optional;
+    bool variadic;
+};
+struct AttributeInfo {
+    const char* name;
+    AttributeType type;
+    std::optional<AttributeValue> fallback; // none: must be given
+};
+struct OutputInfo {
+    const char* name;
+    bool hidden; // for the engine's gradients only
+};
+struct OperationInfo {
+    Op op;
+    const char* name;
+    uint32_t revision;
+    bool internal; // made by the engine, refused from a plugin
+    std::vector<InputInfo> inputs;
+    std::vector<AttributeInfo> attributes;
+    std::vector<OutputInfo> outputs;
+};
+
+const std::vector<OperationInfo>& operation_table();
+const OperationInfo& info(Op op);
+const OperationInfo* find_operation(std::string_view name); // null if there is none
+
+// The numbers of attribute `relation` of compare.
+enum class Relation : int64_t { equal = 0, not_equal = 1, less = 2, less_equal = 3, greater = 4, greater_equal = 5 };
+
+bool is_pointwise(Op op); // reads and writes one element a place, after broadcasting
+bool is_leaf(Op op);
+
+} // namespace hekla::graph

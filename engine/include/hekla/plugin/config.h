@@ -1,0 +1,40 @@
+// Configuration: what an instance was asked for (a recipe's table, or a model's config.json), with the defaults of the
+// plugin's manifest already filled in. Keys are paths: "rope_parameters.rope_theta", "layers.0.width".
+// Every read marks its key; a key that nobody read is the user's mistake, and the host says so.
+#ifndef HEKLA_PLUGIN_CONFIG_H
+#define HEKLA_PLUGIN_CONFIG_H
+
+#include "error.h"
+
+typedef struct hk_config hk_config;
+typedef struct hk_config_writer hk_config_writer;
+
+#define HK_CONFIG_INTERFACE "hekla.config/1"
+
+typedef struct hk_config_interface {
+    // 1 if the key is there and not null, else 0. Marks the key as read.
+    // [describe]
+    int32_t(HK_ABI* has)(const hk_config* config, hk_string key);
+
+    // The value of a key that must be there with this type. Integers are accepted as reals, not the other way.
+    // A text is valid as long as the config.
+    // [describe]
+    int32_t(HK_ABI* get_integer)(const hk_config* config, hk_string key, int64_t* out, hk_error* error);
+    int32_t(HK_ABI* get_real)(const hk_config* config, hk_string key, double* out, hk_error* error);
+    int32_t(HK_ABI* get_boolean)(const hk_config* config, hk_string key, int32_t* out, hk_error* error);
+    int32_t(HK_ABI* get_text)(const hk_config* config, hk_string key, hk_string* out, hk_error* error);
+
+    // The number of members of an object or elements of an array.
+    // [describe]
+    int32_t(HK_ABI* get_count)(const hk_config* config, hk_string key, uint64_t* out, hk_error* error);
+
+    // Writes one key of a configuration; objects on the way are made.
+    // [describe]
+    int32_t(HK_ABI* set_integer)(hk_config_writer* writer, hk_string key, int64_t value, hk_error* error);
+    int32_t(HK_ABI* set_real)(hk_config_writer* writer, hk_string key, double value, hk_error* error);
+    int32_t(HK_ABI* set_boolean)(hk_config_writer* writer, hk_string key, int32_t value, hk_error* error);
+    int32_t(HK_ABI* set_text)(hk_config_writer* writer, hk_string key, hk_string value, hk_error* error);
+    int32_t(HK_ABI* set_null)(hk_config_writer* writer, hk_string key, hk_error* error);
+} hk_config_interface;
+
+#endif

@@ -1,0 +1,131 @@
+// hekla.graph/1: how a plugin describes a computation. Nothing is computed here: the host records what is said, checks
+// it, differentiates it, and executes it elsewhere, later, as often as it likes. Same inputs must give the same graph.
+//
+// The first error sticks: every later call returns 0, and status() or the host's own check after build() reports the
+// first error with its scope and operation. So an author checks once, at the end.
+//
+// operations.h has a typed inline function for every operation, made of emit().
+#ifndef HEKLA_PLUGIN_GRAPH_H
+#define HEKLA_PLUGIN_GRAPH_H
+
+#include "error.h"
+
+typedef struct hk_builder hk_builder;
+
+// What the whole network is described for. The plugin describes the same network in each; the host cuts.
+// decode: lengths are chunks of new tokens; attention with a cache name sees what came before.
+#define HK_MODE_TRAIN ((int32_t)0)
+#define HK_MODE_EVALUATE ((int32_t)1)
+#define HK_MODE_ENCODE ((int32_t)2)
+#define HK_MODE_DECODE ((int32_t)3)
+
+// How a parameter begins when no file gives it.
+#define HK_INITIALIZE_CONSTANT ((int32_t)0)         // a everywhere
+#define HK_INITIALIZE_NORMAL ((int32_t)1)           // mean a, deviation b
+#define HK_INITIALIZE_UNIFORM ((int32_t)2)          // from a to b
+#define HK_INITIALIZE_TRUNCATED_NORMAL ((int32_t)3) // mean a, deviation b, cut at two deviations
+
+// Flags of a parameter.
+#define HK_PARAMETER_NO_DECAY ((uint32_t)1) // never decayed; by default parameters of rank 2 and more are
+
+#define HK_ATTRIBUTE_INT ((int32_t)0)
+#define HK_ATTRIBUTE_REAL ((int32_t)1)
+#define HK_ATTRIBUTE_TEXT ((int32_t)2)
+#define HK_ATTRIBUTE_INTS ((int32_t)3)
+#define HK_ATTRIBUTE_REALS ((int32_t)4)
+
+// One named attribute of an operation; only the members of its type are read.
+typedef struct hk_attribute {
+    uint32_t struct_size;
+    int32_t type;
+    hk_string name;
+    int64_t integer;
+    double real;
+    hk_string text;
+    const int64_t* integers;
+    const double* reals;
+    uint64_t count; // of integers or reals
+} hk_attribute;
+
+#define HK_GRAPH_INTERFACE "hekla.graph/1"
+
+// All functions: [describe]. dims: `rank` dimensions, rank 0 to HK_MAX_RANK.
+typedef struct hk_graph_interface {
+    // HK_MODE_*.
+    int32_t(HK_ABI* mode)(hk_builder* builder);
+
+    // 1 if the batch has this field, else 0.
+    int32_t(HK_ABI* has_field)(hk_builder* builder, hk_string field);
+
+    // A field of the batch, with the kind and shape that the batch gives it (see shape()).
+    hk_value(HK_ABI* input)(hk_builder* builder, hk_string field);
+
+    // A trained tensor by the name it has in the files of the reference implementation. Asked for twice by one name it
+    // is shared; kind, shape and flags must agree. initializer: HK_INITIALIZE_*, with its numbers a and b.
+    hk_value(HK_ABI* parameter)(hk_builder* builder, hk_string name, const int64_t* dims, uint32_t rank,
+                                int32_t initializer, double a, double b, uint32_t flags);
+
+    // A tensor that is saved with the model and not trained. values: row-major, as many as the shape holds; copied.
+    hk_value(HK_ABI* buffer)(hk_builder* builder, hk_string name, int32_t kind, const int64_t* dims, uint32_t rank,
+                             const double* values);
+
+    // A tensor that the plugin computes (sinusoids, tables). values: row-major, as many as the shape holds; copied.
+    hk_value(HK_ABI* constant)(hk_builder* builder, int32_t kind, const int64_t* dims, uint32_t rank,
+                               const double* values);
+
+    // One number everywhere.
+    hk_value(HK_ABI* fill)(hk_builder* builder, int32_t kind, const int64_t* dims, uint32_t rank, double value);
+
+    // int32 [length]: start, start + step, ...
+    hk_value(HK_ABI* iota)(hk_builder* builder, int64_t length, int64_t start, int64_t step);
+
+    // int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode the cached ones count.
+    hk_value(HK_ABI* positions)(hk_builder* builder, int64_t batch, int64_t length);
+
+    // A float32 number [] that a schedule of the recipe or the host sets, step by step, without a rebuild.
+    hk_value(HK_ABI* step_scalar)(hk_builder* builder, hk_string name, double initial);
+
+    // One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that are
+    // left out have the defaults of that revision. Writes output_count values.
+    // Returns HK_OK, or the code of the sticky error.
+    int32_t(HK_ABI* emit)(hk_builder* builder, hk_string name, uint32_t revision, const hk_value* inputs,
+                          uint32_t input_count, const hk_attribute* attributes, uint32_t attribute_count,
+                          hk_value* outputs, uint32_t output_count);
+
+    // The newest revision of an operation that this host has; 0 if it has none.
+    uint32_t(HK_ABI* operation_revision)(hk_builder* builder, hk_string name);
+
+    // Kind and shape of a value: writes *rank and up to HK_MAX_RANK dimensions. Returns the kind, or -1 after an error.
+    int32_t(HK_ABI* shape)(hk_builder* builder, hk_value value, int64_t* dims, uint32_t* rank);
+
+    // Names for messages, dumps and random streams: "block.3", "attention". They nest and must be closed.
+    void(HK_ABI* scope_begin)(hk_builder* builder, hk_string name);
+    void(HK_ABI* scope_end)(hk_builder* builder);
+
+    // A region whose activations may be dropped after use and computed again for the gradient. Regions do not nest.
+    void(HK_ABI* recompute_begin)(hk_builder* builder);
+    void(HK_ABI* recompute_end)(hk_builder* builder);
+
+    // Ports: an architecture offers values by name, eg: "hidden", "layer.3.hidden", "encoder.hidden"; a head asks for
+    // them and offers others, eg: "logits"; an objective asks. ask() of a port that nobody offers is an error that names
+    // those that are there.
+    void(HK_ABI* offer)(hk_builder* builder, hk_string port, hk_value value);
+    int32_t(HK_ABI* has_port)(hk_builder* builder, hk_string port);
+    hk_value(HK_ABI* ask)(hk_builder* builder, hk_string port);
+
+    // Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (labels
+    // that count, rows), so that it can be known for all micro-batches before the first: accumulation then equals the
+    // big batch. Where count is 0 the term is 0.
+    void(HK_ABI* loss)(hk_builder* builder, hk_string name, hk_value sum, hk_value count, double weight);
+
+    // A number to report, sum / count over all batches of an evaluation, eg: "accuracy". Never differentiated.
+    void(HK_ABI* metric)(hk_builder* builder, hk_string name, hk_value sum, hk_value count);
+
+    // Makes the author's own error sticky.
+    void(HK_ABI* fail)(hk_builder* builder, int32_t code, hk_string message);
+
+    // HK_OK or the code of the first error; error (may be null) gets its message.
+    int32_t(HK_ABI* status)(hk_builder* builder, hk_error* error);
+} hk_graph_interface;
+
+#endif

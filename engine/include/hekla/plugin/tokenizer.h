@@ -1,0 +1,31 @@
+// What an objective or a head may ask of the run's tokenizer.
+#ifndef HEKLA_PLUGIN_TOKENIZER_H
+#define HEKLA_PLUGIN_TOKENIZER_H
+
+#include "error.h"
+
+typedef struct hk_tokenizer hk_tokenizer;
+
+#define HK_TOKENIZER_INTERFACE "hekla.tokenizer/1"
+
+typedef struct hk_tokenizer_interface {
+    // Number of ids: 0 .. size - 1.
+    // [any-thread]
+    int64_t(HK_ABI* vocabulary_size)(const hk_tokenizer* tokenizer);
+
+    // The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if none.
+    // [any-thread]
+    int64_t(HK_ABI* id_of_role)(const hk_tokenizer* tokenizer, hk_string role);
+
+    // 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.
+    // [any-thread]
+    int32_t(HK_ABI* is_word_start)(const hk_tokenizer* tokenizer, int64_t id);
+
+    // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With too small a
+    // buffer nothing is written and HK_OK is returned: ask again.
+    // [any-thread]
+    int32_t(HK_ABI* decode)(const hk_tokenizer* tokenizer, const int64_t* ids, uint64_t count, char* text, uint64_t* size,
+                            hk_error* error);
+} hk_tokenizer_interface;
+
+#endif

@@ -1,0 +1,63 @@
+// Which stored tensor is which parameter: older spellings, prefixes that some files have and others not, leftovers to ignore,
+// tied parameters. A tensor that nothing explains, a missing one and a wrong shape are errors, each by its name.
+#pragma once
+
+#include "model/tensor.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::model {
+
+// A spelling in files and the one that parameters have: {suffix, ".gamma", ".weight"}.
+struct Rename {
+    enum class Where { prefix, suffix, anywhere };
+    Where where = Where::suffix;
+    std::string from;
+    std::string to;
+};
+
+// `alias` is another name of `parameter`'s values (a decoder tied to the embedding). A file may hold either, or both if equal.
+struct Tie {
+    std::string alias;
+    std::string parameter;
+};
+
+// What an architecture declares about names. Patterns are whole names in which '*' stands for any characters, dots included.
+struct NameRules {
+    std::vector<Rename> renames;                // each applied once to a file's name, in this order
+    std::vector<std::string> optional_prefixes; // "transformer.": a file may have it where the parameter does not, and back
+    std::vector<std::string> ignorable;         // in files, wanted by nobody: "*.attn.bias"
+    std::vector<Tie> ties;
+    std::vector<std::string> may_be_missing;    // parameters that a file need not hold: a head that will be trained anew
+};
+
+// What a graph wants. A floating `dtype` takes a tensor of any floating type, an integer one any integer, bool only bool.
+using ParameterSpec = TensorInfo;
+
+struct Resolution {
+    std::vector<const TensorView*> tensors; // one for each parameter, in their order; null for one that is missing and may be
+    std::vector<std::string> missing;       // the names of those
+    std::vector<std::string> ignored;       // file tensors left unread
+};
+
+// Maps every parameter to a tensor of `stored` (which must outlive the result). `where` begins the message: one line that
+// counts what is wrong, then a line for each of the first few, with the nearest name where one is near.
+Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std::span<const TensorView> stored,
+                                 const NameRules& rules, const std::string& where);
+
+// '*' stands for any run of characters, also none.
+bool matches(std::string_view pattern, std::string_view name);
+
+// Edit distance (insert, delete, replace), or limit + 1 where it is larger than limit.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit);
+
+// The candidate within a third of `name`'s length, or empty. Ties go to the first.
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
+
+// not_found: "path: has no tensor "x"; the nearest is "y"".
+Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored);
+
+} // namespace hekla::model

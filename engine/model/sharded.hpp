@@ -1,0 +1,35 @@
+// Weights cut into several files with an index, as Hugging Face writes them: model-00001-of-00003.safetensors, ...,
+// model.safetensors.index.json with "weight_map": tensor -> file.
+#pragma once
+
+#include "model/safetensors.hpp"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hekla::model {
+
+inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
+inline constexpr uint64_t index_size_limit = 64'000'000;
+
+struct ShardIndex {
+    std::map<std::string, std::string> weight_map; // tensor -> file name within the index's folder
+    std::vector<std::string> files;                // each once, sorted
+};
+
+// Reads an index. Errors: corrupt for what is not an index, and for a file name that leaves the folder.
+Result<ShardIndex> read_shard_index(const std::filesystem::path& path);
+
+// `opened` are the index's files in its order: each tensor must be in the file the index says, and in no other.
+Status check_shards(const ShardIndex& index, std::span<const SafetensorsFile> opened, const std::string& where);
+
+// Writes `stem`.safetensors into the folder where all tensors fit `max_shard_bytes`, else shards in the order given and the
+// index last. A tensor larger than the bound is a shard of its own. Returns what was written.
+Result<std::vector<FileRecord>> write_sharded(const std::filesystem::path& folder, const std::string& stem,
+                                              std::span<const TensorSource> tensors,
+                                              const Metadata& metadata = {{"format", "pt"}},
+                                              uint64_t max_shard_bytes = default_shard_bytes);
+
+} // namespace hekla::model

@@ -1,0 +1,62 @@
+// Byte-pair merges (Sennrich et al. 2016, "Neural machine translation of rare words with subword units"): which two
+// neighbours become one, the earliest learnt first.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace hekla::text {
+
+struct Merge {
+    int32_t left = 0;
+    int32_t right = 0;
+    int32_t result = 0;
+    bool operator==(const Merge&) const = default;
+};
+
+// A piece of a word: an id, and how many bytes of the text it covers.
+struct Symbol {
+    int32_t id = 0;
+    uint32_t size = 0;
+};
+
+class Merges {
+public:
+    // Appends the next merge in rank. False if the pair has one already.
+    bool add(const Merge& merge);
+    std::span<const Merge> list() const { return list_; }
+
+    // Room for apply(), kept between words so that nothing is allocated for most of them.
+    struct Scratch {
+        struct Place {
+            int32_t left;
+            int32_t right;
+        };
+        struct Candidate {
+            uint32_t rank;
+            uint32_t place;
+            int32_t left;
+            int32_t right;
+        };
+        std::vector<Place> places;
+        std::vector<Candidate> heap;
+    };
+
+    // Merges the symbols of one word in place: always the pair of the lowest rank, the leftmost of equals; O(n log n).
+    // Fewer than 2^31 symbols.
+    void apply(std::vector<Symbol>& word, Scratch& scratch) const;
+
+private:
+    static uint64_t key(int32_t left, int32_t right) {
+        return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+    }
+    std::vector<Merge> list_;
+    std::unordered_map<uint64_t, uint32_t> rank_; // pair -> index in list_
+};
+
+} // namespace hekla::text

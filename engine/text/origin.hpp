@@ -1,0 +1,21 @@
+// Where a piece of text came from, so that an error can name file, line and byte although only a chunk was looked at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hekla::text {
+
+struct TextOrigin {
+    std::string name = "text"; // a file's path, or what a message should call the text
+    uint64_t byte = 0;         // offset of the chunk's first byte in the whole
+    uint64_t line = 1;         // line of the chunk's first byte, counted from 1
+};
+
+uint64_t count_newlines(std::string_view text);
+
+// "NAME: line L, byte offset B" of position `offset` of the chunk `text` that begins at `origin`.
+std::string describe_position(const TextOrigin& origin, std::string_view text, std::size_t offset);
+
+} // namespace hekla::text

@@ -1,0 +1,36 @@
+// Pre-tokenization: cuts a text into the words inside which merges happen, by a regular expression (PCRE2 with Unicode
+// properties). What the expression leaves between matches is a word too.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace hekla::text {
+
+// GPT-2's expression (Radford et al. 2019, "Language models are unsupervised multitask learners"), as its files spell it.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+class Splitter {
+public:
+    static Result<Splitter> compile(const std::string& pattern);
+    static Splitter gpt2();
+
+    const std::string& pattern() const { return pattern_; }
+    bool is_gpt2() const { return pattern_ == kGpt2Pattern; }
+
+    // Calls `word(begin, end)` for the words of a valid UTF-8 text, in order and without gaps. The first error of `word`
+    // ends it. Other errors: the expression needs more steps than PCRE2 allows. Thread: any.
+    Status split(std::string_view text, const std::function<Status(std::size_t begin, std::size_t end)>& word) const;
+
+private:
+    Splitter() = default;
+    std::string pattern_;
+    std::shared_ptr<const void> code_; // pcre2_code, immutable once compiled
+};
+
+} // namespace hekla::text

@@ -1,0 +1,54 @@
+#include "text/tokenizer.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::text {
+
+Status Tokenizer::encode(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                         std::vector<ByteRange>* ranges) const {
+    HK_TRY(check_utf8(text, options.origin));
+    const std::size_t ids_before = ids.size();
+    const std::size_t ranges_before = ranges != nullptr ? ranges->size() : 0;
+    const Status status = encode_valid(text, options, ids, ranges);
+    if (!status.ok()) {
+        ids.resize(ids_before);
+        if (ranges != nullptr) ranges->resize(ranges_before);
+    }
+    return status;
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+    std::vector<int32_t> ids;
+    HK_TRY(encode(text, options, ids));
+    return ids;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
+    StreamDecoder decoder(*this, skip_special);
+    std::string text;
+    for (const int32_t id : ids) text += decoder.push(id);
+    return text + decoder.finish();
+}
+
+std::size_t Tokenizer::safe_cut(std::string_view text, std::size_t wanted) const {
+    for (std::size_t at = std::min(wanted, text.size()); at > 0; --at)
+        if (at < text.size() && can_cut(text, at)) return at;
+    for (std::size_t at = wanted + 1; at < text.size(); ++at)
+        if (can_cut(text, at)) return at;
+    return text.size();
+}
+
+Result<std::string> Tokenizer::token(int32_t id) const {
+    if (vocabulary_.has(id)) return vocabulary_.token(id);
+    return not_found(fmt::format("no token has id {}; the vocabulary has {} ids, from 0", id, vocabulary_.size()));
+}
+
+std::string StreamDecoder::push(int32_t id) {
+    const Vocabulary& vocabulary = tokenizer_->vocabulary();
+    if (!vocabulary.has(id)) return stream_.push(kReplacement);
+    if (skip_special_ && vocabulary.is_special(id)) return {};
+    return stream_.push(vocabulary.bytes(id));
+}
+
+} // namespace hekla::text

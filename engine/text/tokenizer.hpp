@@ -1,0 +1,101 @@
+// A tokenizer: text to ids and back. Immutable once made; every member may be called from any thread at once.
+#pragma once
+
+#include "base/hash.hpp"
+#include "base/status.hpp"
+#include "text/origin.hpp"
+#include "text/utf8.hpp"
+#include "text/vocabulary.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace hekla::text {
+
+// Bytes [begin, end) of the text that was encoded.
+struct ByteRange {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    bool operator==(const ByteRange&) const = default;
+};
+
+struct EncodeOptions {
+    // Whether "<|endoftext|>" in the text becomes that special token. Say false for text that is not to be trusted.
+    bool match_special = true;
+    TextOrigin origin = {}; // for messages
+};
+
+class Tokenizer {
+public:
+    virtual ~Tokenizer() = default;
+    Tokenizer(const Tokenizer&) = delete;
+    Tokenizer& operator=(const Tokenizer&) = delete;
+
+    virtual std::string_view kind() const = 0; // "character", "byte_bpe"
+
+    // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes each id covers. No special tokens are put
+    // around the text. Errors name file, line and byte: text that is not UTF-8, a character without a token. On error
+    // `ids` and `ranges` are as before.
+    Status encode(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                  std::vector<ByteRange>* ranges = nullptr) const;
+    Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options = {}) const;
+
+    // Never fails, because what a model says need not be text: invalid UTF-8 and ids without a token give U+FFFD.
+    std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+
+    // A place to cut a long text so that encoding the parts gives the same ids as encoding the whole: p in
+    // (0, text.size()], the nearest to `wanted` below it, or else above; text.size() if there is none. `text` is valid
+    // UTF-8.
+    std::size_t safe_cut(std::string_view text, std::size_t wanted) const;
+
+    const Vocabulary& vocabulary() const { return vocabulary_; }
+    int32_t vocabulary_size() const { return vocabulary_.size(); }
+    std::optional<int32_t> special(TokenRole role) const { return vocabulary_.role(role); }
+    std::optional<int32_t> find(std::string_view token) const { return vocabulary_.find(token); }
+    Result<std::string> token(int32_t id) const; // as files spell it ("Ġthe"); error: no such id
+
+    // Hugging Face's tokenizer.json.
+    virtual std::string to_json() const = 0;
+    // Writes tokenizer.json and the files that go with it into a folder that exists; each is complete or absent.
+    virtual Status save(const std::filesystem::path& folder) const = 0;
+    // Equal for tokenizers that give the same ids for every text.
+    const Hash128& hash() const { return hash_; }
+
+protected:
+    Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+
+    // The work of encode(); `text` is valid UTF-8. May leave partial output behind on error.
+    virtual Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                                std::vector<ByteRange>* ranges) const = 0;
+    // Whether no token of `text`, whatever it is, reaches over position `at`, and none depends on the other side.
+    virtual bool can_cut(std::string_view text, std::size_t at) const = 0;
+    void set_hash(std::string_view identity) { hash_ = hash128(identity); }
+
+private:
+    Vocabulary vocabulary_;
+    Hash128 hash_;
+};
+
+// Decoding id by id, as generation gives them: text comes out as soon as it is complete UTF-8. Joined, the pieces and
+// finish() equal decode() of all ids. The tokenizer must outlive this.
+class StreamDecoder {
+public:
+    explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false)
+        : tokenizer_(&tokenizer), skip_special_(skip_special) {}
+    std::string push(int32_t id);
+    std::string finish() { return stream_.finish(); }
+
+private:
+    const Tokenizer* tokenizer_;
+    bool skip_special_;
+    Utf8Stream stream_;
+};
+
+// The tokenizer of a folder, by the files in it: tokenizer.json, or vocab.json and merges.txt, or encoder.json and
+// vocab.bpe; roles from tokenizer_config.json and special_tokens_map.json. A path to a tokenizer.json works too.
+// Errors: nothing there (lists what was looked for), a malformed file (names it), a kind that is not supported.
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
+
+} // namespace hekla::text

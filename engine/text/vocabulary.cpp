@@ -1,0 +1,112 @@
+#include "text/vocabulary.hpp"
+
+#include "text/json_file.hpp"
+
+#include <fmt/format.h>
+#include <type_traits>
+
+namespace hekla::text {
+namespace {
+
+// An id far beyond the number of tokens would make a table of gaps: a few bytes of file could ask for gigabytes.
+constexpr int64_t kMostGaps = 1 << 16;
+
+template<class T>
+void put(std::string& bytes, const T& value) {
+    static_assert(std::is_integral_v<T>);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void put_text(std::string& bytes, std::string_view text) {
+    put(bytes, static_cast<uint64_t>(text.size()));
+    bytes.append(text);
+}
+
+} // namespace
+
+const char* role_key(TokenRole role) {
+    switch (role) {
+    case TokenRole::bos: return "bos_token";
+    case TokenRole::eos: return "eos_token";
+    case TokenRole::pad: return "pad_token";
+    case TokenRole::unk: return "unk_token";
+    case TokenRole::mask: return "mask_token";
+    case TokenRole::separator: return "sep_token";
+    case TokenRole::cls: return "cls_token";
+    }
+    return "unknown_token";
+}
+
+Status Vocabulary::add(int32_t id, std::string token, std::string bytes) {
+    if (id < 0) return corrupt(fmt::format("token {} has the negative id {}", json_quote(token), id));
+    if (token.empty()) return corrupt(fmt::format("the token of id {} is empty", id));
+    if (id > static_cast<int64_t>(ids_.size()) + kMostGaps)
+        return corrupt(fmt::format("token {} has id {}, more than {} beyond the number of tokens", json_quote(token), id,
+                                   kMostGaps));
+    if (has(id))
+        return corrupt(fmt::format("id {} is given to both {} and {}", id, json_quote(this->token(id)), json_quote(token)));
+    const auto [at, fresh] = ids_.emplace(token, id);
+    if (!fresh) return corrupt(fmt::format("token {} has two ids, {} and {}", json_quote(token), at->second, id));
+    if (id >= size()) tokens_.resize(static_cast<std::size_t>(id) + 1);
+    tokens_[static_cast<std::size_t>(id)] = {std::move(token), std::move(bytes), true, false, false};
+    return {};
+}
+
+Status Vocabulary::add(AddedToken token) {
+    if (has(token.id) && this->token(token.id) == token.content) {
+        if (is_added(token.id))
+            return corrupt(fmt::format("the added token {} is listed twice", json_quote(token.content)));
+    } else {
+        HK_TRY(add(token.id, token.content, token.content));
+    }
+    Entry& entry = tokens_[static_cast<std::size_t>(token.id)];
+    entry.bytes = token.content; // added tokens stand for themselves, whatever alphabet the others are spelt in
+    entry.added = true;
+    entry.special = token.special;
+    added_.push_back(std::move(token));
+    return {};
+}
+
+Status Vocabulary::add_special(const SpecialToken& token) {
+    AddedToken added;
+    added.id = find(token.text).value_or(size());
+    added.content = token.text;
+    if (is_added(added.id)) {
+        tokens_[static_cast<std::size_t>(added.id)].special = true;
+        for (AddedToken& known : added_)
+            if (known.id == added.id) known.special = true;
+    } else {
+        HK_TRY(add(added));
+    }
+    for (const TokenRole role : token.roles) HK_TRY(set_role(role, added.id));
+    return {};
+}
+
+Status Vocabulary::set_role(TokenRole role, int32_t id) {
+    if (!has(id)) return corrupt(fmt::format("{} is id {}, which no token has", role_key(role), id));
+    roles_[static_cast<std::size_t>(role)] = id;
+    return {};
+}
+
+bool Vocabulary::has(int32_t id) const { return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].present; }
+
+std::optional<int32_t> Vocabulary::find(std::string_view token) const {
+    const auto at = ids_.find(token);
+    return at == ids_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void Vocabulary::append_identity(std::string& bytes) const {
+    put(bytes, size());
+    for (const Entry& entry : tokens_) {
+        put(bytes, static_cast<uint8_t>(entry.present));
+        put_text(bytes, entry.token);
+    }
+    put(bytes, static_cast<uint64_t>(added_.size()));
+    for (const AddedToken& token : added_) {
+        put(bytes, token.id);
+        put(bytes, static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2));
+    }
+    for (const std::optional<int32_t>& role : roles_) put(bytes, role.value_or(-1));
+}
+
+} // namespace hekla::text

@@ -1,0 +1,342 @@
+// Makes everything that repeats the list of operations from engine/graph/operations.json:
+//   engine/include/hekla/plugin/operations.h   typed C calls for plugins
+//   plugins/sdk/operations.hpp                 the same for C++
+//   engine/graph/operation_table.inc           the engine's table
+// The results are committed; a test runs this again and fails where they differ.
+// Usage: generate_operations REPOSITORY [OUTPUT_FOLDER]
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace {
+using nlohmann::json;
+
+struct Input {
+    std::string name, kind;
+    bool optional = false, variadic = false;
+};
+struct Attribute {
+    std::string name, type, doc;
+    json fallback; // null: must be given
+    bool required() const { return fallback.is_null(); }
+};
+struct Output {
+    std::string name;
+    bool hidden = false;
+};
+struct Operation {
+    std::string name, doc;
+    int revision = 1;
+    bool internal = false;
+    std::vector<Input> inputs;
+    std::vector<Attribute> attributes;
+    std::vector<Output> outputs;
+
+    std::vector<std::string> visible() const {
+        std::vector<std::string> names;
+        for (const Output& output : outputs)
+            if (!output.hidden) names.push_back(output.name);
+        return names;
+    }
+    bool variadic() const { return !inputs.empty() && inputs[0].variadic; }
+    bool has_options() const {
+        for (const Input& input : inputs)
+            if (input.optional) return true;
+        for (const Attribute& attribute : attributes)
+            if (!attribute.required()) return true;
+        return false;
+    }
+};
+
+std::vector<Operation> read(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    const json all = json::parse(file);
+    std::vector<Operation> result;
+    for (const json& j : all.at("operations")) {
+        Operation o;
+        o.name = j.at("name");
+        o.doc = j.at("doc");
+        o.revision = j.value("revision", 1);
+        o.internal = j.value("internal", false);
+        for (const json& i : j.value("inputs", json::array()))
+            o.inputs.push_back({i.at("name"), i.at("kind"), i.value("optional", false), i.value("variadic", false)});
+        for (const json& a : j.value("attributes", json::array()))
+            o.attributes.push_back({a.at("name"), a.at("type"), a.value("doc", ""),
+                                    a.contains("default") ? a.at("default") : json()});
+        for (const json& p : j.at("outputs")) {
+            if (p.is_string())
+                o.outputs.push_back({p, false});
+            else
+                o.outputs.push_back({p.at("name"), p.value("hidden", false)});
+        }
+        result.push_back(o);
+    }
+    return result;
+}
+
+std::string camel(const std::string& name) {
+    std::string result;
+    bool upper = true;
+    for (const char c : name) {
+        if (c == '_') {
+            upper = true;
+            continue;
+        }
+        result += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+        upper = false;
+    }
+    return result;
+}
+
+
+
+
+std::string number(const json& value) {
+    if (value.is_array()) return "{}";
+    if (value.is_string()) return fmt::format("\"{}\"", value.get<std::string>());
+    return value.dump();
+}
+
+std::string wrapped(const std::string& text, const std::string& prefix) {
+    std::istringstream words(text);
+    std::string result, line = prefix, next;
+    while (words >> next) {
+        if (line.size() + next.size() + 1 > 118) {
+            result += line + "\n";
+            line = prefix;
+        }
+        line += " " + next;
+    }
+    return result + line + "\n";
+}
+
+const char* kNotice = "// Made by tools/generate_operations from engine/graph/operations.json. Edit that instead.\n";
+
+std::string c_header(const std::vector<Operation>& operations) {
+    std::string s = kNotice;
+    s += "// A typed call for every operation; each is emit() of hekla.graph/1 and nothing else. Optional inputs and attributes\n"
+         "// are in an options struct: start from hk_NAME_defaults(), or pass null for the defaults.\n"
+         "#ifndef HEKLA_PLUGIN_OPERATIONS_H\n#define HEKLA_PLUGIN_OPERATIONS_H\n\n#include \"graph.h\"\n\n#include <string.h>\n\n"
+         "static inline hk_string hk_text(const char* text) {\n    hk_string s;\n    s.data = text;\n    s.size = strlen(text);\n    return s;\n}\n\n"
+         "static inline hk_attribute hk_attribute_int(const char* name, int64_t value) {\n    hk_attribute a;\n    memset(&a, 0, sizeof a);\n"
+         "    a.struct_size = (uint32_t)sizeof a;\n    a.type = HK_ATTRIBUTE_INT;\n    a.name = hk_text(name);\n    a.integer = value;\n    return a;\n}\n\n"
+         "static inline hk_attribute hk_attribute_real(const char* name, double value) {\n    hk_attribute a = hk_attribute_int(name, 0);\n"
+         "    a.type = HK_ATTRIBUTE_REAL;\n    a.real = value;\n    return a;\n}\n\n"
+         "static inline hk_attribute hk_attribute_text(const char* name, hk_string value) {\n    hk_attribute a = hk_attribute_int(name, 0);\n"
+         "    a.type = HK_ATTRIBUTE_TEXT;\n    a.text = value;\n    return a;\n}\n\n"
+         "static inline hk_attribute hk_attribute_ints(const char* name, const int64_t* values, uint64_t count) {\n    hk_attribute a = hk_attribute_int(name, 0);\n"
+         "    a.type = HK_ATTRIBUTE_INTS;\n    a.integers = values;\n    a.count = count;\n    return a;\n}\n";
+    for (const Operation& o : operations) {
+        if (o.internal) continue;
+        s += "\n";
+        if (o.has_options()) {
+            s += fmt::format("typedef struct hk_{}_options {{\n", o.name);
+            for (const Input& i : o.inputs)
+                if (i.optional) s += fmt::format("    hk_value {};\n", i.name);
+            for (const Attribute& a : o.attributes) {
+                if (a.required()) continue;
+                if (a.type == "int") s += fmt::format("    int64_t {};\n", a.name);
+                if (a.type == "real") s += fmt::format("    double {};\n", a.name);
+                if (a.type == "text") s += fmt::format("    hk_string {};\n", a.name);
+                if (a.type == "ints") s += fmt::format("    const int64_t* {0};\n    uint64_t {0}_count;\n", a.name);
+            }
+            s += fmt::format("}} hk_{0}_options;\n\nstatic inline hk_{0}_options hk_{0}_defaults(void) {{\n    hk_{0}_options options;\n    memset(&options, 0, sizeof options);\n", o.name);
+            for (const Attribute& a : o.attributes) {
+                if (a.required() || a.type == "ints") continue;
+                if (a.type == "text")
+                    s += fmt::format("    options.{} = hk_text({});\n", a.name, number(a.fallback));
+                else if (a.fallback != json(0) && a.fallback != json(0.0))
+                    s += fmt::format("    options.{} = {};\n", a.name, number(a.fallback));
+            }
+            s += "    return options;\n}\n\n";
+        }
+        s += wrapped(o.doc, "//");
+        const std::vector<std::string> visible = o.visible();
+        std::string parameters = "const hk_graph_interface* graph, hk_builder* builder";
+        if (o.variadic())
+            parameters += fmt::format(", const hk_value* {0}, uint32_t {0}_count", o.inputs[0].name);
+        else
+            for (const Input& i : o.inputs)
+                if (!i.optional) parameters += fmt::format(", hk_value {}", i.name);
+        for (const Attribute& a : o.attributes) {
+            if (!a.required()) continue;
+            if (a.type == "int") parameters += fmt::format(", int64_t {}", a.name);
+            if (a.type == "real") parameters += fmt::format(", double {}", a.name);
+            if (a.type == "text") parameters += fmt::format(", hk_string {}", a.name);
+            if (a.type == "ints") parameters += fmt::format(", const int64_t* {0}, uint64_t {0}_count", a.name);
+        }
+        if (o.has_options()) parameters += fmt::format(", const hk_{}_options* options", o.name);
+        if (visible.size() > 1) parameters += fmt::format(", hk_value outputs[{}]", visible.size());
+        s += fmt::format("static inline {} hk_{}({}) {{\n", visible.size() > 1 ? "int32_t" : "hk_value", o.name, parameters);
+        if (o.has_options())
+            s += fmt::format("    const hk_{0}_options chosen = options ? *options : hk_{0}_defaults();\n", o.name);
+        if (!o.inputs.empty() && !o.variadic()) {
+            s += "    hk_value inputs[] = {";
+            for (std::size_t n = 0; n < o.inputs.size(); ++n)
+                s += fmt::format("{}{}{}", n ? ", " : "", o.inputs[n].optional ? "chosen." : "", o.inputs[n].name);
+            s += "};\n";
+        }
+        if (!o.attributes.empty()) {
+            s += fmt::format("    hk_attribute attributes[{}];\n", o.attributes.size());
+            for (std::size_t n = 0; n < o.attributes.size(); ++n) {
+                const Attribute& a = o.attributes[n];
+                const std::string source = (a.required() ? "" : "chosen.") + a.name;
+                if (a.type == "ints")
+                    s += fmt::format("    attributes[{}] = hk_attribute_ints(\"{}\", {}, {}_count);\n", n, a.name, source, source);
+                else
+                    s += fmt::format("    attributes[{}] = hk_attribute_{}(\"{}\", {});\n", n, a.type, a.name, source);
+            }
+        }
+        const std::string inputs = o.variadic() ? fmt::format("{0}, {0}_count", o.inputs[0].name)
+                                   : o.inputs.empty() ? "NULL, 0"
+                                                      : fmt::format("inputs, {}", o.inputs.size());
+        const std::string attributes = o.attributes.empty() ? "NULL, 0" : fmt::format("attributes, {}", o.attributes.size());
+        if (visible.size() > 1) {
+            s += fmt::format("    return graph->emit(builder, hk_text(\"{}\"), {}, {}, {}, outputs, {});\n}}\n", o.name, o.revision, inputs, attributes, visible.size());
+        } else {
+            s += fmt::format("    hk_value output = 0;\n    graph->emit(builder, hk_text(\"{}\"), {}, {}, {}, &output, 1);\n    return output;\n}}\n", o.name, o.revision, inputs, attributes);
+        }
+    }
+    return s + "\n#endif\n";
+}
+
+std::string cpp_header(const std::vector<Operation>& operations) {
+    std::string s = kNotice;
+    s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp.\n#pragma once\n\nnamespace hekla::plugin {\n";
+    for (const Operation& o : operations) {
+        if (o.internal) continue;
+        s += "\n";
+        const std::string name = camel(o.name);
+        if (o.has_options()) {
+            s += fmt::format("struct {}Options {{\n", name);
+            for (const Input& i : o.inputs)
+                if (i.optional) s += fmt::format("    Value {}{{}};\n", i.name);
+            for (const Attribute& a : o.attributes) {
+                if (a.required()) continue;
+                if (a.type == "int") s += fmt::format("    int64_t {} = {};\n", a.name, number(a.fallback));
+                if (a.type == "real") s += fmt::format("    double {} = {};\n", a.name, number(a.fallback));
+                if (a.type == "text") s += fmt::format("    std::string {}{{}};\n", a.name);
+                if (a.type == "ints") s += fmt::format("    std::vector<int64_t> {}{{}};\n", a.name);
+            }
+            s += "};\n";
+        }
+        const std::vector<std::string> visible = o.visible();
+        std::string result = "Value";
+        if (visible.size() > 1) {
+            result = name + "Result";
+            s += fmt::format("struct {} {{\n", result);
+            for (const std::string& v : visible) s += fmt::format("    Value {};\n", v);
+            s += "};\n";
+        }
+        s += wrapped(o.doc, "//");
+        std::string parameters, graph;
+        const auto add = [&parameters](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
+        if (o.variadic()) {
+            add(fmt::format("const std::vector<Value>& {}", o.inputs[0].name));
+            graph = fmt::format("graph_of({})", o.inputs[0].name);
+        } else if (o.inputs.empty()) {
+            add("Graph& graph");
+            graph = "graph";
+        } else {
+            for (const Input& i : o.inputs)
+                if (!i.optional) add(fmt::format("Value {}", i.name));
+            graph = "graph_of({";
+            for (std::size_t n = 0; n < o.inputs.size(); ++n)
+                if (!o.inputs[n].optional) graph += (n ? ", " : "") + o.inputs[n].name;
+            graph += "})";
+        }
+        for (const Attribute& a : o.attributes) {
+            if (!a.required()) continue;
+            if (a.type == "int") add(fmt::format("int64_t {}", a.name));
+            if (a.type == "real") add(fmt::format("double {}", a.name));
+            if (a.type == "text") add(fmt::format("const std::string& {}", a.name));
+            if (a.type == "ints") add(fmt::format("const std::vector<int64_t>& {}", a.name));
+        }
+        if (o.has_options()) add(fmt::format("const {}Options& options = {{}}", name));
+        s += fmt::format("inline {} {}({}) {{\n", result, o.name, parameters);
+        std::string inputs = "{";
+        if (o.variadic()) {
+            inputs = o.inputs[0].name;
+        } else {
+            for (std::size_t n = 0; n < o.inputs.size(); ++n)
+                inputs += fmt::format("{}{}{}", n ? ", " : "", o.inputs[n].optional ? "options." : "", o.inputs[n].name);
+            inputs += "}";
+        }
+        std::string attributes = "{";
+        for (std::size_t n = 0; n < o.attributes.size(); ++n) {
+            const Attribute& a = o.attributes[n];
+            attributes += fmt::format("{}attribute(\"{}\", {}{})", n ? ", " : "", a.name, a.required() ? "" : "options.", a.name);
+        }
+        attributes += "}";
+        if (visible.size() > 1) {
+            s += fmt::format("    const std::vector<Value> outputs = {}.emit(\"{}\", {}, {}, {}, {});\n    return {{", graph, o.name, o.revision, inputs, attributes, visible.size());
+            for (std::size_t n = 0; n < visible.size(); ++n) s += fmt::format("{}outputs[{}]", n ? ", " : "", n);
+            s += "};\n}\n";
+        } else {
+            s += fmt::format("    return {}.emit(\"{}\", {}, {}, {}, 1)[0];\n}}\n", graph, o.name, o.revision, inputs, attributes);
+        }
+    }
+    return s + "\n} // namespace hekla::plugin\n";
+}
+
+std::string engine_table(const std::vector<Operation>& operations) {
+    std::string s = kNotice;
+    s += "// HK_OPERATION(name): define it, include this file for the list. HK_OPERATION_TABLE: the descriptions.\n#ifdef HK_OPERATION\n";
+    for (const Operation& o : operations) s += fmt::format("HK_OPERATION({})\n", o.name);
+    s += "#undef HK_OPERATION\n#endif\n#ifdef HK_OPERATION_TABLE\n";
+    const auto kind = [](const std::string& k) { return k == "any" ? "any" : k == "int" ? "integer" : "floating"; };
+    for (const Operation& o : operations) {
+        s += fmt::format("{{Op::{0}, \"{0}\", {1}, {2}, {{", o.name, o.revision, o.internal);
+        for (const Input& i : o.inputs)
+            s += fmt::format("{{\"{}\", InputKind::{}, {}, {}}}, ", i.name, kind(i.kind), i.optional, i.variadic);
+        s += "}, {";
+        for (const Attribute& a : o.attributes) {
+            std::string fallback = "std::nullopt";
+            if (!a.required()) {
+                if (a.type == "int") fallback = fmt::format("AttributeValue(int64_t{{{}}})", number(a.fallback));
+                if (a.type == "real") fallback = fmt::format("AttributeValue(double{{{}}})", number(a.fallback));
+                if (a.type == "text") fallback = fmt::format("AttributeValue(std::string({}))", number(a.fallback));
+                if (a.type == "ints") fallback = "AttributeValue(std::vector<int64_t>())";
+                if (a.type == "reals") fallback = "AttributeValue(std::vector<double>())";
+            }
+            const std::string type = a.type == "int" ? "integer" : a.type;
+            s += fmt::format("{{\"{}\", AttributeType::{}, {}}}, ", a.name, type, fallback);
+        }
+        s += "}, {";
+        for (const Output& p : o.outputs) s += fmt::format("{{\"{}\", {}}}, ", p.name, p.hidden);
+        s += "}},\n";
+    }
+    return s + "#undef HK_OPERATION_TABLE\n#endif\n";
+}
+
+bool write(const std::filesystem::path& path, const std::string& text) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream file(path);
+    file << text;
+    return file.good();
+}
+} // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 2) {
+        std::cerr << "usage: generate_operations REPOSITORY [OUTPUT_FOLDER]\n";
+        return 2;
+    }
+    try {
+        const std::filesystem::path root = argv[1];
+        const std::filesystem::path out = argc > 2 ? argv[2] : argv[1];
+        const std::vector<Operation> operations = read(root / "engine/graph/operations.json");
+        if (!write(out / "engine/include/hekla/plugin/operations.h", c_header(operations)) ||
+            !write(out / "plugins/sdk/operations.hpp", cpp_header(operations)) ||
+            !write(out / "engine/graph/operation_table.inc", engine_table(operations))) {
+            std::cerr << "generate_operations: cannot write below " << out << "\n";
+            return 1;
+        }
+    } catch (const std::exception& e) {
+        std::cerr << "generate_operations: " << e.what() << "\n";
+        return 1;
+    }
+}
