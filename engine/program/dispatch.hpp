@@ -8,7 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hekla::program {
@@ -27,7 +30,10 @@ enum class ResourceKind : uint8_t {
     input,     // a field of the batch or a runtime scalar: written by the host or a copy before each replay
     output,    // kept after the replay, readable by the host
     state,     // key-value caches and other tensors that live across replays and programs
+    moment1,   // AdamW's first moments of parameters, in the same order
+    moment2,   // and its second
 };
+// parameter, gradient, moment1 and moment2 of an empty name are the whole arena.
 
 struct Resource {
     std::string name; // the parameter's, field's, output's or state's; for the arena a description
@@ -36,7 +42,8 @@ struct Resource {
     std::vector<std::byte> content; // constants only
 };
 
-// A tensor as a kernel sees it: a resource and strides in elements (0 repeats). Shape operations make views, not copies.
+// A tensor as a kernel sees it: a resource and strides in elements (0 repeats). Shape operations make views, not
+// copies.
 struct View {
     ResourceId resource = 0;
     uint64_t offset = 0; // elements
@@ -44,7 +51,7 @@ struct View {
     graph::Shape shape;
     std::array<int64_t, graph::kMaxRank> strides{};
 
-    bool contiguous() const;
+    bool contiguous() const; // elements follow each other in row-major order; dimensions of 1 may have any stride
     int64_t elements() const { return shape.elements(); }
     uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * bytes_of(storage); }
 };
@@ -67,8 +74,8 @@ struct Relocation {
 // An argument record (std430/scalar layout, as the shader declares it) under construction.
 class Arguments {
 public:
-    void address(const View& view);                             // uint64: of element `offset`
-    void address(ResourceId resource, uint64_t byte_offset);    // uint64; resource 0: the null address
+    void address(const View& view);                          // uint64: of element `offset`
+    void address(ResourceId resource, uint64_t byte_offset); // uint64; resource 0: the null address
     void u32(uint32_t value) { put(&value, sizeof value); }
     void i32(int32_t value) { put(&value, sizeof value); }
     void f32(float value) { put(&value, sizeof value); }
@@ -82,18 +89,19 @@ private:
 };
 
 struct Dispatch {
-    std::string shader;               // name in the embedded table, eg "matmul/direct", or "generated:HASH"
-    std::string source;               // GLSL of a generated shader, else empty
-    std::vector<uint32_t> constants;  // specialization constants 0, 1, ...
-    uint32_t subgroup_size = 0;       // 0: the device's own
+    std::string shader;              // name in the embedded table, eg "matmul/direct", or "generated:HASH"
+    std::string source;              // GLSL of a generated shader, else empty
+    std::vector<uint32_t> constants; // specialization constants 0, 1, ...
+    uint32_t subgroup_size = 0;      // 0: the device's own
     Arguments arguments;
-    uint64_t groups = 1;              // folded into three dimensions when recorded; shaders take group_index() of common.glsl
+    uint64_t groups = 1; // folded into three dimensions when recorded; shaders take group_index() of common.glsl
     std::vector<Access> accesses;
     double flops = 0;
     double bytes = 0;
-    graph::NodeId node = 0;           // for names in dumps and timings
+    std::string label;      // for names in dumps and timings; empty: made of the node
+    graph::NodeId node = 0; // append() sets it to Lowering::current
 
-    void reads(const View& view);     // the smallest byte range that holds every element of the view
+    void reads(const View& view); // the smallest byte range that holds every element of the view
     void writes(const View& view);
     void reads(ResourceId resource, uint64_t begin, uint64_t end) { accesses.push_back({resource, begin, end, false}); }
     void writes(ResourceId resource, uint64_t begin, uint64_t end) { accesses.push_back({resource, begin, end, true}); }
@@ -105,24 +113,61 @@ struct Limits {
     uint32_t max_group_invocations = 256;
     uint32_t shared_memory = 16384;
     bool storage16 = false;
-    bool cpu = false;                 // the device is a CPU: prefer kernels without shared memory
-    bool generated_shaders = true;    // runtime GLSL is available
+    bool cpu = false;              // the device is a CPU: prefer kernels without shared memory
+    bool generated_shaders = true; // runtime GLSL is available
+};
+
+// What every replay finds in the resource runtime(): shaders declare the same struct (scalar layout, 4-byte words).
+struct RuntimeRecord {
+    uint32_t seed_low = 0;
+    uint32_t seed_high = 0;
+    uint32_t step = 0;
+    uint32_t first_example = 0; // of this micro-batch in the step
+    uint32_t accumulate = 0;    // gradients are added to what is there
+    uint32_t reserved[3] = {};
 };
 
 class Lowering {
 public:
-    const graph::Graph* graph = nullptr;
+    const graph::Graph* graph = nullptr; // null: dispatches made by hand
     Limits limits;
     std::vector<Resource> resources{1};
     std::vector<Dispatch> dispatches;
-    std::vector<View> views;          // by graph::ValueId; resource 0: not made yet
+    std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
+    std::map<std::string, std::string> choices; // kernel choices, given and made
+    graph::NodeId current = 0;                  // the node being lowered
 
     const View& view(graph::ValueId value) const { return views[value]; }
-    // A dense arena tensor (scratch, or the place of a value).
+    // A dense arena tensor (scratch, or the place of a value). Where the value turns out to be an output or a gradient,
+    // the resource is moved there afterwards, so nothing is copied.
     View allocate(const graph::Shape& shape, Storage storage, const std::string& name);
     // The view itself if it is contiguous, else a copy of it (appends a dispatch).
     View contiguous(const View& view);
+    // Appends a dispatch that copies `from` (any strides) into `to` (any strides, no element twice), same shape and
+    // storage.
+    void copy(const View& from, const View& to);
+    // Valid until the next append.
     Dispatch& append(Dispatch dispatch);
+
+    // Tensors that are not the arena's: found by kind and name, made on first use, dense.
+    View parameter(const std::string& name, const graph::Shape& shape); // as the next three: float32
+    View named(ResourceKind kind, const std::string& name, const graph::Shape& shape, Storage storage);
+    View constant(const std::string& name, const graph::Shape& shape, Storage storage, std::vector<std::byte> content);
+    View step_scalar(const std::string& name, float initial); // float32 []
+    View runtime();                                           // the RuntimeRecord, as u32 words [8]
+
+    // Which kernel, where several would do. `key` names the problem ("matmul NT f32 [512, 512, 512]"); the answer is
+    // what a run, a tuner or a test has fixed for that key, else `preferred`, which is noted. Never changes after step
+    // 0.
+    const std::string& choose(const std::string& key, const std::string& preferred);
+
+    std::map<std::string, float> scalar_initials;
+
+private:
+    std::map<std::pair<ResourceKind, std::string>, ResourceId> names_;
 };
+
+inline const char* const kRuntimeInput = "hekla.runtime";
+inline const char* const kScalarPrefix = "hekla.scalar."; // inputs of kind `input` that are step scalars
 
 } // namespace hekla::program
