@@ -1,0 +1,224 @@
+// A graph made ready to run: lowered, placed in memory, recorded once, replayed at every step. What the trainer, the
+// generator, the optimizer and `verify` are written against.
+//
+//     HK_ASSIGN(auto runtime, Runtime::create(context));
+//     HK_ASSIGN(auto store, ParameterStore::create(*runtime, parameter_table(graph), {.gradients = true}));
+//     HK_TRY(store->upload("wte.weight", values));
+//     HK_ASSIGN(auto program, Program::compile(*runtime, graph, *store, {.outputs = {"loss"}}));
+//     HK_TRY(program->set_input("ids", std::as_bytes(std::span(ids))));
+//     HK_TRY(program->run({.seed = 1, .step = 0}));
+//     HK_ASSIGN(auto loss, program->read_output("loss"));
+//
+// Ownership: a Runtime outlives its stores, and both outlive the programs made with them. Thread: one at a time for a
+// runtime and everything made with it.
+#pragma once
+
+#include "gpu/context.hpp"
+#include "program/lower.hpp"
+#include "program/memory_plan.hpp"
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::program {
+
+struct RuntimeOptions {
+    bool generated_shaders = true;    // false: never GLSL at run time; the same bits from the built-in kernels
+    bool keep_traces = false;         // keep what was recorded, for check_ordering()
+    uint32_t shared_memory_bytes = 0; // lower limit than the device's, for tests; 0: the device's
+    uint64_t max_block_bytes = 0;     // of the activation arena; 0: what one allocation may be
+    double budget_seconds = 0;        // no single submit is estimated to take longer; 0: no budget
+    double segment_seconds = 0.002;   // about how much work a recorded segment holds
+};
+
+// The activation arena: blocks shared by all programs of a runtime, as large as the largest needs. Growing it moves it;
+// programs notice and rewrite their argument records before their next submit.
+class Arena {
+public:
+    const std::vector<gpu::Buffer>& blocks() const { return blocks_; }
+    uint64_t generation() const { return generation_; }
+    uint64_t bytes() const;
+
+private:
+    friend class Runtime;
+    std::vector<gpu::Buffer> blocks_;
+    uint64_t generation_ = 0;
+};
+
+// A device with its pipelines, shader tables and options. Made once a run.
+class Runtime {
+public:
+    static Result<std::unique_ptr<Runtime>> create(gpu::Context context, const RuntimeOptions& options = {});
+    ~Runtime();
+    Runtime(const Runtime&) = delete;
+    Runtime& operator=(const Runtime&) = delete;
+
+    const gpu::Context& gpu() const { return gpu_; }
+    const RuntimeOptions& options() const { return options_; }
+    // What lowering may use here. generated_shaders is true only where the GLSL module is really there.
+    const Limits& limits() const { return limits_; }
+    const Arena& arena() const { return arena_; }
+    // Makes block i at least sizes[i] bytes. Waits for the device first where a block has to move.
+    Status reserve_arena(std::span<const uint64_t> sizes);
+    // unsupported or not_found names the shader. Compiled once, kept.
+    Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
+    Status save_caches(); // writes the driver's pipeline cache
+
+private:
+    Runtime() = default;
+    gpu::Context gpu_;
+    RuntimeOptions options_;
+    Limits limits_;
+    Arena arena_;
+    std::map<std::string, gpu::Shader, std::less<>> shaders_;
+};
+
+// A tensor of the parameter table.
+struct ParameterEntry {
+    std::string name;
+    graph::Shape shape;
+    uint64_t offset =
+        0; // elements from the beginning of each of the four arenas; a multiple of 256. Filled by create()
+};
+
+// All parameters of a graph in the order in which they were asked for.
+std::vector<ParameterEntry> parameter_table(const graph::Graph& graph);
+
+struct StoreOptions {
+    bool gradients = false;
+    bool moments = false; // AdamW's m and v
+};
+
+// A tensor on the host.
+struct HostTensor {
+    graph::Kind kind = graph::Kind::float32; // float32 or int32
+    graph::Shape shape;
+    std::vector<std::byte> bytes; // float or int32_t elements, row-major
+    std::span<const float> floats() const;
+    std::span<const int32_t> ints() const;
+};
+
+// Which of the store's four flat float32 arenas. Tensor NAME lies at entry(NAME).offset in each of them; between
+// tensors there are zeros, and they stay zeros.
+enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2 };
+
+// Parameters, gradients and the optimizer's moments of a run, and by name whatever else lives across programs: buffers
+// of the graph, key-value caches, recurrent states, the optimizer's counters. Zero when made.
+class ParameterStore {
+public:
+    static Result<std::unique_ptr<ParameterStore>> create(Runtime& runtime, std::vector<ParameterEntry> table,
+                                                          const StoreOptions& options = {});
+    ~ParameterStore();
+    ParameterStore(const ParameterStore&) = delete;
+    ParameterStore& operator=(const ParameterStore&) = delete;
+
+    const std::vector<ParameterEntry>& table() const { return table_; }
+    const ParameterEntry* find(std::string_view name) const; // null if there is none
+    uint64_t elements() const { return elements_; }          // of each arena, padding included
+    bool has(StoreArena arena) const;
+    const gpu::Buffer& buffer(StoreArena arena) const; // has() must be true
+
+    // Float32, row-major, exactly the tensor's elements. These wait for everything submitted.
+    Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
+    Result<std::vector<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
+    Status zero(StoreArena arena);
+
+    // States: made on first use (zeros), then found by name; another size for the same name is an error. A program
+    // makes those that it needs when it is compiled; a graph's `buffer` leaves are states named "buffer.NAME".
+    Status make_state(std::string_view name, uint64_t bytes);
+    bool has_state(std::string_view name) const;
+    Result<uint64_t> state_bytes(std::string_view name) const;
+    std::vector<std::string> state_names() const;
+    Status upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset = 0);
+    Result<std::vector<std::byte>> download_state(std::string_view name);
+    Status zero_state(std::string_view name);
+    const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
+
+    uint64_t bytes() const; // everything, for the memory plan
+
+private:
+    ParameterStore() = default;
+    Runtime* runtime_ = nullptr;
+    std::vector<ParameterEntry> table_;
+    std::map<std::string, std::size_t, std::less<>> index_;
+    uint64_t elements_ = 0;
+    gpu::Buffer arenas_[4];
+    std::map<std::string, gpu::Buffer, std::less<>> states_;
+};
+
+// Numbers that a replay reads from the device, beside fields and step scalars.
+struct RunScalars {
+    uint64_t seed = 0;
+    uint32_t step = 0;
+    uint32_t first_example = 0; // of this micro-batch in the step
+    bool accumulate = false;    // with Gradients::accumulate: add to the gradient arena (false: overwrite it)
+};
+
+struct DispatchTiming {
+    std::string name; // "matmul in block.3/attention"
+    std::string shader;
+    double seconds = 0; // of the last replay
+    double flops = 0;
+    double bytes = 0;
+};
+
+// A program: one graph (or one list of dispatches) recorded for replay.
+class Program {
+public:
+    static Result<std::unique_ptr<Program>> compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
+                                                    const CompileOptions& options = {});
+    // The same for dispatches made by hand (the optimizer): resources are found by kind and name (see dispatch.hpp).
+    static Result<std::unique_ptr<Program>> compile(Runtime& runtime, Lowering lowering, ParameterStore& store,
+                                                    const CompileOptions& options = {});
+    ~Program(); // waits for what is pending
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    // The whole field, row-major, float or int32_t; kept until set again. Unknown names: not_found with those there
+    // are; wrong size: invalid_argument with what was expected. A field that the graph does not read is not an error
+    // when the graph it was compiled from has it.
+    Status set_input(std::string_view field, std::span<const std::byte> bytes);
+    bool has_input(std::string_view field) const;
+    Status set_scalar(std::string_view name, float value); // a step scalar; initially what the graph says
+    bool has_scalar(std::string_view name) const;
+
+    // submit() copies fields and scalars as they are now and returns at once; at most two are under way, a third waits
+    // for the first. wait() waits for all. Fields that were never set: failed_precondition naming them.
+    Status submit(const RunScalars& scalars = {});
+    Status wait();
+    Status run(const RunScalars& scalars = {}); // submit and wait
+
+    // Of the last finished replay. Small outputs (losses, metrics) are copied at the end of each replay; those of more
+    // than 64 KiB are read from the device and must be read before the next submit.
+    Result<HostTensor> read_output(std::string_view name);
+    Result<float> read_scalar_output(std::string_view name); // of one element
+    std::vector<std::string> output_names() const;
+    // Parameters whose gradients this program writes into the store, in the table's order.
+    const std::vector<std::string>& gradient_names() const; // without "grad."
+
+    const MemoryPlan& memory_plan() const;
+    double flops() const;                  // of one replay
+    std::vector<DispatchTiming> timings(); // empty without CompileOptions::timings
+    // One line a dispatch: shader, groups, what is read and written, barriers.
+    std::string dump() const;
+    // Kernel choices that this program was compiled with: "matmul in block.0: matmul/tiled [64, 64, 16]". Equal choices
+    // give equal bits; a run records them.
+    std::vector<std::string> kernel_choices() const;
+
+    // Proves from what was really recorded that every two accesses that conflict are ordered, across three replays in a
+    // row. Needs RuntimeOptions::keep_traces.
+    Status check_ordering() const;
+    std::size_t barriers() const; // recorded in one replay
+    std::size_t dispatches() const;
+
+private:
+    Program();
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace hekla::program
