@@ -71,9 +71,12 @@ struct Relocation {
     uint64_t offset = 0;
 };
 
-// An argument record (std430/scalar layout, as the shader declares it) under construction.
+// An argument record (scalar layout, as the shader declares it) under construction. Every record begins with
+// HEKLA_RECORD of shaders/common.glsl: two u32, the dispatch's first group and its end. They are there from the start
+// and filled when the dispatch is recorded, perhaps split. Addresses need 8-byte alignment: put them first.
 class Arguments {
 public:
+    Arguments() : bytes_(8) {}
     void address(const View& view);                          // uint64: of element `offset`
     void address(ResourceId resource, uint64_t byte_offset); // uint64; resource 0: the null address
     void u32(uint32_t value) { put(&value, sizeof value); }
@@ -94,7 +97,7 @@ struct Dispatch {
     std::vector<uint32_t> constants; // specialization constants 0, 1, ...
     uint32_t subgroup_size = 0;      // 0: the device's own
     Arguments arguments;
-    uint64_t groups = 1; // folded into three dimensions when recorded; shaders take group_index() of common.glsl
+    uint64_t groups = 1; // folded into three dimensions when recorded; shaders take HEKLA_GROUP of common.glsl
     std::vector<Access> accesses;
     double flops = 0;
     double bytes = 0;
