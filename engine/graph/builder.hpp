@@ -19,15 +19,16 @@ public:
     Builder() = default;
     explicit Builder(Graph graph) : graph_(std::move(graph)) {} // goes on with a graph that is already checked
 
-    // Any operation of the table; gives all outputs, or none of them after an error (empty). Trailing optional inputs may
-    // be left out.
+    // Any operation of the table; gives all outputs, or none of them after an error (empty). Trailing optional inputs
+    // may be left out.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
                        std::initializer_list<NamedAttribute> attributes = {}); // its first output
 
     // Leaves. A parameter, buffer, input or step scalar asked for again by the same name is the same value.
     ValueId input(const std::string& field, Kind kind, const Shape& shape);
-    ValueId parameter(const std::string& name, const Shape& shape, int64_t initializer, double a, double b, uint32_t flags);
+    ValueId parameter(const std::string& name, const Shape& shape, int64_t initializer, double a, double b,
+                      uint32_t flags);
     ValueId buffer(const std::string& name, Kind kind, const Shape& shape, std::vector<double> value);
     ValueId constant(Kind kind, const Shape& shape, std::vector<double> value);
     ValueId fill(Kind kind, const Shape& shape, double value);
@@ -71,10 +72,6 @@ private:
     std::map<std::pair<Op, std::string>, ValueId> leaves_;
     std::map<std::string, int64_t> streams_;
 };
-
-// Kinds and shapes of the outputs of a node whose inputs and attributes are complete; the error names shapes and says what
-// differs. `shape_of` gives kind and shape of an input value.
-Result<std::vector<std::pair<Kind, Shape>>> infer(const Graph& graph, const Node& node);
 
 // NumPy's rule; nothing where two shapes do not fit.
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);

@@ -6,9 +6,9 @@
 namespace hekla::graph {
 
 // decode: attention with a cache name becomes attention_cached of that capacity with input fields "decode.start" [B],
-// "decode.count" [B], "decode.cache_row" [B, capacity]; positions become start + 0, 1, ...; once(NAME, x) becomes the input
-// field "once.NAME"; state_read(NAME) the field "state.NAME"; state_write(NAME, x) an output "state.NAME". What this leaves
-// unread is removed. An attention whose options cannot be cached is an error naming them.
+// "decode.count" [B], "decode.cache_row" [B, capacity]; positions become start + 0, 1, ...; once(NAME, x) becomes the
+// input field "once.NAME"; state_read(NAME) the field "state.NAME"; state_write(NAME, x) an output "state.NAME". What
+// this leaves unread is removed. An attention whose options cannot be cached is an error naming them.
 Result<Graph> decode_graph(const Graph& described, int64_t capacity);
 
 // encode: outputs "once.NAME" and, for state_read, "state.NAME" (its initial value); everything else is removed.

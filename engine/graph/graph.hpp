@@ -1,5 +1,5 @@
-// The tensor graph: nodes in an order in which every value is made before it is read. A graph is a plain value: passes take
-// one and give another (see rewrite.hpp), and nothing points into it from outside but by number.
+// The tensor graph: nodes in an order in which every value is made before it is read. A graph is a plain value: passes
+// take one and give another (see rewrite.hpp), and nothing points into it from outside but by number.
 #pragma once
 
 #include "base/status.hpp"
@@ -67,8 +67,8 @@ struct Metric {
 
 struct Graph {
     std::vector<Node> nodes;
-    std::vector<Value> values{1}; // values[0] is the place of "none"
-    std::vector<Scope> scopes{1}; // scopes[0] is the root
+    std::vector<Value> values{1};                        // values[0] is the place of "none"
+    std::vector<Scope> scopes{1};                        // scopes[0] is the root
     std::map<std::string, ValueId, std::less<>> outputs; // ports and whatever else must be computed and kept, by name
     std::vector<LossTerm> losses;
     std::vector<Metric> metrics;
@@ -91,6 +91,10 @@ struct Graph {
 
 // Attributes of leaves: the attribute that holds the name ("name" or "field"), or null where there is none.
 const char* leaf_name_attribute(Op leaf);
+
+// Kinds and shapes of the outputs of a node whose inputs and attributes are complete (infer.cpp); the error names the
+// shapes and says what differs.
+Result<std::vector<std::pair<Kind, Shape>>> infer(const Graph& graph, const Node& node);
 
 // Every invariant: order, counts, kinds, shapes by the shape rules, names. For tests and after parsing text.
 Status check(const Graph& graph);

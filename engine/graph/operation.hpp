@@ -1,4 +1,5 @@
-// The table of operations: what each is called, takes and gives. Made from operations.json, which documents their meaning.
+// The table of operations: what each is called, takes and gives. Made from operations.json, which documents their
+// meaning.
 #pragma once
 
 #include "graph/shape.hpp"

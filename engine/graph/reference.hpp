@@ -1,5 +1,5 @@
-// The float64 interpreter: every operation of the table on the CPU, plainly. It is what kernels, passes and plugins are held
-// against, and `hekla verify --reference` runs whole models on it.
+// The float64 interpreter: every operation of the table on the CPU, plainly. It is what kernels, passes and plugins are
+// held against, and `hekla verify --reference` runs whole models on it.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -14,10 +14,10 @@ struct Tensor {
     std::vector<double> data; // row-major; integers are exact
 };
 
-// Everything that a run of a graph reads from outside. Leaves that are missing are an error naming them; a buffer that is
-// not given has the value described in the graph.
+// Everything that a run of a graph reads from outside. Leaves that are missing are an error naming them; a buffer that
+// is not given has the value described in the graph.
 struct Feeds {
-    std::map<std::string, Tensor, std::less<>> fields;     // inputs
+    std::map<std::string, Tensor, std::less<>> fields; // inputs
     std::map<std::string, Tensor, std::less<>> parameters;
     std::map<std::string, Tensor, std::less<>> buffers;
     std::map<std::string, double, std::less<>> step_scalars; // default: the leaf's initial
@@ -26,9 +26,9 @@ struct Feeds {
     uint64_t first_example = 0; // of this micro-batch in the step
 };
 
-// Random numbers of dropout, random_* and attention's dropout: element e of example b (the first dimension; e counts within
-// the example, row-major) uses word e mod 4 of philox({e / 4, first_example + b, step, stream}, {seed low, seed high});
-// uniform = word / 2^32. dropout keeps where word >= probability * 2^32. attention's e = (h * Tq + i) * Tk + j.
+// Random numbers of dropout, random_* and attention's dropout: element e of example b (the first dimension; e counts
+// within the example, row-major) uses word e mod 4 of philox({e / 4, first_example + b, step, stream}, {seed low, seed
+// high}); uniform = word / 2^32. dropout keeps where word >= probability * 2^32. attention's e = (h * Tq + i) * Tk + j.
 // random_normal: Box-Muller of words (0, 1) for even e and (2, 3) for odd e of element pair block e / 2.
 
 // Values of the wanted nodes, in their order. Computes only what they need; frees what is not needed any more.

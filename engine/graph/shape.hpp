@@ -36,9 +36,9 @@ public:
     bool operator==(const Shape& other) const;
     std::string text() const; // "[12, 64, 128]"
 
-    void push_back(int64_t dim);          // at most kMaxRank in all
-    void erase(int axis);                 // axis may count from the end
-    void insert(int axis, int64_t dim);   // before axis
+    void push_back(int64_t dim);        // at most kMaxRank in all
+    void erase(int axis);               // axis may count from the end
+    void insert(int axis, int64_t dim); // before axis
 
 private:
     std::array<int64_t, kMaxRank> dims_{};

@@ -1,0 +1,252 @@
+#include "graph/builder.hpp"
+
+#include "base/hash.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace hekla::graph {
+namespace {
+
+// What a dropout or random operation draws is keyed by where it stands, not by when it was described.
+constexpr const char* kStream = "stream";
+
+} // namespace
+
+void Builder::fail(Status status) {
+    if (!status_.ok() || status.ok()) return;
+    const std::string path = graph_.scope_path(scope_);
+    status_ = path.empty() ? status : Status(status.code(), fmt::format("{}; in {}", status.message(), path));
+}
+
+std::vector<ValueId> Builder::append(Node node, std::span<const std::pair<Kind, Shape>> outputs) {
+    const NodeId id = static_cast<NodeId>(graph_.nodes.size());
+    node.scope = scope_;
+    node.region = region_;
+    for (const auto& [kind, shape] : outputs) {
+        node.outputs.push_back(static_cast<ValueId>(graph_.values.size()));
+        graph_.values.push_back({id, static_cast<uint32_t>(node.outputs.size() - 1), kind, shape});
+    }
+    graph_.nodes.push_back(std::move(node));
+    return graph_.nodes.back().outputs;
+}
+
+std::vector<ValueId> Builder::emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes) {
+    if (!ok()) return {};
+    const OperationInfo& o = info(op);
+    const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
+    Node node;
+    node.op = op;
+    node.inputs.assign(inputs.begin(), inputs.end());
+    const auto refuse = [&](const std::string& what) {
+        fail(invalid_argument(fmt::format("{}: {}", o.name, what)));
+        return std::vector<ValueId>{};
+    };
+    for (const ValueId input : inputs)
+        if (input >= graph_.values.size()) return refuse("an input that this graph does not have");
+    if (variadic) {
+        if (inputs.empty()) return refuse("needs at least one input");
+    } else {
+        if (inputs.size() > o.inputs.size())
+            return refuse(fmt::format("{} inputs, at most {} are possible", inputs.size(), o.inputs.size()));
+        node.inputs.resize(o.inputs.size(), kNone);
+    }
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] == kNone && (variadic || !o.inputs[i].optional))
+            return refuse(fmt::format("input {} is missing", o.inputs[variadic ? 0 : i].name));
+    for (const AttributeInfo& wanted : o.attributes) {
+        const NamedAttribute* given = nullptr;
+        for (const NamedAttribute& attribute : attributes)
+            if (attribute.name == wanted.name) given = &attribute;
+        if (given != nullptr) {
+            if (given->value.index() != static_cast<std::size_t>(wanted.type))
+                return refuse(fmt::format("attribute {} has the wrong type", wanted.name));
+            if (const double* real = std::get_if<double>(&given->value); real != nullptr && std::isnan(*real))
+                return refuse(fmt::format("attribute {} is not a number", wanted.name));
+            node.attributes.push_back({wanted.name, given->value});
+        } else if (wanted.fallback) {
+            node.attributes.push_back({wanted.name, *wanted.fallback});
+        } else {
+            return refuse(fmt::format("attribute {} is missing", wanted.name));
+        }
+        if (std::string_view(wanted.name) == kStream && std::get<int64_t>(node.attributes.back().value) == -1) {
+            const std::string path = graph_.scope_path(scope_);
+            const int64_t count = streams_[path]++;
+            const uint64_t hash = hash64(path, static_cast<uint64_t>(count));
+            node.attributes.back().value = static_cast<int64_t>(hash & 0x7fffffff); // fits the shaders' 32-bit word
+        }
+    }
+    for (const NamedAttribute& attribute : attributes) {
+        bool known = false;
+        for (const AttributeInfo& wanted : o.attributes) known = known || attribute.name == wanted.name;
+        if (!known) return refuse(fmt::format("there is no attribute {}", attribute.name));
+    }
+    Result<std::vector<std::pair<Kind, Shape>>> inferred = infer(graph_, node);
+    if (!inferred.ok()) {
+        fail(inferred.status());
+        return {};
+    }
+    return append(std::move(node), inferred.value());
+}
+
+ValueId Builder::operator()(Op op, std::initializer_list<ValueId> inputs,
+                            std::initializer_list<NamedAttribute> attributes) {
+    const std::vector<ValueId> outputs =
+        emit(op, {inputs.begin(), inputs.size()}, {attributes.begin(), attributes.size()});
+    return outputs.empty() ? kNone : outputs[0];
+}
+
+ValueId Builder::leaf(Op op, std::initializer_list<NamedAttribute> attributes, Kind kind, const Shape& shape) {
+    const char* name_attribute = leaf_name_attribute(op);
+    std::string name;
+    for (const NamedAttribute& attribute : attributes)
+        if (name_attribute != nullptr && attribute.name == name_attribute)
+            name = std::get<std::string>(attribute.value);
+    if (name_attribute == nullptr) return (*this)(op, {}, attributes);
+    if (!ok()) return kNone;
+    if (name.empty()) {
+        fail(invalid_argument(fmt::format("{}: the name is empty", info(op).name)));
+        return kNone;
+    }
+    // A builder that goes on with a graph finds the leaves that are already in it.
+    if (leaves_.empty())
+        for (const Node& node : graph_.nodes)
+            if (const char* key = leaf_name_attribute(node.op)) leaves_[{node.op, node.text(key)}] = node.outputs[0];
+    if (const auto found = leaves_.find({op, name}); found != leaves_.end()) {
+        const Value& value = graph_.value(found->second);
+        if (value.kind != kind || !(value.shape == shape)) {
+            fail(invalid_argument(fmt::format("{} '{}' is {} {} and was {} {} when it was first asked for",
+                                              info(op).name, name, kind_name(kind), shape.text(), kind_name(value.kind),
+                                              value.shape.text())));
+            return kNone;
+        }
+        return found->second;
+    }
+    const ValueId value = (*this)(op, {}, attributes);
+    if (value != kNone) leaves_[{op, name}] = value;
+    return value;
+}
+
+ValueId Builder::input(const std::string& field, Kind kind, const Shape& shape) {
+    return leaf(Op::input, {{"field", field}, {"kind", static_cast<int64_t>(kind)}, {"shape", shape.vector()}}, kind,
+                shape);
+}
+
+ValueId Builder::parameter(const std::string& name, const Shape& shape, int64_t initializer, double a, double b,
+                           uint32_t flags) {
+    return leaf(Op::parameter,
+                {{"name", name},
+                 {"shape", shape.vector()},
+                 {"initializer", initializer},
+                 {"a", a},
+                 {"b", b},
+                 {"flags", static_cast<int64_t>(flags)}},
+                Kind::float_, shape);
+}
+
+ValueId Builder::buffer(const std::string& name, Kind kind, const Shape& shape, std::vector<double> value) {
+    return leaf(
+        Op::buffer,
+        {{"name", name}, {"kind", static_cast<int64_t>(kind)}, {"shape", shape.vector()}, {"value", std::move(value)}},
+        kind, shape);
+}
+
+ValueId Builder::constant(Kind kind, const Shape& shape, std::vector<double> value) {
+    return leaf(Op::constant,
+                {{"kind", static_cast<int64_t>(kind)}, {"shape", shape.vector()}, {"value", std::move(value)}}, kind,
+                shape);
+}
+
+ValueId Builder::fill(Kind kind, const Shape& shape, double value) {
+    return leaf(Op::fill, {{"kind", static_cast<int64_t>(kind)}, {"shape", shape.vector()}, {"value", value}}, kind,
+                shape);
+}
+
+ValueId Builder::iota(int64_t length, int64_t start, int64_t step) {
+    return leaf(Op::iota, {{"length", length}, {"start", start}, {"step", step}}, Kind::int32, Shape{length});
+}
+
+ValueId Builder::positions(int64_t batch, int64_t length) {
+    return leaf(Op::positions, {{"batch", batch}, {"length", length}}, Kind::int32, Shape{batch, length});
+}
+
+ValueId Builder::step_scalar(const std::string& name, double initial) {
+    return leaf(Op::step_scalar, {{"name", name}, {"initial", initial}}, Kind::float32, Shape{});
+}
+
+void Builder::scope_begin(const std::string& name) {
+    graph_.scopes.push_back({scope_, name});
+    scope_ = static_cast<ScopeId>(graph_.scopes.size() - 1);
+}
+
+void Builder::scope_end() {
+    if (scope_ == 0)
+        fail(failed_precondition("scope_end without a scope_begin"));
+    else
+        scope_ = graph_.scopes[scope_].parent;
+}
+
+void Builder::recompute_begin() {
+    if (region_ != 0) return fail(failed_precondition("recompute regions do not nest"));
+    for (const Node& node : graph_.nodes) regions_ = std::max(regions_, node.region);
+    region_ = ++regions_;
+}
+
+void Builder::recompute_end() {
+    if (region_ == 0) return fail(failed_precondition("recompute_end without a recompute_begin"));
+    region_ = 0;
+}
+
+void Builder::output(const std::string& name, ValueId value) {
+    if (!ok()) return;
+    if (value == kNone || value >= graph_.values.size())
+        return fail(invalid_argument(fmt::format("output '{}' is no value", name)));
+    graph_.outputs[name] = value;
+}
+
+void Builder::loss(const std::string& name, ValueId sum, ValueId count, double weight) {
+    if (!ok()) return;
+    for (const ValueId value : {sum, count}) {
+        if (value == kNone || value >= graph_.values.size())
+            return fail(invalid_argument(fmt::format("loss '{}' is no value", name)));
+        if (shape(value).rank() != 0)
+            return fail(invalid_argument(fmt::format("loss '{}': {} is {}, expected a scalar []", name,
+                                                     value == sum ? "sum" : "count", shape(value).text())));
+    }
+    if (!is_float(kind(sum)))
+        return fail(invalid_argument(fmt::format("loss '{}': sum is int32, expected float", name)));
+    // count is known before the first micro-batch: it may come from fields and constants alone
+    std::vector<bool> seen(graph_.nodes.size(), false);
+    std::vector<NodeId> open{graph_.value(count).node};
+    while (!open.empty()) {
+        const NodeId id = open.back();
+        open.pop_back();
+        if (seen[id]) continue;
+        seen[id] = true;
+        const Op op = graph_.nodes[id].op;
+        if (op == Op::parameter || op == Op::step_scalar || op == Op::random_uniform || op == Op::random_normal ||
+            op == Op::dropout)
+            return fail(invalid_argument(
+                fmt::format("loss '{}': count depends on a {}; it must depend on fields alone", name, info(op).name)));
+        for (const ValueId input : graph_.nodes[id].inputs)
+            if (input != kNone) open.push_back(graph_.value(input).node);
+    }
+    graph_.losses.push_back({name, sum, count, weight});
+}
+
+void Builder::metric(const std::string& name, ValueId sum, ValueId count) {
+    if (!ok()) return;
+    for (const ValueId value : {sum, count})
+        if (value == kNone || value >= graph_.values.size() || shape(value).rank() != 0)
+            return fail(invalid_argument(fmt::format("metric '{}': sum and count must be scalars []", name)));
+    graph_.metrics.push_back({name, sum, count});
+}
+
+Result<Graph> Builder::finish() {
+    if (!ok()) return status_;
+    if (scope_ != 0) return failed_precondition(fmt::format("scope '{}' is still open", graph_.scope_path(scope_)));
+    if (region_ != 0) return failed_precondition("a recompute region is still open");
+    return std::move(graph_);
+}
+
+} // namespace hekla::graph

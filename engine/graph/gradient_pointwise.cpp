@@ -1,0 +1,154 @@
+// Gradients of the pointwise operations, composed of pointwise operations: fusion makes one kernel of each chain. At ties and
+// kinks they are PyTorch's.
+#include "graph/backward.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace hekla::graph {
+namespace {
+
+// The value of a fill of one number; nothing otherwise.
+std::optional<double> known_number(Backward& b, ValueId value) {
+    const Node& node = b.builder().graph().producer(value);
+    if (node.op != Op::fill) return std::nullopt;
+    return node.real("value");
+}
+
+void pow_gradient(Backward& b, ValueId dy) {
+    const ValueId x = b.x(0), exponent = b.x(1), y = b.y();
+    Builder& build = b.builder();
+    if (b.wants(0)) {
+        const std::optional<double> known = known_number(b, exponent);
+        if (known == 2.0) {
+            b.give(0, b.mul(dy, b.scale(x, 2.0)));
+        } else if (known) {
+            const ValueId power = build(Op::pow, {x, b.number(exponent, *known - 1.0)});
+            b.give(0, *known == 0.0 ? b.scale(dy, 0.0) : b.mul(dy, b.scale(power, *known)));
+        } else {
+            const ValueId slope = b.mul(exponent, build(Op::pow, {x, b.shift(exponent, -1.0)}));
+            const ValueId flat = b.compare(exponent, Relation::equal, 0.0);
+            b.give(0, b.where(flat, b.number(slope, 0.0), b.mul(dy, slope)));
+        }
+    }
+    if (b.wants(1)) {
+        // 0 to a power of 0 or more stays where it is; log would make a NaN of it.
+        const ValueId at_zero = b.compare(x, Relation::equal, 0.0);
+        const ValueId flat = b.mul(at_zero, b.compare(exponent, Relation::greater_equal, 0.0));
+        const ValueId slope = b.mul(y, build(Op::log, {x}));
+        b.give(1, b.mul(dy, b.where(flat, b.number(slope, 0.0), slope)));
+    }
+}
+
+void minimum_maximum_gradient(Backward& b, ValueId dy, Relation loses) {
+    const ValueId tie = b.compare(b.x(0), Relation::equal, b.x(1));
+    const ValueId half = b.scale(dy, 0.5), zero = b.number(dy, 0.0);
+    if (b.wants(0)) b.give(0, b.where(tie, half, b.where(b.compare(b.x(0), loses, b.x(1)), zero, dy)));
+    if (b.wants(1)) b.give(1, b.where(tie, half, b.where(b.compare(b.x(1), loses, b.x(0)), zero, dy)));
+}
+
+ValueId gelu_slope(Backward& b) {
+    Builder& build = b.builder();
+    const ValueId x = b.x();
+    if (b.node().integer("tanh_approximation") == 0) {
+        // Phi(x) + x phi(x)
+        const ValueId cdf = b.scale(b.shift(build(Op::erf, {b.scale(x, 1.0 / std::numbers::sqrt2)}), 1.0), 0.5);
+        const ValueId density = b.scale(build(Op::exp, {b.scale(b.mul(x, x), -0.5)}),
+                                        std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+        return b.add(cdf, b.mul(x, density));
+    }
+    // y = x (1 + t) / 2 with t = tanh(u), u = c (x + 0.044715 x^3)
+    constexpr double c = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+    constexpr double cubic = 0.044715;
+    const ValueId square = b.mul(x, x);
+    const ValueId u = b.mul(x, b.shift(b.scale(square, c * cubic), c));
+    const ValueId t = build(Op::tanh, {u});
+    const ValueId du = b.shift(b.scale(square, 3.0 * c * cubic), c);
+    const ValueId left = b.scale(b.shift(t, 1.0), 0.5);
+    const ValueId right = b.mul(b.scale(x, 0.5), b.mul(b.one_minus(b.mul(t, t)), du));
+    return b.add(left, right);
+}
+
+// dy/dx of an operation of one input, to be multiplied with dy; nothing where it is not one of them.
+std::optional<ValueId> slope(Backward& b) {
+    Builder& build = b.builder();
+    const ValueId x = b.x(), y = b.y();
+    switch (b.node().op) {
+    case Op::abs: return build(Op::sign, {x});
+    case Op::exp: return y;
+    case Op::rsqrt: return b.scale(b.mul(y, b.mul(y, y)), -0.5);
+    case Op::sin: return build(Op::cos, {x});
+    case Op::cos: return b.neg(build(Op::sin, {x}));
+    case Op::erf: return b.scale(build(Op::exp, {b.neg(b.mul(x, x))}), 2.0 * std::numbers::inv_sqrtpi);
+    case Op::tanh: return b.one_minus(b.mul(y, y));
+    case Op::sigmoid: return b.mul(b.one_minus(y), y);
+    case Op::softplus: return build(Op::sigmoid, {x});
+    case Op::log_sigmoid: return build(Op::sigmoid, {b.neg(x)});
+    case Op::gelu: return gelu_slope(b);
+    case Op::silu: {
+        const ValueId s = build(Op::sigmoid, {x});
+        return b.mul(s, b.shift(b.mul(x, b.one_minus(s)), 1.0));
+    }
+    default: return std::nullopt;
+    }
+}
+
+} // namespace
+
+bool pointwise_gradient(Backward& b) {
+    const Op op = b.node().op;
+    if (!is_pointwise(op)) return false;
+    Builder& build = b.builder();
+    const ValueId dy = b.dy();
+    if (const std::optional<ValueId> factor = b.node().inputs.size() == 1 ? slope(b) : std::nullopt) {
+        b.give(0, b.mul(dy, *factor));
+        return true;
+    }
+    const ValueId x0 = b.x(0), x1 = b.x(1), y = b.y();
+    switch (op) {
+    case Op::add:
+        b.give(0, dy);
+        b.give(1, dy);
+        return true;
+    case Op::sub:
+        b.give(0, dy);
+        if (b.wants(1)) b.give(1, b.neg(dy));
+        return true;
+    case Op::mul:
+        if (b.wants(0)) b.give(0, b.mul(dy, x1));
+        if (b.wants(1)) b.give(1, b.mul(dy, x0));
+        return true;
+    case Op::div:
+        if (b.wants(0)) b.give(0, b.div(dy, x1));
+        if (b.wants(1)) b.give(1, b.neg(b.mul(dy, b.div(y, x1))));
+        return true;
+    case Op::pow: pow_gradient(b, dy); return true;
+    case Op::minimum: minimum_maximum_gradient(b, dy, Relation::greater); return true;
+    case Op::maximum: minimum_maximum_gradient(b, dy, Relation::less); return true;
+    case Op::where: {
+        const ValueId zero = b.number(dy, 0.0);
+        if (b.wants(1)) b.give(1, b.where(x0, dy, zero));
+        if (b.wants(2)) b.give(2, b.where(x0, zero, dy));
+        return true;
+    }
+    case Op::neg: b.give(0, b.neg(dy)); return true;
+    case Op::log: b.give(0, b.div(dy, x0)); return true;
+    case Op::log1p: b.give(0, b.div(dy, b.shift(x0, 1.0))); return true;
+    case Op::sqrt: b.give(0, b.div(dy, b.scale(y, 2.0))); return true;
+    case Op::relu: b.give(0, b.where(b.compare(y, Relation::less_equal, 0.0), b.number(dy, 0.0), dy)); return true;
+    case Op::clamp: {
+        const ValueId above = b.compare(x0, Relation::greater_equal, b.node().real("low"));
+        const ValueId below = b.compare(x0, Relation::less_equal, b.node().real("high"));
+        b.give(0, b.where(b.mul(above, below), dy, b.number(dy, 0.0)));
+        return true;
+    }
+    case Op::cast: b.give(0, dy); return true; // the kind is made x's
+    case Op::dropout:
+        b.give(0, build(Op::dropout, {dy},
+                        {{"probability", b.node().real("probability")}, {"stream", b.node().integer("stream")}}));
+        return true;
+    default: return false;
+    }
+}
+
+} // namespace hekla::graph

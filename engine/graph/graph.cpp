@@ -1,0 +1,133 @@
+#include "graph/graph.hpp"
+
+#include <cstring>
+#include <fmt/format.h>
+
+namespace hekla::graph {
+namespace {
+
+const Attribute* find(const Node& node, std::string_view name) {
+    for (const Attribute& attribute : node.attributes)
+        if (attribute.name == name) return &attribute;
+    return nullptr;
+}
+
+} // namespace
+
+// Asking for an attribute that the table does not give the operation is a mistake in the engine, caught by every test
+// that meets it: std::get and the dereference below are unchecked only for names that check() has already seen.
+int64_t Node::integer(std::string_view name) const { return std::get<int64_t>(find(*this, name)->value); }
+double Node::real(std::string_view name) const { return std::get<double>(find(*this, name)->value); }
+const std::string& Node::text(std::string_view name) const { return std::get<std::string>(find(*this, name)->value); }
+const std::vector<int64_t>& Node::ints(std::string_view name) const {
+    return std::get<std::vector<int64_t>>(find(*this, name)->value);
+}
+const std::vector<double>& Node::reals(std::string_view name) const {
+    return std::get<std::vector<double>>(find(*this, name)->value);
+}
+
+void Node::set(std::string_view name, AttributeValue value) {
+    for (Attribute& attribute : attributes)
+        if (attribute.name == name) attribute.value = std::move(value);
+}
+
+std::string Graph::scope_path(ScopeId scope) const {
+    std::string path;
+    while (scope != 0) {
+        path = path.empty() ? scopes[scope].name : scopes[scope].name + "/" + path;
+        scope = scopes[scope].parent;
+    }
+    return path;
+}
+
+std::string Graph::describe(NodeId node) const {
+    const std::string path = scope_path(nodes[node].scope);
+    const char* name = info(nodes[node].op).name;
+    return path.empty() ? std::string(name) : fmt::format("{} in {}", name, path);
+}
+
+const char* leaf_name_attribute(Op leaf) {
+    switch (leaf) {
+    case Op::input: return "field";
+    case Op::parameter:
+    case Op::buffer:
+    case Op::step_scalar: return "name";
+    default: return nullptr;
+    }
+}
+
+ValueId Graph::find_leaf(Op leaf, std::string_view name) const {
+    const char* attribute = leaf_name_attribute(leaf);
+    for (const Node& node : nodes)
+        if (attribute != nullptr && node.op == leaf && node.text(attribute) == name) return node.outputs[0];
+    return kNone;
+}
+
+std::vector<std::pair<std::string, ValueId>> Graph::parameters() const {
+    std::vector<std::pair<std::string, ValueId>> result;
+    for (const Node& node : nodes)
+        if (node.op == Op::parameter) result.emplace_back(node.text("name"), node.outputs[0]);
+    return result;
+}
+
+Status check(const Graph& graph) {
+    const auto bad = [&](NodeId id, const std::string& what) {
+        return invalid_argument(fmt::format("node {} ({}): {}", id, graph.describe(id), what));
+    };
+    if (graph.values.empty() || graph.scopes.empty()) return invalid_argument("a graph needs its value 0 and scope 0");
+    for (std::size_t i = 1; i < graph.scopes.size(); ++i)
+        if (graph.scopes[i].parent >= i) return invalid_argument(fmt::format("scope {} stands before its parent", i));
+    std::vector<bool> made(graph.values.size(), false);
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+        const Node& node = graph.nodes[id];
+        if (static_cast<std::size_t>(node.op) >= operation_table().size())
+            return invalid_argument(fmt::format("node {}: unknown operation number", id));
+        const OperationInfo& o = info(node.op);
+        if (node.scope >= graph.scopes.size()) return invalid_argument(fmt::format("node {}: unknown scope", id));
+        const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
+        if (variadic ? node.inputs.empty() : node.inputs.size() != o.inputs.size())
+            return bad(id, "wrong number of inputs");
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+            const ValueId input = node.inputs[i];
+            if (input >= graph.values.size()) return bad(id, fmt::format("input {} does not exist", i));
+            if (input == kNone) {
+                if (variadic || !o.inputs[i].optional) return bad(id, fmt::format("input {} is missing", i));
+            } else if (!made[input]) {
+                return bad(id, fmt::format("input {} is read before it is made", i));
+            }
+        }
+        if (node.attributes.size() != o.attributes.size()) return bad(id, "wrong number of attributes");
+        for (std::size_t i = 0; i < node.attributes.size(); ++i) {
+            if (std::strcmp(node.attributes[i].name, o.attributes[i].name) != 0 ||
+                node.attributes[i].value.index() != static_cast<std::size_t>(o.attributes[i].type))
+                return bad(id, fmt::format("attribute {} is not {}", i, o.attributes[i].name));
+        }
+        Result<std::vector<std::pair<Kind, Shape>>> inferred = infer(graph, node);
+        if (!inferred.ok()) return inferred.status();
+        if (node.outputs.size() != inferred.value().size()) return bad(id, "wrong number of outputs");
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+            const ValueId output = node.outputs[i];
+            if (output == kNone || output >= graph.values.size() || made[output])
+                return bad(id, fmt::format("output {} is no new value", i));
+            const Value& value = graph.values[output];
+            if (value.node != id || value.output != i) return bad(id, fmt::format("output {} names another node", i));
+            if (value.kind != inferred.value()[i].first || !(value.shape == inferred.value()[i].second))
+                return bad(id, fmt::format("output {} is {} {}, by the inputs it is {} {}", i, kind_name(value.kind),
+                                           value.shape.text(), kind_name(inferred.value()[i].first),
+                                           inferred.value()[i].second.text()));
+            made[output] = true;
+        }
+    }
+    const auto exists = [&](ValueId id) { return id != kNone && id < made.size() && made[id]; };
+    for (const auto& [name, value] : graph.outputs)
+        if (!exists(value)) return invalid_argument(fmt::format("output '{}' does not exist", name));
+    for (const LossTerm& loss : graph.losses)
+        if (!exists(loss.sum) || !exists(loss.count))
+            return invalid_argument(fmt::format("loss '{}' does not exist", loss.name));
+    for (const Metric& metric : graph.metrics)
+        if (!exists(metric.sum) || !exists(metric.count))
+            return invalid_argument(fmt::format("metric '{}' does not exist", metric.name));
+    return {};
+}
+
+} // namespace hekla::graph

@@ -1,0 +1,111 @@
+// Inside of the interpreter: what one operation sees, and the loops that several families share.
+#pragma once
+
+#include "graph/reference.hpp"
+
+#include <array>
+
+namespace hekla::graph::reference {
+
+// One node with its values at hand. Outputs have their kind and shape, and are full of zeros.
+struct Call {
+    const Graph& graph;
+    const Node& node;
+    std::span<const Tensor* const> inputs; // null where an optional input is left out
+    std::span<Tensor> outputs;
+    const Feeds& feeds;
+    std::map<std::string, Tensor>* caches;
+
+    bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+    const Tensor& in(std::size_t i) const { return *inputs[i]; }
+    const double* data(std::size_t i) const { return has(i) ? inputs[i]->data.data() : nullptr; }
+    Tensor& out(std::size_t i = 0) const { return outputs[i]; }
+};
+
+// The families. Each computes the outputs of a node of its own operations.
+Status run_shape(const Call& call);
+Status run_pointwise(const Call& call);
+Status run_random(const Call& call);
+Status run_reduce(const Call& call);
+Status run_matrix(const Call& call);
+Status run_norm(const Call& call);
+Status run_lookup(const Call& call);
+Status run_attention(const Call& call);
+Status run_attention_gradient(const Call& call);
+Status run_attention_cached(const Call& call);
+Status run_gru(const Call& call);
+Status run_gru_gradient(const Call& call);
+Status run_lstm(const Call& call);
+Status run_lstm_gradient(const Call& call);
+Status run_loss(const Call& call);
+
+// Strides in elements; 0 repeats.
+using Strides = std::array<int64_t, kMaxRank>;
+
+// Strides under which a tensor of shape `from` is read as one of shape `to` by NumPy's rule.
+Strides broadcast_strides(const Shape& from, const Shape& to);
+
+// Calls row(offsets, length, steps) for rows of elements that together visit every index of `shape` once, in row-major
+// order, where operand n lies at offsets[n] + its strides. Axes that lie together in all operands are walked as one.
+template<std::size_t N, class Row>
+void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std::array<int64_t, N> offsets, Row&& row) {
+    if (shape.elements() == 0) return;
+    std::array<int64_t, kMaxRank> dims{};
+    std::array<std::array<int64_t, N>, kMaxRank> steps{};
+    int rank = 0;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+        if (shape[axis] == 1) continue;
+        std::array<int64_t, N> step{};
+        bool joins = rank > 0;
+        for (std::size_t n = 0; n < N; ++n) {
+            step[n] = strides[n][static_cast<std::size_t>(axis)];
+            if (rank > 0) joins = joins && steps[static_cast<std::size_t>(rank - 1)][n] == step[n] * shape[axis];
+        }
+        const auto place = static_cast<std::size_t>(joins ? rank - 1 : rank++);
+        dims[place] = joins ? dims[place] * shape[axis] : shape[axis];
+        steps[place] = step;
+    }
+    if (rank == 0) {
+        row(offsets, int64_t{1}, std::array<int64_t, N>{});
+        return;
+    }
+    const auto last = static_cast<std::size_t>(rank - 1);
+    std::array<int64_t, kMaxRank> index{};
+    for (;;) {
+        row(offsets, dims[last], steps[last]);
+        std::size_t axis = last;
+        for (;;) { // the next row: count up the outer indices
+            if (axis == 0) return;
+            --axis;
+            for (std::size_t n = 0; n < N; ++n) offsets[n] += steps[axis][n];
+            if (++index[axis] < dims[axis]) break;
+            for (std::size_t n = 0; n < N; ++n) offsets[n] -= steps[axis][n] * dims[axis];
+            index[axis] = 0;
+        }
+    }
+}
+
+// c [m, n] = a [m, k] b [k, n], or added to what c holds. A transposed operand is stored the other way round ([k, m], [n, k]).
+struct Product {
+    int64_t m = 0, k = 0, n = 0;
+    bool transpose_a = false, transpose_b = false;
+    bool accumulate = false;
+};
+void multiply(const Product& product, const double* a, const double* b, double* c);
+
+// The 32-bit word of element `element` of example `example` of a stream (see reference.hpp).
+uint32_t random_word(const Feeds& feeds, int64_t stream, int64_t example, int64_t element);
+
+// What dropout multiplies an element by: 0 or 1 / (1 - probability).
+double dropout_factor(const Feeds& feeds, int64_t stream, double probability, int64_t example, int64_t element);
+
+inline std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
+inline int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+// The shape as [before the axis, the axis, after it].
+struct AxisView {
+    int64_t outer = 1, length = 1, inner = 1;
+};
+AxisView around_axis(const Shape& shape, int64_t axis);
+
+} // namespace hekla::graph::reference

@@ -1,0 +1,94 @@
+#include "graph/rewrite.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::graph {
+namespace {
+
+void copy_as_it_is(Builder& builder, Node& node, std::vector<ValueId>& outputs) {
+    std::vector<NamedAttribute> attributes;
+    attributes.reserve(node.attributes.size());
+    for (Attribute& attribute : node.attributes) attributes.push_back({attribute.name, std::move(attribute.value)});
+    outputs = builder.emit(node.op, node.inputs, attributes);
+}
+
+} // namespace
+
+Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune_result) {
+    Builder builder;
+    builder.mutable_graph().scopes = graph.scopes;
+    std::vector<ValueId> now(graph.values.size(), kNone); // what stands for an old value
+    const auto mapped = [&](ValueId old, const std::string& reader) {
+        if (old != kNone && now[old] == kNone)
+            builder.fail(internal_error(fmt::format("rewrite: {} reads a value of {} that was replaced by nothing",
+                                                    reader, graph.describe(graph.value(old).node))));
+        return now[old];
+    };
+
+    std::vector<ValueId> outputs;
+    for (NodeId id = 0; id < graph.nodes.size() && builder.ok(); ++id) {
+        Node node = graph.nodes[id];
+        builder.set_scope(node.scope);
+        builder.set_region(node.region);
+        for (ValueId& input : node.inputs) input = mapped(input, info(node.op).name);
+        if (!builder.ok()) break;
+        const std::vector<ValueId>& old = graph.nodes[id].outputs;
+        outputs.assign(old.size(), kNone);
+        if (!replace || !replace(builder, node, id, outputs)) copy_as_it_is(builder, node, outputs);
+        for (std::size_t i = 0; i < old.size() && i < outputs.size(); ++i) now[old[i]] = outputs[i];
+    }
+    builder.set_scope(0);
+    builder.set_region(0);
+    if (builder.ok()) {
+        for (const auto& [name, value] : graph.outputs)
+            if (!builder.graph().outputs.contains(name)) builder.output(name, mapped(value, "output " + name));
+        for (const LossTerm& loss : graph.losses)
+            builder.loss(loss.name, mapped(loss.sum, "loss " + loss.name), mapped(loss.count, "loss " + loss.name),
+                         loss.weight);
+        for (const Metric& metric : graph.metrics)
+            builder.metric(metric.name, mapped(metric.sum, "metric " + metric.name),
+                           mapped(metric.count, "metric " + metric.name));
+    }
+    HK_ASSIGN(Graph result, builder.finish());
+    if (!prune_result) return result;
+    return prune(result);
+}
+
+Result<Graph> prune(const Graph& graph) {
+    std::vector<bool> needed(graph.nodes.size(), false);
+    const auto need = [&](ValueId value) {
+        if (value != kNone) needed[graph.value(value).node] = true;
+    };
+    for (const auto& [name, value] : graph.outputs) need(value);
+    for (const LossTerm& loss : graph.losses) need(loss.sum), need(loss.count);
+    for (const Metric& metric : graph.metrics) need(metric.sum), need(metric.count);
+    for (std::size_t id = graph.nodes.size(); id-- > 0;)
+        if (needed[id])
+            for (const ValueId input : graph.nodes[id].inputs) need(input);
+
+    // Nothing is inferred again: what stays keeps its attributes, kinds and shapes, under new numbers.
+    Graph result;
+    result.scopes = graph.scopes;
+    std::vector<ValueId> now(graph.values.size(), kNone);
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+        if (!needed[id]) continue;
+        Node node = graph.nodes[id];
+        for (ValueId& input : node.inputs) input = now[input];
+        for (ValueId& output : node.outputs) {
+            Value value = graph.value(output);
+            value.node = static_cast<NodeId>(result.nodes.size());
+            now[output] = static_cast<ValueId>(result.values.size());
+            output = now[output];
+            result.values.push_back(value);
+        }
+        result.nodes.push_back(std::move(node));
+    }
+    for (const auto& [name, value] : graph.outputs) result.outputs[name] = now[value];
+    for (const LossTerm& loss : graph.losses)
+        result.losses.push_back({loss.name, now[loss.sum], now[loss.count], loss.weight});
+    for (const Metric& metric : graph.metrics)
+        result.metrics.push_back({metric.name, now[metric.sum], now[metric.count]});
+    return result;
+}
+
+} // namespace hekla::graph
