@@ -68,7 +68,8 @@ uint16_t narrow(double value) {
     const uint64_t rest = significand & ((uint64_t{1} << shift) - 1);
     const uint64_t half = uint64_t{1} << (shift - 1);
     if (rest > half || (rest == half && (kept & 1) != 0)) ++kept;
-    // A carry out of the mantissa raises the exponent by itself, from subnormal to normal and from the largest to infinite.
+    // A carry out of the mantissa raises the exponent by itself, from subnormal to normal and from the largest to
+    // infinite.
     if (normal) kept += static_cast<uint64_t>(exponent + bias - 1) << MantissaBits;
     return static_cast<uint16_t>(sign | kept);
 }
@@ -120,8 +121,8 @@ bool convert(From value, To& out) {
 }
 
 Status count_error(DType dtype, std::size_t bytes, std::size_t elements) {
-    return invalid_argument(
-        fmt::format("{} bytes of {} cannot be {} elements of {} bytes", bytes, name_of(dtype), elements, size_of(dtype)));
+    return invalid_argument(fmt::format("{} bytes of {} cannot be {} elements of {} bytes", bytes, name_of(dtype),
+                                        elements, size_of(dtype)));
 }
 
 template<class Value>

@@ -16,15 +16,15 @@ enum class DType : int32_t { boolean, u8, i8, i16, f16, bf16, i32, f32, f64, i64
 
 inline constexpr int dtype_count = 10;
 
-std::size_t size_of(DType dtype);             // bytes of one element
-std::string_view name_of(DType dtype);        // "f32", "bool", ...
-std::string_view file_name_of(DType dtype);   // as in a safetensors header: "F32", "BOOL", ...
-bool is_floating(DType dtype);                // f16 bf16 f32 f64
-std::optional<DType> dtype_named(std::string_view name);         // of name_of
-std::optional<DType> dtype_of_file_name(std::string_view name);  // of file_name_of
+std::size_t size_of(DType dtype);                               // bytes of one element
+std::string_view name_of(DType dtype);                          // "f32", "bool", ...
+std::string_view file_name_of(DType dtype);                     // as in a safetensors header: "F32", "BOOL", ...
+bool is_floating(DType dtype);                                  // f16 bf16 f32 f64
+std::optional<DType> dtype_named(std::string_view name);        // of name_of
+std::optional<DType> dtype_of_file_name(std::string_view name); // of file_name_of
 
-// One value, to 16 bits, rounded once to the nearest, ties to even; too large becomes infinite; NaN stays NaN (quiet, with
-// its sign and the upper bits of its payload), infinities and signed zeros stay.
+// One value, to 16 bits, rounded once to the nearest, ties to even; too large becomes infinite; NaN stays NaN (quiet,
+// with its sign and the upper bits of its payload), infinities and signed zeros stay.
 uint16_t f16_from(double value);
 uint16_t bf16_from(double value);
 // One value from 16 bits: always exact.
@@ -32,9 +32,10 @@ float f16_to_float(uint16_t bits);
 float bf16_to_float(uint16_t bits);
 
 // Arrays. `bytes` may lie at any address (files do not align) and must hold exactly as many elements as the other side,
-// little-endian. To a floating type: rounded once, to the nearest, ties to even. To an integer or bool: the value must be a
-// whole number within the range (0 or 1 for bool), else invalid_argument names the first element that is not; nothing is
-// rounded or clamped in silence. A stored bool is true for any byte but 0. On error the output's content is unspecified.
+// little-endian. To a floating type: rounded once, to the nearest, ties to even. To an integer or bool: the value must
+// be a whole number within the range (0 or 1 for bool), else invalid_argument names the first element that is not;
+// nothing is rounded or clamped in silence. A stored bool is true for any byte but 0. On error the output's content is
+// unspecified.
 Status to_float32(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 Status to_float64(DType dtype, std::span<const std::byte> bytes, std::span<double> out);
 Status to_int32(DType dtype, std::span<const std::byte> bytes, std::span<int32_t> out);

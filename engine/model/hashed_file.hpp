@@ -36,7 +36,8 @@ private:
     uint64_t size_ = 0;
 };
 
-// Size and hash of a regular file, read in pieces: a failing disk is an error here, where a mapped read would be a signal.
+// Size and hash of a regular file, read in pieces: a failing disk is an error here, where a mapped read would be a
+// signal.
 Result<FileRecord> hash_file(const std::filesystem::path& path);
 
 } // namespace hekla::model

@@ -12,10 +12,9 @@ namespace {
 constexpr std::size_t problems_shown = 8;
 constexpr std::size_t suggestion_candidates = 20'000; // a hostile file may hold millions of names
 
-
 std::string near_hint(std::string_view name, std::span<const std::string_view> candidates, std::string_view lead) {
     const std::string_view near = nearest_name(name, candidates);
-    return near.empty() ? std::string() : fmt::format("; {} {}", lead, quoted(near));
+    return near.empty() ? std::string() : fmt::format("; {} {}", lead, in_quotes(near));
 }
 
 std::string renamed(std::string name, const std::vector<Rename>& renames) {
@@ -65,7 +64,8 @@ bool same_values(const TensorView& a, const TensorView& b) {
 }
 
 bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
-    return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return matches(pattern, name); });
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::string& pattern) { return matches(pattern, name); });
 }
 
 class Resolver {
@@ -94,10 +94,11 @@ private:
             const auto found = index_.find(name);
             if (found == index_.end()) continue;
             const TensorView*& taken = result_.tensors[found->second];
-            if (taken == nullptr) taken = &tensor;
+            if (taken == nullptr)
+                taken = &tensor;
             else
-                problem(fmt::format("{} and {} both stand for the parameter {}", quoted(taken->name), quoted(tensor.name),
-                                    quoted(name)));
+                problem(fmt::format("{} and {} both stand for the parameter {}", in_quotes(taken->name),
+                                    in_quotes(tensor.name), in_quotes(name)));
             return;
         }
         for (const std::string& name : names) {
@@ -122,10 +123,11 @@ private:
             taken = &tensor;
             return;
         }
-        if (same_values(*taken, tensor)) result_.ignored.push_back(tensor.name);
+        if (same_values(*taken, tensor))
+            result_.ignored.push_back(tensor.name);
         else
             problem(fmt::format("{} and {} hold different values, but the model ties them: one tensor was expected",
-                                quoted(taken->name), quoted(tensor.name)));
+                                in_quotes(taken->name), in_quotes(tensor.name)));
     }
 
     void check(std::size_t i) {
@@ -136,14 +138,14 @@ private:
                 result_.missing.push_back(wanted.name);
                 return;
             }
+            if (count_ >= problems_shown) return problem("");
             std::vector<std::string_view> free;
             for (const TensorView* tensor : unexplained_) free.push_back(tensor->name);
-            problem(fmt::format("missing {} {}{}", quoted(wanted.name), format_dims(wanted.dims),
-                                count_ < problems_shown ? near_hint(wanted.name, free, "the file has") : ""));
-            return;
+            return problem(fmt::format("missing {} {}{}", in_quotes(wanted.name), format_dims(wanted.dims),
+                                       near_hint(wanted.name, free, "the file has")));
         }
-        const std::string name =
-            found->name == wanted.name ? quoted(found->name) : quoted(found->name) + " for " + quoted(wanted.name);
+        const std::string name = found->name == wanted.name ? in_quotes(found->name)
+                                                            : in_quotes(found->name) + " for " + in_quotes(wanted.name);
         if (found->dims != wanted.dims)
             problem(fmt::format("{} is {}, {} was expected", name, format_dims(found->dims), format_dims(wanted.dims)));
         else if (kind_of(found->dtype) != kind_of(wanted.dtype))
@@ -152,13 +154,10 @@ private:
     }
 
     void report_unexplained(const TensorView& tensor) {
-        if (count_ >= problems_shown) {
-            problem("");
-            return;
-        }
+        if (count_ >= problems_shown) return problem("");
         std::vector<std::string_view> names;
         for (const ParameterSpec& parameter : parameters_) names.push_back(parameter.name);
-        problem(fmt::format("{} {} is no parameter of the model{}", quoted(tensor.name), format_dims(tensor.dims),
+        problem(fmt::format("{} {} is no parameter of the model{}", in_quotes(tensor.name), format_dims(tensor.dims),
                             near_hint(tensor.name, names, "the nearest is")));
     }
 
@@ -252,7 +251,8 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored) {
     std::vector<std::string_view> names;
     for (const TensorView& tensor : stored) names.push_back(tensor.name);
-    return not_found(fmt::format("{}: has no tensor {}{}", where, quoted(name), near_hint(name, names, "the nearest is")));
+    return not_found(
+        fmt::format("{}: has no tensor {}{}", where, in_quotes(name), near_hint(name, names, "the nearest is")));
 }
 
 } // namespace hekla::model

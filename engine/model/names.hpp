@@ -1,5 +1,6 @@
-// Which stored tensor is which parameter: older spellings, prefixes that some files have and others not, leftovers to ignore,
-// tied parameters. A tensor that nothing explains, a missing one and a wrong shape are errors, each by its name.
+// Which stored tensor is which parameter: older spellings, prefixes that some files have and others not, leftovers to
+// ignore, tied parameters. A tensor that nothing explains, a missing one and a wrong shape are errors, each by its
+// name.
 #pragma once
 
 #include "model/tensor.hpp"
@@ -19,32 +20,37 @@ struct Rename {
     std::string to;
 };
 
-// `alias` is another name of `parameter`'s values (a decoder tied to the embedding). A file may hold either, or both if equal.
+// `alias` is another name of `parameter`'s values (a decoder tied to the embedding). A file may hold either, or both if
+// equal.
 struct Tie {
     std::string alias;
     std::string parameter;
 };
 
-// What an architecture declares about names. Patterns are whole names in which '*' stands for any characters, dots included.
+// What an architecture declares about names. Patterns are whole names in which '*' stands for any characters, dots
+// included.
 struct NameRules {
-    std::vector<Rename> renames;                // each applied once to a file's name, in this order
-    std::vector<std::string> optional_prefixes; // "transformer.": a file may have it where the parameter does not, and back
-    std::vector<std::string> ignorable;         // in files, wanted by nobody: "*.attn.bias"
+    std::vector<Rename> renames; // each applied once to a file's name, in this order
+    std::vector<std::string>
+        optional_prefixes;              // "transformer.": a file may have it where the parameter does not, and back
+    std::vector<std::string> ignorable; // in files, wanted by nobody: "*.attn.bias"
     std::vector<Tie> ties;
-    std::vector<std::string> may_be_missing;    // parameters that a file need not hold: a head that will be trained anew
+    std::vector<std::string> may_be_missing; // parameters that a file need not hold: a head that will be trained anew
 };
 
-// What a graph wants. A floating `dtype` takes a tensor of any floating type, an integer one any integer, bool only bool.
+// What a graph wants. A floating `dtype` takes a tensor of any floating type, an integer one any integer, bool only
+// bool.
 using ParameterSpec = TensorInfo;
 
 struct Resolution {
-    std::vector<const TensorView*> tensors; // one for each parameter, in their order; null for one that is missing and may be
-    std::vector<std::string> missing;       // the names of those
-    std::vector<std::string> ignored;       // file tensors left unread
+    std::vector<const TensorView*>
+        tensors;                      // one for each parameter, in their order; null for one that is missing and may be
+    std::vector<std::string> missing; // the names of those
+    std::vector<std::string> ignored; // file tensors left unread
 };
 
-// Maps every parameter to a tensor of `stored` (which must outlive the result). `where` begins the message: one line that
-// counts what is wrong, then a line for each of the first few, with the nearest name where one is near.
+// Maps every parameter to a tensor of `stored` (which must outlive the result). `where` begins the message: one line
+// that counts what is wrong, then a line for each of the first few, with the nearest name where one is near.
 Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std::span<const TensorView> stored,
                                  const NameRules& rules, const std::string& where);
 

@@ -26,15 +26,16 @@ struct ParsedSafetensors {
 };
 
 // Checks and describes a whole file's bytes; the views point into them. `where` begins every message (the path).
-// Everything is hostile: nothing is allocated by a number in the file, only by text that is really there. Refused: a header
-// longer than the file or the limit, not a JSON object, with unknown or repeated keys; names repeated, empty or too long;
-// types that are not among the ten; negative, fractional or overflowing shapes; offsets outside the buffer, backwards, not
-// the size that shape and type make, overlapping, leaving holes; bytes after the last tensor; metadata that is not text.
-// Errors: corrupt, with file, tensor, what was found and what was expected; unsupported for a known type that is not read.
+// Everything is hostile: nothing is allocated by a number in the file, only by text that is really there. Refused: a
+// header longer than the file or the limit, not a JSON object, with unknown or repeated keys; names repeated, empty or
+// too long; types that are not among the ten; negative, fractional or overflowing shapes; offsets outside the buffer,
+// backwards, not the size that shape and type make, overlapping, leaving holes; bytes after the last tensor; metadata
+// that is not text. Errors: corrupt, with file, tensor, what was found and what was expected; unsupported for a known
+// type that is not read.
 Result<ParsedSafetensors> parse_safetensors(std::span<const std::byte> bytes, const std::string& where);
 
-// A file mapped read-only; views stay valid while this lives (moving it keeps them). The file must not shrink meanwhile:
-// files of ours are only ever replaced by rename. Thread: any, once opened.
+// A file mapped read-only; views stay valid while this lives (moving it keeps them). The file must not shrink
+// meanwhile: files of ours are only ever replaced by rename. Thread: any, once opened.
 class SafetensorsFile {
 public:
     static Result<SafetensorsFile> open(const std::filesystem::path& path);
@@ -42,7 +43,7 @@ public:
     const std::filesystem::path& path() const { return path_; }
     const std::vector<TensorView>& tensors() const { return parsed_.tensors; } // by place in the file
     const Metadata& metadata() const { return parsed_.metadata; }
-    const TensorView* find(std::string_view name) const; // null where there is none
+    const TensorView* find(std::string_view name) const;        // null where there is none
     Result<const TensorView*> get(std::string_view name) const; // not_found names the nearest
 
 private:
@@ -55,9 +56,10 @@ private:
 // Where tensors lie in the buffer: as Hugging Face's writer does (larger types first, names ascending), or as given.
 enum class TensorOrder { huggingface, given };
 
-// Writes to `sink`. The same tensors and metadata make the same bytes, whatever their order under `huggingface`: then they
-// are those that the reference's writer makes. Errors: invalid_argument (a name empty, repeated or "__metadata__"; a shape
-// that overflows; a source that streams another number of bytes than its shape says), and whatever source or sink return.
+// Writes to `sink`. The same tensors and metadata make the same bytes, whatever their order under `huggingface`: then
+// they are those that the reference's writer makes. Errors: invalid_argument (a name empty, repeated or "__metadata__";
+// a shape that overflows; a source that streams another number of bytes than its shape says), and whatever source or
+// sink return.
 Status write_safetensors(const Sink& sink, std::span<const TensorSource> tensors, const Metadata& metadata = {},
                          TensorOrder order = TensorOrder::huggingface);
 

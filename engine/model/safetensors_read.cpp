@@ -84,8 +84,8 @@ public:
                             : unexpected(fmt::format("the number {}", value));
     }
     bool number_float(number_float_t, const string_t& text) override {
-        return in_numbers() ? refuse(fmt::format("{} has the number {}, whole numbers below 2^63 were expected", place(),
-                                                 quoted(text)))
+        return in_numbers() ? refuse(fmt::format("{} has the number {}, whole numbers below 2^63 were expected",
+                                                 place(), in_quotes(text)))
                             : unexpected("a fractional number");
     }
     bool boolean(bool) override { return unexpected("a boolean"); }
@@ -95,12 +95,24 @@ public:
         std::string_view text = error.what();
         if (const auto bracket = text.find("] "); bracket != text.npos) text.remove_prefix(bracket + 2);
         // The library quotes what it last read, which a hostile header can make as long as it likes.
-        error_ = corrupt(fmt::format("the header is not JSON, at its byte {}: {}", position, quoted(text)));
+        error_ = corrupt(fmt::format("the header is not JSON, at its byte {}: {}", position, in_quotes(text)));
         return false;
     }
 
 private:
-    enum class State { start, top, tensor_value, tensor, field, shape, offsets, metadata_value, metadata, metadata_text, done };
+    enum class State {
+        start,
+        top,
+        tensor_value,
+        tensor,
+        field,
+        shape,
+        offsets,
+        metadata_value,
+        metadata,
+        metadata_text,
+        done
+    };
     enum class Field { dtype = 1, shape = 2, data_offsets = 4 };
 
     bool in_numbers() const { return state_ == State::shape || state_ == State::offsets; }
@@ -108,7 +120,7 @@ private:
 
     bool refuse(std::string reason) { return refuse(corrupt(std::move(reason))); }
     bool refuse(const Status& status) {
-        error_ = in_tensor() ? status.with_context("tensor " + quoted(current_.info.name)) : status;
+        error_ = in_tensor() ? status.with_context("tensor " + in_quotes(current_.info.name)) : status;
         return false;
     }
     bool in_tensor() const {
@@ -120,14 +132,14 @@ private:
         case State::tensor_value:
             return refuse(fmt::format("is {}, an object with dtype, shape and data_offsets was expected", what));
         case State::field:
-            return refuse(field_ == Field::dtype    ? fmt::format("dtype is {}, text was expected", what)
+            return refuse(field_ == Field::dtype   ? fmt::format("dtype is {}, text was expected", what)
                           : field_ == Field::shape ? fmt::format("shape is {}, an array was expected", what)
                                                    : fmt::format("data_offsets is {}, an array was expected", what));
         case State::shape:
         case State::offsets: return refuse(fmt::format("{} holds {}, whole numbers were expected", place(), what));
         case State::metadata_value: return refuse(fmt::format("__metadata__ is {}, an object was expected", what));
         case State::metadata_text:
-            return refuse(fmt::format("__metadata__: {} is {}, text was expected", quoted(metadata_key_), what));
+            return refuse(fmt::format("__metadata__: {} is {}, text was expected", in_quotes(metadata_key_), what));
         default: return refuse(fmt::format("{} where none is expected", what));
         }
     }
@@ -141,8 +153,8 @@ private:
         if (name.empty()) return refuse("a tensor has an empty name");
         if (name.size() > tensor_name_limit)
             return refuse(fmt::format("a tensor's name is {} bytes long, at most {} were expected: {}", name.size(),
-                                      tensor_name_limit, quoted(name)));
-        if (!names_.insert(name).second) return refuse(fmt::format("tensor {} is there twice", quoted(name)));
+                                      tensor_name_limit, in_quotes(name)));
+        if (!names_.insert(name).second) return refuse(fmt::format("tensor {} is there twice", in_quotes(name)));
         current_ = {};
         current_.info.name = std::move(name);
         fields_ = 0;
@@ -150,11 +162,15 @@ private:
         return true;
     }
     bool field_name(const std::string& name) {
-        if (name == "dtype") field_ = Field::dtype;
-        else if (name == "shape") field_ = Field::shape;
-        else if (name == "data_offsets") field_ = Field::data_offsets;
+        if (name == "dtype")
+            field_ = Field::dtype;
+        else if (name == "shape")
+            field_ = Field::shape;
+        else if (name == "data_offsets")
+            field_ = Field::data_offsets;
         else
-            return refuse(fmt::format("has a key {}, only dtype, shape and data_offsets were expected", quoted(name)));
+            return refuse(
+                fmt::format("has a key {}, only dtype, shape and data_offsets were expected", in_quotes(name)));
         const int bit = static_cast<int>(field_);
         if ((fields_ & bit) != 0) return refuse(fmt::format("{} is there twice", name));
         fields_ |= bit;
@@ -163,19 +179,21 @@ private:
         return true;
     }
     bool metadata_key(std::string& name) {
-        if (metadata_.contains(name)) return refuse(fmt::format("__metadata__: {} is there twice", quoted(name)));
+        if (metadata_.contains(name)) return refuse(fmt::format("__metadata__: {} is there twice", in_quotes(name)));
         metadata_key_ = std::move(name);
         state_ = State::metadata_text;
         return true;
     }
     bool dtype(const std::string& name) {
-        static constexpr std::string_view others[] = {"U16",     "U32",     "U64",     "C64", "F4",
+        static constexpr std::string_view others[] = {"U16",     "U32",     "U64",     "C64",     "F4",
                                                       "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E4M3", "F8_E8M0"};
         constexpr const char* expected = "expected one of BOOL U8 I8 I16 F16 BF16 I32 F32 F64 I64";
-        if (const auto found = dtype_of_file_name(name)) current_.info.dtype = *found;
+        if (const auto found = dtype_of_file_name(name))
+            current_.info.dtype = *found;
         else if (std::find(std::begin(others), std::end(others), name) != std::end(others))
             return refuse(unsupported(fmt::format("dtype {} is not one that is read here, {}", name, expected)));
-        else return refuse(fmt::format("dtype {} does not exist, {}", quoted(name), expected));
+        else
+            return refuse(fmt::format("dtype {} does not exist, {}", in_quotes(name), expected));
         state_ = State::tensor;
         return true;
     }
@@ -228,16 +246,17 @@ Status read_header(std::string_view header, std::vector<Entry>& entries, Metadat
 
 // One tensor against its own shape and the buffer.
 Status check_entry(const Entry& entry, uint64_t buffer) {
-    const std::string place = fmt::format("tensor {}: data_offsets [{}, {}]", quoted(entry.info.name), entry.begin, entry.end);
+    const std::string place =
+        fmt::format("tensor {}: data_offsets [{}, {}]", in_quotes(entry.info.name), entry.begin, entry.end);
     if (entry.begin > entry.end) return corrupt(place + " run backwards");
     if (entry.end > buffer)
-        return corrupt(fmt::format("{} end outside the {} bytes after the header: the file is cut off or the offset is wrong",
-                                   place, buffer));
+        return corrupt(fmt::format(
+            "{} end outside the {} bytes after the header: the file is cut off or the offset is wrong", place, buffer));
     const auto expected = byte_count(entry.info.dtype, entry.info.dims);
-    if (!expected.ok()) return corrupt(fmt::format("tensor {}: {}", quoted(entry.info.name), expected.message()));
+    if (!expected.ok()) return corrupt(fmt::format("tensor {}: {}", in_quotes(entry.info.name), expected.message()));
     if (static_cast<uint64_t>(expected.value()) != entry.end - entry.begin)
-        return corrupt(fmt::format("{} hold {} bytes, {} needs {}", place, entry.end - entry.begin, describe(entry.info),
-                                   expected.value()));
+        return corrupt(fmt::format("{} hold {} bytes, {} needs {}", place, entry.end - entry.begin,
+                                   describe(entry.info), expected.value()));
     return {};
 }
 
@@ -246,13 +265,13 @@ Status check_tiling(const std::vector<Entry>& entries, uint64_t buffer) {
     uint64_t reached = 0;
     const Entry* before = nullptr;
     for (const Entry& entry : entries) {
-        const std::string after = before ? "tensor " + quoted(before->info.name) : "the header";
+        const std::string after = before ? "tensor " + in_quotes(before->info.name) : "the header";
         if (entry.begin < reached)
-            return corrupt(fmt::format("tensor {}: begins at {}, inside {}, which ends at {}", quoted(entry.info.name),
-                                       entry.begin, after, reached));
+            return corrupt(fmt::format("tensor {}: begins at {}, inside {}, which ends at {}",
+                                       in_quotes(entry.info.name), entry.begin, after, reached));
         if (entry.begin > reached)
             return corrupt(fmt::format("tensor {}: begins at {}, leaving a hole of {} bytes after {}",
-                                       quoted(entry.info.name), entry.begin, entry.begin - reached, after));
+                                       in_quotes(entry.info.name), entry.begin, entry.begin - reached, after));
         reached = entry.end;
         before = &entry;
     }
@@ -262,15 +281,17 @@ Status check_tiling(const std::vector<Entry>& entries, uint64_t buffer) {
 }
 
 Result<ParsedSafetensors> parse(std::span<const std::byte> bytes) {
-    if (bytes.size() < 8) return corrupt(fmt::format("is {} bytes long, a safetensors file has at least 10", bytes.size()));
+    if (bytes.size() < 8)
+        return corrupt(fmt::format("is {} bytes long, a safetensors file has at least 10", bytes.size()));
     uint64_t header_size = 0;
     std::memcpy(&header_size, bytes.data(), 8);
     if (header_size > header_size_limit)
-        return corrupt(fmt::format("says its header is {} bytes long, at most {} were expected: not a safetensors file?",
-                                   header_size, header_size_limit));
+        return corrupt(
+            fmt::format("says its header is {} bytes long, at most {} were expected: not a safetensors file?",
+                        header_size, header_size_limit));
     if (header_size > bytes.size() - 8)
-        return corrupt(fmt::format("says its header is {} bytes long, {} bytes follow: the file is cut off", header_size,
-                                   bytes.size() - 8));
+        return corrupt(fmt::format("says its header is {} bytes long, {} bytes follow: the file is cut off",
+                                   header_size, bytes.size() - 8));
     const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_size);
     if (!header.starts_with('{')) return corrupt("its header does not begin with '{': not a safetensors file?");
     const std::span<const std::byte> buffer = bytes.subspan(8 + header_size);
@@ -304,7 +325,8 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
     HK_ASSIGN(file.map_, MappedFile::open(path));
     HK_ASSIGN(file.parsed_, parse_safetensors(file.map_.bytes(), path.string()));
     file.by_name_.reserve(file.parsed_.tensors.size());
-    for (std::size_t i = 0; i < file.parsed_.tensors.size(); ++i) file.by_name_.emplace(file.parsed_.tensors[i].name, i);
+    for (std::size_t i = 0; i < file.parsed_.tensors.size(); ++i)
+        file.by_name_.emplace(file.parsed_.tensors[i].name, i);
     return file;
 }
 

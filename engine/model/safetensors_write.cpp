@@ -19,12 +19,12 @@ Result<std::vector<Placed>> place(std::span<const TensorSource> tensors, TensorO
         if (tensor.name.empty() || tensor.name == "__metadata__" || tensor.name.size() > tensor_name_limit)
             return invalid_argument(fmt::format("{} cannot be a tensor's name: it must have 1 to {} bytes and not be "
                                                 "\"__metadata__\"",
-                                                quoted(tensor.name), tensor_name_limit));
+                                                in_quotes(tensor.name), tensor_name_limit));
         if (tensor.dims.size() > rank_limit)
-            return invalid_argument(fmt::format("tensor {}: {} dimensions, at most {} can be written", quoted(tensor.name),
-                                                tensor.dims.size(), rank_limit));
+            return invalid_argument(fmt::format("tensor {}: {} dimensions, at most {} can be written",
+                                                in_quotes(tensor.name), tensor.dims.size(), rank_limit));
         const auto size = byte_count(tensor.dtype, tensor.dims);
-        if (!size.ok()) return size.status().with_context("tensor " + quoted(tensor.name));
+        if (!size.ok()) return size.status().with_context("tensor " + in_quotes(tensor.name));
         placed.push_back({&tensor, static_cast<uint64_t>(size.value())});
     }
     std::vector<Placed> by_name = placed;
@@ -32,7 +32,7 @@ Result<std::vector<Placed>> place(std::span<const TensorSource> tensors, TensorO
               [](const Placed& a, const Placed& b) { return a.source->name < b.source->name; });
     for (std::size_t i = 1; i < by_name.size(); ++i)
         if (by_name[i - 1].source->name == by_name[i].source->name)
-            return invalid_argument(fmt::format("tensor {} was given twice", quoted(by_name[i].source->name)));
+            return invalid_argument(fmt::format("tensor {} was given twice", in_quotes(by_name[i].source->name)));
     if (order == TensorOrder::given) return placed;
     std::stable_sort(by_name.begin(), by_name.end(),
                      [](const Placed& a, const Placed& b) { return a.source->dtype > b.source->dtype; });
@@ -54,12 +54,15 @@ Result<std::string> header_of(const std::vector<Placed>& placed, const Metadata&
         for (const auto& [source, size] : placed) {
             if (size > uint64_t{1} << 62 || begin > uint64_t{1} << 62)
                 return invalid_argument("the tensors are larger than 63 bits can count");
-            header += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}},", text(source->name),
-                                  file_name_of(source->dtype), fmt::join(source->dims, ","), begin, begin + size);
+            header +=
+                fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}},", text(source->name),
+                            file_name_of(source->dtype), fmt::join(source->dims, ","), begin, begin + size);
             begin += size;
         }
-        if (header.size() > 1) header.back() = '}';
-        else header += '}';
+        if (header.size() > 1)
+            header.back() = '}';
+        else
+            header += '}';
         header.resize((header.size() + 7) / 8 * 8, ' ');
         if (header.size() > header_size_limit)
             return invalid_argument(fmt::format("the header would be {} bytes long, at most {} can be read back",
@@ -71,7 +74,7 @@ Result<std::string> header_of(const std::vector<Placed>& placed, const Metadata&
 }
 
 Status stream_one(const Sink& sink, const Placed& placed) {
-    const std::string name = "tensor " + quoted(placed.source->name);
+    const std::string name = "tensor " + in_quotes(placed.source->name);
     if (!placed.source->stream) return invalid_argument(name + ": has no source of bytes");
     uint64_t written = 0;
     const Status status = placed.source->stream([&](std::span<const std::byte> bytes) -> Status {

@@ -18,13 +18,14 @@ Result<ShardIndex> read_shard_index(const std::filesystem::path& path) {
     std::set<std::string> files;
     for (const auto& [tensor, file] : map->items()) {
         if (!file.is_string())
-            return corrupt(fmt::format("{}: weight_map: {} is {}, a file name was expected", where, quoted(tensor),
+            return corrupt(fmt::format("{}: weight_map: {} is {}, a file name was expected", where, in_quotes(tensor),
                                        file.type_name()));
         const auto& name = file.get_ref<const std::string&>();
         if (!is_plain_file_name(name) || !name.ends_with(".safetensors"))
-            return corrupt(fmt::format("{}: weight_map: {} lies in {}, the name of a .safetensors file in the same folder was "
-                                       "expected",
-                                       where, quoted(tensor), quoted(name)));
+            return corrupt(
+                fmt::format("{}: weight_map: {} lies in {}, the name of a .safetensors file in the same folder was "
+                            "expected",
+                            where, in_quotes(tensor), in_quotes(name)));
         index.weight_map.emplace(tensor, name);
         files.insert(name);
     }
@@ -39,17 +40,18 @@ Status check_shards(const ShardIndex& index, std::span<const SafetensorsFile> op
         for (const TensorView& tensor : file.tensors()) {
             const auto entry = index.weight_map.find(tensor.name);
             if (entry == index.weight_map.end())
-                return corrupt(fmt::format("{}: tensor {} of {} is not in the index", where, quoted(tensor.name), name));
+                return corrupt(
+                    fmt::format("{}: tensor {} of {} is not in the index", where, in_quotes(tensor.name), name));
             if (entry->second != name)
-                return corrupt(fmt::format("{}: tensor {} is in {}, the index says {}", where, quoted(tensor.name), name,
-                                           quoted(entry->second)));
+                return corrupt(fmt::format("{}: tensor {} is in {}, the index says {}", where, in_quotes(tensor.name),
+                                           name, in_quotes(entry->second)));
             seen.insert(tensor.name);
         }
     }
     for (const auto& [tensor, file] : index.weight_map)
         if (!seen.contains(tensor))
-            return corrupt(fmt::format("{}: tensor {} is not in {}, where the index says it is", where, quoted(tensor),
-                                       quoted(file)));
+            return corrupt(fmt::format("{}: tensor {} is not in {}, where the index says it is", where,
+                                       in_quotes(tensor), in_quotes(file)));
     return {};
 }
 
@@ -65,7 +67,7 @@ Result<std::vector<Shard>> cut(std::span<const TensorSource> tensors, uint64_t m
     uint64_t filled = 0;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const auto bytes = byte_count(tensors[i].dtype, tensors[i].dims);
-        if (!bytes.ok()) return bytes.status().with_context("tensor " + quoted(tensors[i].name));
+        if (!bytes.ok()) return bytes.status().with_context("tensor " + in_quotes(tensors[i].name));
         const auto size = static_cast<uint64_t>(bytes.value());
         if (shards.back().count != 0 && (filled >= max_shard_bytes || size > max_shard_bytes - filled)) {
             shards.push_back({i, 0});
@@ -83,7 +85,7 @@ Result<std::vector<Shard>> cut(std::span<const TensorSource> tensors, uint64_t m
 Result<std::vector<FileRecord>> write_sharded(const std::filesystem::path& folder, const std::string& stem,
                                               std::span<const TensorSource> tensors, const Metadata& metadata,
                                               uint64_t max_shard_bytes) {
-    if (!is_plain_file_name(stem)) return invalid_argument(quoted(stem) + " cannot begin a file's name");
+    if (!is_plain_file_name(stem)) return invalid_argument(in_quotes(stem) + " cannot begin a file's name");
     uint64_t total = 0;
     HK_ASSIGN(const std::vector<Shard> shards, cut(tensors, max_shard_bytes, total));
     std::vector<FileRecord> written;
@@ -95,7 +97,7 @@ Result<std::vector<FileRecord>> write_sharded(const std::filesystem::path& folde
     std::set<std::string_view> names; // each file checks its own; the index must not have one twice either
     for (const TensorSource& tensor : tensors)
         if (!names.insert(tensor.name).second)
-            return invalid_argument(fmt::format("tensor {} was given twice", quoted(tensor.name)));
+            return invalid_argument(fmt::format("tensor {} was given twice", in_quotes(tensor.name)));
     nlohmann::json index;
     index["metadata"]["total_size"] = total;
     nlohmann::json& map = index["weight_map"] = nlohmann::json::object();

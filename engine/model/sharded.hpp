@@ -25,8 +25,8 @@ Result<ShardIndex> read_shard_index(const std::filesystem::path& path);
 // `opened` are the index's files in its order: each tensor must be in the file the index says, and in no other.
 Status check_shards(const ShardIndex& index, std::span<const SafetensorsFile> opened, const std::string& where);
 
-// Writes `stem`.safetensors into the folder where all tensors fit `max_shard_bytes`, else shards in the order given and the
-// index last. A tensor larger than the bound is a shard of its own. Returns what was written.
+// Writes `stem`.safetensors into the folder where all tensors fit `max_shard_bytes`, else shards in the order given and
+// the index last. A tensor larger than the bound is a shard of its own. Returns what was written.
 Result<std::vector<FileRecord>> write_sharded(const std::filesystem::path& folder, const std::string& stem,
                                               std::span<const TensorSource> tensors,
                                               const Metadata& metadata = {{"format", "pt"}},

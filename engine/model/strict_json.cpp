@@ -32,12 +32,13 @@ Result<nlohmann::json> parse_json_object(std::string_view text, const std::strin
         if (event == Event::object_start) keys.emplace_back();
         if (event == Event::object_end) keys.pop_back();
         if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
-            throw Refusal{fmt::format("key {} is there twice", quoted(parsed.get<std::string>()))};
+            throw Refusal{fmt::format("key {} is there twice", in_quotes(parsed.get<std::string>()))};
         return true;
     };
     try {
         nlohmann::json value = nlohmann::json::parse(text, watch);
-        if (!value.is_object()) return corrupt(fmt::format("{}: holds {}, a JSON object was expected", where, value.type_name()));
+        if (!value.is_object())
+            return corrupt(fmt::format("{}: holds {}, a JSON object was expected", where, value.type_name()));
         return value;
     } catch (const Refusal& refusal) {
         return corrupt(fmt::format("{}: {}", where, refusal.reason));

@@ -1,4 +1,5 @@
-// JSON from outside, read strictly: size and depth bounded, duplicate keys refused (readers differ in which one they keep).
+// JSON from outside, read strictly: size and depth bounded, duplicate keys refused (readers differ in which one they
+// keep).
 #pragma once
 
 #include "base/status.hpp"

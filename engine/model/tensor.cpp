@@ -27,8 +27,10 @@ Result<int64_t> checked_product(int64_t unit, std::span<const int64_t> dims) {
     bool empty = false;
     for (const int64_t dim : dims) {
         if (dim < 0) return invalid_argument(fmt::format("shape {} has a negative dimension", format_dims(dims)));
-        if (dim == 0) empty = true;
-        else if (__builtin_mul_overflow(product, dim, &product)) return too_large(dims);
+        if (dim == 0)
+            empty = true;
+        else if (__builtin_mul_overflow(product, dim, &product))
+            return too_large(dims);
     }
     return empty ? int64_t{0} : product;
 }
@@ -47,16 +49,21 @@ std::string format_dims(std::span<const int64_t> dims) {
     return fmt::format("[{}, ... {} more]", fmt::join(dims.first(shown), ", "), dims.size() - shown);
 }
 
-std::string describe(const TensorInfo& info) { return fmt::format("{} {}", name_of(info.dtype), format_dims(info.dims)); }
+std::string describe(const TensorInfo& info) {
+    return fmt::format("{} {}", name_of(info.dtype), format_dims(info.dims));
+}
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
     constexpr std::size_t longest = 160;
     std::string text = "\"";
     for (const char c : name.substr(0, longest)) {
         const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') (text += '\\') += c;
-        else if (byte < 0x20 || byte == 0x7f) text += fmt::format("\\x{:02x}", byte);
-        else text += c;
+        if (c == '"' || c == '\\')
+            (text += '\\') += c;
+        else if (byte < 0x20 || byte == 0x7f)
+            text += fmt::format("\\x{:02x}", byte);
+        else
+            text += c;
     }
     text += '"';
     if (name.size() > longest) text += fmt::format("... ({} bytes)", name.size());

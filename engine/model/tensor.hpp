@@ -46,6 +46,6 @@ std::string format_dims(std::span<const int64_t> dims); // "[12, 64]"
 std::string describe(const TensorInfo& info);           // "f32 [12, 64]"
 
 // A name from outside made fit for a message: in double quotes, control characters escaped, long ones cut.
-std::string quoted(std::string_view name);
+std::string in_quotes(std::string_view name);
 
 } // namespace hekla::model

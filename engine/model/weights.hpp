@@ -14,16 +14,17 @@ namespace hekla::model {
 // Files are mapped, never copied: tensors' bytes stay valid while this lives (moving it keeps them).
 class Weights {
 public:
-    // `path` is a .safetensors file, an .index.json, or a folder, in which `stem`.safetensors is looked for first and then
-    // `stem`.safetensors.index.json. Errors: not_found, saying what else is there that cannot be read (a pickle); corrupt.
+    // `path` is a .safetensors file, an .index.json, or a folder, in which `stem`.safetensors is looked for first and
+    // then `stem`.safetensors.index.json. Errors: not_found, saying what else is there that cannot be read (a pickle);
+    // corrupt.
     static Result<Weights> open(const std::filesystem::path& path, const std::string& stem = "model");
 
-    const std::filesystem::path& path() const { return path_; }               // of the file or the index
-    const std::vector<TensorView>& tensors() const { return tensors_; }       // by name
-    const TensorView* find(std::string_view name) const;                      // null where there is none
-    Result<const TensorView*> get(std::string_view name) const;               // not_found names the nearest
-    const Metadata& metadata() const { return files_.front().metadata(); }    // of the first file
-    uint64_t byte_count() const;                                              // of all tensors
+    const std::filesystem::path& path() const { return path_; }            // of the file or the index
+    const std::vector<TensorView>& tensors() const { return tensors_; }    // by name
+    const TensorView* find(std::string_view name) const;                   // null where there is none
+    Result<const TensorView*> get(std::string_view name) const;            // not_found names the nearest
+    const Metadata& metadata() const { return files_.front().metadata(); } // of the first file
+    uint64_t byte_count() const;                                           // of all tensors
 
     // The tensor of each parameter, see names.hpp. Pointers are into this.
     Result<Resolution> resolve(std::span<const ParameterSpec> parameters, const NameRules& rules = {}) const;

@@ -1,0 +1,80 @@
+// A model's folder as Hugging Face lays it out: config.json, weights, tokenizer files.
+#pragma once
+
+#include "model/sharded.hpp"
+#include "model/weights.hpp"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hekla::model {
+
+inline constexpr uint64_t config_size_limit = 16'000'000;
+
+// A folder on disk, checked. Thread: any, once opened.
+class ModelFolder {
+public:
+    // Errors: not_found (no folder, no config.json, no weights), corrupt (config.json is not a JSON object; the
+    // weights').
+    static Result<ModelFolder> open(const std::filesystem::path& path);
+
+    const std::filesystem::path& path() const { return path_; }
+    const std::string& config_json() const { return config_json_; } // as it stands in the file; a JSON object
+    const std::string& model_type() const { return model_type_; }   // config's "model_type", empty where it has none
+    const Weights& weights() const { return weights_; }
+    // What goes along when the model is saved elsewhere: those of auxiliary_file_names() that are there, by name.
+    const std::vector<std::filesystem::path>& auxiliary_files() const { return auxiliary_files_; }
+
+private:
+    std::filesystem::path path_;
+    std::string config_json_;
+    std::string model_type_;
+    Weights weights_;
+    std::vector<std::filesystem::path> auxiliary_files_;
+};
+
+// Tokenizer, preprocessing and generation files of Hugging Face folders, by name.
+std::span<const std::string_view> auxiliary_file_names();
+std::vector<std::filesystem::path> auxiliary_files_in(const std::filesystem::path& folder);
+
+struct NamedText {
+    std::string name; // a plain file name
+    std::string content;
+};
+
+struct ModelContents {
+    std::string config_json;                   // must be a JSON object
+    std::vector<TensorSource> tensors;         // in the order in which shards are filled
+    std::vector<NamedText> texts;              // other files, made now
+    std::vector<std::filesystem::path> copies; // other files, copied under their own names
+    Metadata metadata{{"format", "pt"}};
+    uint64_t max_shard_bytes = default_shard_bytes;
+};
+
+enum class OnExisting {
+    refuse, // the target must not exist, or be an empty folder
+    replace // the target is swapped as a whole; files in it that are neither written now nor old weights are kept
+};
+
+// Writes a whole folder beside `target`, synced, then gives it the name. After an error the target is as it was.
+// `replace` refuses a target that holds folders: that is not a model's folder.
+Status save_folder(const std::filesystem::path& target, const ModelContents& contents,
+                   OnExisting existing = OnExisting::refuse);
+
+// Writes into a folder that holds other things too (a run's, beside its checkpoints): everything is written and synced
+// in a temporary folder inside it, then moved file by file, weights last; old weights that are not replaced are
+// removed. Each file is complete; killed between the moves, the folder can hold new and old ones until it is saved
+// again.
+Status save_into_folder(const std::filesystem::path& folder, const ModelContents& contents);
+
+// Writes the contents' files into an existing folder and says which; the building stone of the two above and of
+// checkpoints.
+Result<std::vector<FileRecord>> write_model_files(const std::filesystem::path& folder, const ModelContents& contents);
+
+// One file copied with its size and hash; complete and synced, or absent.
+Result<FileRecord> write_copied_file(const std::filesystem::path& from, const std::filesystem::path& to);
+Result<FileRecord> write_text_file(const std::filesystem::path& to, std::string_view content);
+
+} // namespace hekla::model
