@@ -64,8 +64,8 @@ std::vector<Operation> read(const std::filesystem::path& path) {
         for (const json& i : j.value("inputs", json::array()))
             o.inputs.push_back({i.at("name"), i.at("kind"), i.value("optional", false), i.value("variadic", false)});
         for (const json& a : j.value("attributes", json::array()))
-            o.attributes.push_back({a.at("name"), a.at("type"), a.value("doc", ""),
-                                    a.contains("default") ? a.at("default") : json()});
+            o.attributes.push_back(
+                {a.at("name"), a.at("type"), a.value("doc", ""), a.contains("default") ? a.at("default") : json()});
         for (const json& p : j.at("outputs")) {
             if (p.is_string())
                 o.outputs.push_back({p, false});
@@ -91,9 +91,6 @@ std::string camel(const std::string& name) {
     return result;
 }
 
-
-
-
 std::string number(const json& value) {
     if (value.is_array()) return "{}";
     if (value.is_string()) return fmt::format("\"{}\"", value.get<std::string>());
@@ -117,17 +114,25 @@ const char* kNotice = "// Made by tools/generate_operations from engine/graph/op
 
 std::string c_header(const std::vector<Operation>& operations) {
     std::string s = kNotice;
-    s += "// A typed call for every operation; each is emit() of hekla.graph/1 and nothing else. Optional inputs and attributes\n"
+    s += "// A typed call for every operation; each is emit() of hekla.graph/1 and nothing else. Optional inputs and "
+         "attributes\n"
          "// are in an options struct: start from hk_NAME_defaults(), or pass null for the defaults.\n"
-         "#ifndef HEKLA_PLUGIN_OPERATIONS_H\n#define HEKLA_PLUGIN_OPERATIONS_H\n\n#include \"graph.h\"\n\n#include <string.h>\n\n"
-         "static inline hk_string hk_text(const char* text) {\n    hk_string s;\n    s.data = text;\n    s.size = strlen(text);\n    return s;\n}\n\n"
-         "static inline hk_attribute hk_attribute_int(const char* name, int64_t value) {\n    hk_attribute a;\n    memset(&a, 0, sizeof a);\n"
-         "    a.struct_size = (uint32_t)sizeof a;\n    a.type = HK_ATTRIBUTE_INT;\n    a.name = hk_text(name);\n    a.integer = value;\n    return a;\n}\n\n"
-         "static inline hk_attribute hk_attribute_real(const char* name, double value) {\n    hk_attribute a = hk_attribute_int(name, 0);\n"
+         "#ifndef HEKLA_PLUGIN_OPERATIONS_H\n#define HEKLA_PLUGIN_OPERATIONS_H\n\n#include \"graph.h\"\n\n#include "
+         "<string.h>\n\n"
+         "static inline hk_string hk_text(const char* text) {\n    hk_string s;\n    s.data = text;\n    s.size = "
+         "strlen(text);\n    return s;\n}\n\n"
+         "static inline hk_attribute hk_attribute_int(const char* name, int64_t value) {\n    hk_attribute a;\n    "
+         "memset(&a, 0, sizeof a);\n"
+         "    a.struct_size = (uint32_t)sizeof a;\n    a.type = HK_ATTRIBUTE_INT;\n    a.name = hk_text(name);\n    "
+         "a.integer = value;\n    return a;\n}\n\n"
+         "static inline hk_attribute hk_attribute_real(const char* name, double value) {\n    hk_attribute a = "
+         "hk_attribute_int(name, 0);\n"
          "    a.type = HK_ATTRIBUTE_REAL;\n    a.real = value;\n    return a;\n}\n\n"
-         "static inline hk_attribute hk_attribute_text(const char* name, hk_string value) {\n    hk_attribute a = hk_attribute_int(name, 0);\n"
+         "static inline hk_attribute hk_attribute_text(const char* name, hk_string value) {\n    hk_attribute a = "
+         "hk_attribute_int(name, 0);\n"
          "    a.type = HK_ATTRIBUTE_TEXT;\n    a.text = value;\n    return a;\n}\n\n"
-         "static inline hk_attribute hk_attribute_ints(const char* name, const int64_t* values, uint64_t count) {\n    hk_attribute a = hk_attribute_int(name, 0);\n"
+         "static inline hk_attribute hk_attribute_ints(const char* name, const int64_t* values, uint64_t count) {\n    "
+         "hk_attribute a = hk_attribute_int(name, 0);\n"
          "    a.type = HK_ATTRIBUTE_INTS;\n    a.integers = values;\n    a.count = count;\n    return a;\n}\n";
     for (const Operation& o : operations) {
         if (o.internal) continue;
@@ -143,7 +148,9 @@ std::string c_header(const std::vector<Operation>& operations) {
                 if (a.type == "text") s += fmt::format("    hk_string {};\n", a.name);
                 if (a.type == "ints") s += fmt::format("    const int64_t* {0};\n    uint64_t {0}_count;\n", a.name);
             }
-            s += fmt::format("}} hk_{0}_options;\n\nstatic inline hk_{0}_options hk_{0}_defaults(void) {{\n    hk_{0}_options options;\n    memset(&options, 0, sizeof options);\n", o.name);
+            s += fmt::format("}} hk_{0}_options;\n\nstatic inline hk_{0}_options hk_{0}_defaults(void) {{\n    "
+                             "hk_{0}_options options;\n    memset(&options, 0, sizeof options);\n",
+                             o.name);
             for (const Attribute& a : o.attributes) {
                 if (a.required() || a.type == "ints") continue;
                 if (a.type == "text")
@@ -170,7 +177,8 @@ std::string c_header(const std::vector<Operation>& operations) {
         }
         if (o.has_options()) parameters += fmt::format(", const hk_{}_options* options", o.name);
         if (visible.size() > 1) parameters += fmt::format(", hk_value outputs[{}]", visible.size());
-        s += fmt::format("static inline {} hk_{}({}) {{\n", visible.size() > 1 ? "int32_t" : "hk_value", o.name, parameters);
+        s += fmt::format("static inline {} hk_{}({}) {{\n", visible.size() > 1 ? "int32_t" : "hk_value", o.name,
+                         parameters);
         if (o.has_options())
             s += fmt::format("    const hk_{0}_options chosen = options ? *options : hk_{0}_defaults();\n", o.name);
         if (!o.inputs.empty() && !o.variadic()) {
@@ -185,19 +193,24 @@ std::string c_header(const std::vector<Operation>& operations) {
                 const Attribute& a = o.attributes[n];
                 const std::string source = (a.required() ? "" : "chosen.") + a.name;
                 if (a.type == "ints")
-                    s += fmt::format("    attributes[{}] = hk_attribute_ints(\"{}\", {}, {}_count);\n", n, a.name, source, source);
+                    s += fmt::format("    attributes[{}] = hk_attribute_ints(\"{}\", {}, {}_count);\n", n, a.name,
+                                     source, source);
                 else
                     s += fmt::format("    attributes[{}] = hk_attribute_{}(\"{}\", {});\n", n, a.type, a.name, source);
             }
         }
-        const std::string inputs = o.variadic() ? fmt::format("{0}, {0}_count", o.inputs[0].name)
+        const std::string inputs = o.variadic()       ? fmt::format("{0}, {0}_count", o.inputs[0].name)
                                    : o.inputs.empty() ? "NULL, 0"
                                                       : fmt::format("inputs, {}", o.inputs.size());
-        const std::string attributes = o.attributes.empty() ? "NULL, 0" : fmt::format("attributes, {}", o.attributes.size());
+        const std::string attributes =
+            o.attributes.empty() ? "NULL, 0" : fmt::format("attributes, {}", o.attributes.size());
         if (visible.size() > 1) {
-            s += fmt::format("    return graph->emit(builder, hk_text(\"{}\"), {}, {}, {}, outputs, {});\n}}\n", o.name, o.revision, inputs, attributes, visible.size());
+            s += fmt::format("    return graph->emit(builder, hk_text(\"{}\"), {}, {}, {}, outputs, {});\n}}\n", o.name,
+                             o.revision, inputs, attributes, visible.size());
         } else {
-            s += fmt::format("    hk_value output = 0;\n    graph->emit(builder, hk_text(\"{}\"), {}, {}, {}, &output, 1);\n    return output;\n}}\n", o.name, o.revision, inputs, attributes);
+            s += fmt::format("    hk_value output = 0;\n    graph->emit(builder, hk_text(\"{}\"), {}, {}, {}, &output, "
+                             "1);\n    return output;\n}}\n",
+                             o.name, o.revision, inputs, attributes);
         }
     }
     return s + "\n#endif\n";
@@ -205,7 +218,8 @@ std::string c_header(const std::vector<Operation>& operations) {
 
 std::string cpp_header(const std::vector<Operation>& operations) {
     std::string s = kNotice;
-    s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp.\n#pragma once\n\nnamespace hekla::plugin {\n";
+    s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp.\n#pragma once\n\nnamespace "
+         "hekla::plugin {\n";
     for (const Operation& o : operations) {
         if (o.internal) continue;
         s += "\n";
@@ -233,7 +247,9 @@ std::string cpp_header(const std::vector<Operation>& operations) {
         }
         s += wrapped(o.doc, "//");
         std::string parameters, graph;
-        const auto add = [&parameters](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
+        const auto add = [&parameters](const std::string& text) {
+            parameters += (parameters.empty() ? "" : ", ") + text;
+        };
         if (o.variadic()) {
             add(fmt::format("const std::vector<Value>& {}", o.inputs[0].name));
             graph = fmt::format("graph_of({})", o.inputs[0].name);
@@ -262,21 +278,25 @@ std::string cpp_header(const std::vector<Operation>& operations) {
             inputs = o.inputs[0].name;
         } else {
             for (std::size_t n = 0; n < o.inputs.size(); ++n)
-                inputs += fmt::format("{}{}{}", n ? ", " : "", o.inputs[n].optional ? "options." : "", o.inputs[n].name);
+                inputs +=
+                    fmt::format("{}{}{}", n ? ", " : "", o.inputs[n].optional ? "options." : "", o.inputs[n].name);
             inputs += "}";
         }
         std::string attributes = "{";
         for (std::size_t n = 0; n < o.attributes.size(); ++n) {
             const Attribute& a = o.attributes[n];
-            attributes += fmt::format("{}attribute(\"{}\", {}{})", n ? ", " : "", a.name, a.required() ? "" : "options.", a.name);
+            attributes +=
+                fmt::format("{}attribute(\"{}\", {}{})", n ? ", " : "", a.name, a.required() ? "" : "options.", a.name);
         }
         attributes += "}";
         if (visible.size() > 1) {
-            s += fmt::format("    const std::vector<Value> outputs = {}.emit(\"{}\", {}, {}, {}, {});\n    return {{", graph, o.name, o.revision, inputs, attributes, visible.size());
+            s += fmt::format("    const std::vector<Value> outputs = {}.emit(\"{}\", {}, {}, {}, {});\n    return {{",
+                             graph, o.name, o.revision, inputs, attributes, visible.size());
             for (std::size_t n = 0; n < visible.size(); ++n) s += fmt::format("{}outputs[{}]", n ? ", " : "", n);
             s += "};\n}\n";
         } else {
-            s += fmt::format("    return {}.emit(\"{}\", {}, {}, {}, 1)[0];\n}}\n", graph, o.name, o.revision, inputs, attributes);
+            s += fmt::format("    return {}.emit(\"{}\", {}, {}, {}, 1)[0];\n}}\n", graph, o.name, o.revision, inputs,
+                             attributes);
         }
     }
     return s + "\n} // namespace hekla::plugin\n";
@@ -284,7 +304,8 @@ std::string cpp_header(const std::vector<Operation>& operations) {
 
 std::string engine_table(const std::vector<Operation>& operations) {
     std::string s = kNotice;
-    s += "// HK_OPERATION(name): define it, include this file for the list. HK_OPERATION_TABLE: the descriptions.\n#ifdef HK_OPERATION\n";
+    s += "// HK_OPERATION(name): define it, include this file for the list. HK_OPERATION_TABLE: the "
+         "descriptions.\n#ifdef HK_OPERATION\n";
     for (const Operation& o : operations) s += fmt::format("HK_OPERATION({})\n", o.name);
     s += "#undef HK_OPERATION\n#endif\n#ifdef HK_OPERATION_TABLE\n";
     const auto kind = [](const std::string& k) { return k == "any" ? "any" : k == "int" ? "integer" : "floating"; };

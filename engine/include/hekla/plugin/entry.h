@@ -1,8 +1,8 @@
 // The one exported function of a plugin, and what it returns. The layout of hk_plugin_entry and of the first four
 // members of hk_host never changes.
 //
-// Beside the library lies its manifest, LIBRARY.json, which answers every question of a scan; the library is loaded only
-// when something of it is used.
+// Beside the library lies its manifest, LIBRARY.json, which answers every question of a scan; the library is loaded
+// only when something of it is used.
 #ifndef HEKLA_PLUGIN_ENTRY_H
 #define HEKLA_PLUGIN_ENTRY_H
 

@@ -107,8 +107,8 @@ typedef struct hk_graph_interface {
     void(HK_ABI* recompute_end)(hk_builder* builder);
 
     // Ports: an architecture offers values by name, eg: "hidden", "layer.3.hidden", "encoder.hidden"; a head asks for
-    // them and offers others, eg: "logits"; an objective asks. ask() of a port that nobody offers is an error that names
-    // those that are there.
+    // them and offers others, eg: "logits"; an objective asks. ask() of a port that nobody offers is an error that
+    // names those that are there.
     void(HK_ABI* offer)(hk_builder* builder, hk_string port, hk_value value);
     int32_t(HK_ABI* has_port)(hk_builder* builder, hk_string port);
     hk_value(HK_ABI* ask)(hk_builder* builder, hk_string port);

@@ -1,0 +1,538 @@
+// C++ manners over the plugin ABI: values with operators, scopes that close themselves, a config that is read by name,
+// and trampolines that let no exception cross. Header only; the author writes build functions and one HEKLA_PLUGIN at
+// the end.
+//
+// Errors stick: after the first one every value is empty and every call does nothing, so a build function needs no
+// checks.
+#pragma once
+
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/head.h"
+#include "hekla/plugin/log.h"
+#include "hekla/plugin/objective.h"
+#include "hekla/plugin/tokenizer.h"
+
+#include <cstring>
+#include <exception>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::plugin {
+
+// The host's interfaces; set by init() before anything else runs, and constant afterwards.
+struct HostInterfaces {
+    const hk_host* host = nullptr;
+    const hk_error_interface* error = nullptr;
+    const hk_config_interface* config = nullptr;
+    const hk_graph_interface* graph = nullptr;
+    const hk_tokenizer_interface* tokenizer = nullptr;
+    const hk_log_interface* log = nullptr;
+};
+inline HostInterfaces& host_interfaces() {
+    static HostInterfaces interfaces;
+    return interfaces;
+}
+
+inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
+inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
+
+// What a constructor or a function of a plugin may throw; the trampolines turn it into the ABI's code and message.
+class Error : public std::runtime_error {
+public:
+    Error(int32_t code, const std::string& message) : std::runtime_error(message), code_(code) {}
+    int32_t code() const { return code_; }
+
+private:
+    int32_t code_;
+};
+inline Error invalid(const std::string& message) { return {HK_INVALID_ARGUMENT, message}; }
+inline Error unsupported(const std::string& message) { return {HK_UNSUPPORTED, message}; }
+
+inline int32_t report(hk_error* error, int32_t code, const char* message) noexcept {
+    if (host_interfaces().error != nullptr) host_interfaces().error->set(error, code, {message, std::strlen(message)});
+    return code;
+}
+
+// Runs f; gives HK_OK, or the code of what it threw after telling `error`.
+template<class F>
+int32_t guarded(hk_error* error, F&& f) noexcept {
+    try {
+        f();
+        return HK_OK;
+    } catch (const Error& e) { return report(error, e.code(), e.what()); } catch (const std::bad_alloc&) {
+        return report(error, HK_OUT_OF_MEMORY, "out of memory");
+    } catch (const std::exception& e) { return report(error, HK_INTERNAL, e.what()); } catch (...) {
+        return report(error, HK_INTERNAL, "an exception of an unknown type");
+    }
+}
+
+class Graph;
+
+using Dims = std::vector<int64_t>;
+
+// A tensor of the graph under description. Empty (id 0) where something failed before, or where an option is left out.
+struct Value {
+    Graph* graph = nullptr;
+    hk_value id = 0;
+
+    explicit operator bool() const { return id != 0; }
+    Dims shape() const;
+    int64_t dim(int axis) const; // axis may count from the end
+    int rank() const { return static_cast<int>(shape().size()); }
+    int32_t kind() const;
+};
+
+struct Initializer {
+    int32_t kind = HK_INITIALIZE_CONSTANT;
+    double a = 0.0, b = 0.0;
+};
+inline Initializer zeros() { return {HK_INITIALIZE_CONSTANT, 0.0, 0.0}; }
+inline Initializer ones() { return {HK_INITIALIZE_CONSTANT, 1.0, 0.0}; }
+inline Initializer constant_of(double value) { return {HK_INITIALIZE_CONSTANT, value, 0.0}; }
+inline Initializer normal(double deviation, double mean = 0.0) { return {HK_INITIALIZE_NORMAL, mean, deviation}; }
+inline Initializer uniform(double low, double high) { return {HK_INITIALIZE_UNIFORM, low, high}; }
+
+// An attribute that keeps what it points to.
+struct NamedAttribute {
+    std::string name;
+    hk_attribute raw{};
+    std::string text;
+    Dims integers;
+};
+inline NamedAttribute attribute(const char* name, int64_t value) {
+    NamedAttribute a{name, {}, {}, {}};
+    a.raw.type = HK_ATTRIBUTE_INT;
+    a.raw.integer = value;
+    return a;
+}
+inline NamedAttribute attribute(const char* name, double value) {
+    NamedAttribute a{name, {}, {}, {}};
+    a.raw.type = HK_ATTRIBUTE_REAL;
+    a.raw.real = value;
+    return a;
+}
+inline NamedAttribute attribute(const char* name, const std::string& value) {
+    NamedAttribute a{name, {}, value, {}};
+    a.raw.type = HK_ATTRIBUTE_TEXT;
+    return a;
+}
+inline NamedAttribute attribute(const char* name, const Dims& value) {
+    NamedAttribute a{name, {}, {}, value};
+    a.raw.type = HK_ATTRIBUTE_INTS;
+    return a;
+}
+
+// The builder of one build() call. Not copied; values point to it.
+class Graph {
+public:
+    explicit Graph(hk_builder* builder) : builder_(builder), api_(*host_interfaces().graph) {}
+    Graph(const Graph&) = delete;
+    Graph& operator=(const Graph&) = delete;
+
+    int32_t mode() const { return api_.mode(builder_); }
+    bool training() const { return mode() == HK_MODE_TRAIN; }
+    bool has_field(std::string_view field) { return api_.has_field(builder_, text(field)) != 0; }
+    Value input(std::string_view field) { return {this, api_.input(builder_, text(field))}; }
+    Value parameter(std::string_view name, const Dims& dims, Initializer initializer = zeros(), uint32_t flags = 0) {
+        return {this, api_.parameter(builder_, text(name), dims.data(), rank(dims), initializer.kind, initializer.a,
+                                     initializer.b, flags)};
+    }
+    Value buffer(std::string_view name, int32_t kind, const Dims& dims, const std::vector<double>& values) {
+        if (!holds(dims, values)) return fail("buffer: the number of values does not fit the shape");
+        return {this, api_.buffer(builder_, text(name), kind, dims.data(), rank(dims), values.data())};
+    }
+    Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values) {
+        if (!holds(dims, values)) return fail("constant: the number of values does not fit the shape");
+        return {this, api_.constant(builder_, kind, dims.data(), rank(dims), values.data())};
+    }
+    Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT) {
+        return {this, api_.fill(builder_, kind, dims.data(), rank(dims), value)};
+    }
+    Value number(double value) { return fill({}, value); }
+    Value integer(int64_t value) { return fill({}, static_cast<double>(value), HK_KIND_INT32); }
+    Value iota(int64_t length, int64_t start = 0, int64_t step = 1) {
+        return {this, api_.iota(builder_, length, start, step)};
+    }
+    Value positions(int64_t batch, int64_t length) { return {this, api_.positions(builder_, batch, length)}; }
+    Value step_scalar(std::string_view name, double initial) {
+        return {this, api_.step_scalar(builder_, text(name), initial)};
+    }
+
+    void offer(std::string_view port, Value value) { api_.offer(builder_, text(port), value.id); }
+    bool has_port(std::string_view port) { return api_.has_port(builder_, text(port)) != 0; }
+    Value ask(std::string_view port) { return {this, api_.ask(builder_, text(port))}; }
+    void loss(std::string_view name, Value sum, Value count, double weight = 1.0) {
+        api_.loss(builder_, text(name), sum.id, count.id, weight);
+    }
+    void metric(std::string_view name, Value sum, Value count) { api_.metric(builder_, text(name), sum.id, count.id); }
+    Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT) {
+        api_.fail(builder_, code, text(message));
+        return {this, 0};
+    }
+    bool ok() const { return api_.status(builder_, nullptr) == HK_OK; }
+
+    std::vector<Value> emit(const char* name, uint32_t revision, const std::vector<Value>& inputs,
+                            std::vector<NamedAttribute> attributes, uint32_t output_count) {
+        std::vector<hk_value> ids;
+        for (const Value& input : inputs) ids.push_back(input.id);
+        std::vector<hk_attribute> raw;
+        for (NamedAttribute& a : attributes) {
+            a.raw.struct_size = sizeof(hk_attribute);
+            a.raw.name = text(a.name);
+            a.raw.text = text(a.text);
+            a.raw.integers = a.integers.data();
+            if (a.raw.type == HK_ATTRIBUTE_INTS) a.raw.count = a.integers.size();
+            raw.push_back(a.raw);
+        }
+        std::vector<hk_value> outputs(output_count, 0);
+        api_.emit(builder_, text(name), revision, ids.data(), static_cast<uint32_t>(ids.size()), raw.data(),
+                  static_cast<uint32_t>(raw.size()), outputs.data(), output_count);
+        std::vector<Value> values;
+        for (const hk_value id : outputs) values.push_back({this, id});
+        return values;
+    }
+
+    Dims shape(hk_value value) {
+        int64_t dims[HK_MAX_RANK] = {};
+        uint32_t rank = 0;
+        if (api_.shape(builder_, value, dims, &rank) < 0) return {};
+        return {dims, dims + rank};
+    }
+    int32_t kind(hk_value value) {
+        int64_t dims[HK_MAX_RANK] = {};
+        uint32_t rank = 0;
+        return api_.shape(builder_, value, dims, &rank);
+    }
+
+    void scope_begin(std::string_view name) { api_.scope_begin(builder_, text(name)); }
+    void scope_end() { api_.scope_end(builder_); }
+    void recompute_begin() { api_.recompute_begin(builder_); }
+    void recompute_end() { api_.recompute_end(builder_); }
+
+private:
+    static uint32_t rank(const Dims& dims) { return static_cast<uint32_t>(dims.size()); }
+    static bool holds(const Dims& dims, const std::vector<double>& values) {
+        int64_t product = 1;
+        for (const int64_t dim : dims) product *= dim;
+        return product >= 0 && static_cast<std::size_t>(product) == values.size();
+    }
+    hk_builder* builder_;
+    const hk_graph_interface& api_;
+};
+
+inline Dims Value::shape() const { return graph != nullptr ? graph->shape(id) : Dims{}; }
+inline int Value_axis(int axis, std::size_t rank) { return axis < 0 ? axis + static_cast<int>(rank) : axis; }
+inline int64_t Value::dim(int axis) const {
+    const Dims dims = shape();
+    const int i = Value_axis(axis, dims.size());
+    return i >= 0 && i < static_cast<int>(dims.size()) ? dims[static_cast<std::size_t>(i)]
+                                                       : 1; // after an error: harmless
+}
+inline int32_t Value::kind() const { return graph != nullptr ? graph->kind(id) : HK_KIND_FLOAT; }
+
+inline Graph& graph_of(const std::vector<Value>& values) {
+    for (const Value& value : values)
+        if (value.graph != nullptr) return *value.graph;
+    throw Error(HK_INVALID_ARGUMENT, "an operation was called on values that belong to no graph");
+}
+
+// Names everything described while it lives: "block.3", "attention".
+class Scope {
+public:
+    Scope(Graph& graph, std::string_view name) : graph_(graph) { graph_.scope_begin(name); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { graph_.scope_end(); }
+
+private:
+    Graph& graph_;
+};
+
+// A region whose activations may be dropped and computed again for the gradient.
+class Recompute {
+public:
+    explicit Recompute(Graph& graph) : graph_(graph) { graph_.recompute_begin(); }
+    Recompute(const Recompute&) = delete;
+    Recompute& operator=(const Recompute&) = delete;
+    ~Recompute() { graph_.recompute_end(); }
+
+private:
+    Graph& graph_;
+};
+
+} // namespace hekla::plugin
+
+#include "operations.hpp"
+
+namespace hekla::plugin {
+
+inline Value operator+(Value a, Value b) { return add(a, b); }
+inline Value operator-(Value a, Value b) { return sub(a, b); }
+inline Value operator*(Value a, Value b) { return mul(a, b); }
+inline Value operator/(Value a, Value b) { return div(a, b); }
+inline Value operator-(Value a) { return neg(a); }
+// Numbers take the kind of the value beside them.
+inline Value like(Value a, double number) {
+    const int32_t kind = a.kind();
+    return graph_of({a}).fill({}, number, kind < 0 ? HK_KIND_FLOAT : kind);
+}
+inline Value operator+(Value a, double b) { return add(a, like(a, b)); }
+inline Value operator-(Value a, double b) { return sub(a, like(a, b)); }
+inline Value operator*(Value a, double b) { return mul(a, like(a, b)); }
+inline Value operator/(Value a, double b) { return div(a, like(a, b)); }
+inline Value operator+(double a, Value b) { return add(like(b, a), b); }
+inline Value operator-(double a, Value b) { return sub(like(b, a), b); }
+inline Value operator*(double a, Value b) { return mul(like(b, a), b); }
+
+inline Value equal(Value a, Value b) { return compare(a, b, 0); }
+inline Value not_equal(Value a, Value b) { return compare(a, b, 1); }
+inline Value less(Value a, Value b) { return compare(a, b, 2); }
+inline Value equal(Value a, double b) { return compare(a, like(a, b), 0); }
+inline Value not_equal(Value a, double b) { return compare(a, like(a, b), 1); }
+inline Value greater(Value a, double b) { return compare(a, like(a, b), 4); }
+inline Value to_float(Value x) { return cast(x, HK_KIND_FLOAT); }
+inline Value to_float32(Value x) { return cast(x, HK_KIND_FLOAT32); }
+inline Value to_int(Value x) { return cast(x, HK_KIND_INT32); }
+inline Value sum_all(Value x) {
+    Dims axes;
+    for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
+    return sum(x, axes);
+}
+
+// A configuration under its names. Every function throws Error when a key is missing or of another type.
+class Config {
+public:
+    explicit Config(const hk_config* config) : config_(config), api_(*host_interfaces().config) {}
+
+    bool has(std::string_view key) const { return api_.has(config_, text(key)) != 0; }
+    int64_t integer(std::string_view key) const {
+        int64_t value = 0;
+        check(api_.get_integer(config_, text(key), &value, nullptr), key, "an integer");
+        return value;
+    }
+    double real(std::string_view key) const {
+        double value = 0;
+        check(api_.get_real(config_, text(key), &value, nullptr), key, "a number");
+        return value;
+    }
+    bool boolean(std::string_view key) const {
+        int32_t value = 0;
+        check(api_.get_boolean(config_, text(key), &value, nullptr), key, "true or false");
+        return value != 0;
+    }
+    std::string string(std::string_view key) const {
+        hk_string value{};
+        check(api_.get_text(config_, text(key), &value, nullptr), key, "a text");
+        return std::string(view(value));
+    }
+    int64_t integer(std::string_view key, int64_t otherwise) const { return has(key) ? integer(key) : otherwise; }
+    double real(std::string_view key, double otherwise) const { return has(key) ? real(key) : otherwise; }
+    bool boolean(std::string_view key, bool otherwise) const { return has(key) ? boolean(key) : otherwise; }
+    std::string string(std::string_view key, const char* otherwise) const { return has(key) ? string(key) : otherwise; }
+    uint64_t count(std::string_view key) const {
+        uint64_t value = 0;
+        check(api_.get_count(config_, text(key), &value, nullptr), key, "an object or an array");
+        return value;
+    }
+
+private:
+    void check(int32_t code, std::string_view key, const char* expected) const {
+        if (code == HK_OK) return;
+        throw Error(code, "config key '" + std::string(key) + "' " + (has(key) ? "is not " : "is missing, expected ") +
+                              expected);
+    }
+    const hk_config* config_;
+    const hk_config_interface& api_;
+};
+
+class ConfigWriter {
+public:
+    explicit ConfigWriter(hk_config_writer* writer) : writer_(writer), api_(*host_interfaces().config) {}
+    void set(std::string_view key, int64_t value) { check(api_.set_integer(writer_, text(key), value, nullptr), key); }
+    void set(std::string_view key, int value) { set(key, static_cast<int64_t>(value)); }
+    void set(std::string_view key, double value) { check(api_.set_real(writer_, text(key), value, nullptr), key); }
+    void set(std::string_view key, bool value) {
+        check(api_.set_boolean(writer_, text(key), value ? 1 : 0, nullptr), key);
+    }
+    void set(std::string_view key, const std::string& value) {
+        check(api_.set_text(writer_, text(key), text(value), nullptr), key);
+    }
+    void set(std::string_view key, const char* value) { set(key, std::string(value)); }
+    void set_null(std::string_view key) { check(api_.set_null(writer_, text(key), nullptr), key); }
+
+private:
+    void check(int32_t code, std::string_view key) {
+        if (code != HK_OK) throw Error(code, "cannot write config key '" + std::string(key) + "'");
+    }
+    hk_config_writer* writer_;
+    const hk_config_interface& api_;
+};
+
+// Trampolines. An architecture T has: T(const Config&), void build(Graph&), bool head(Graph&, std::string_view id)
+// (false: it has no such head), void write(ConfigWriter&).
+template<class T>
+const hk_architecture* architecture() {
+    static const hk_architecture table = {
+        [](const hk_config* config, void** self, hk_error* error) -> int32_t {
+            return guarded(error, [&] { *self = std::make_unique<T>(Config(config)).release(); });
+        },
+        [](void* self) { delete static_cast<T*>(self); },
+        [](void* self, hk_builder* builder, hk_error* error) -> int32_t {
+            return guarded(error, [&] {
+                Graph graph(builder);
+                static_cast<T*>(self)->build(graph);
+            });
+        },
+        [](void* self, hk_builder* builder, hk_string head, hk_error* error) -> int32_t {
+            bool found = true;
+            const int32_t code = guarded(error, [&] {
+                Graph graph(builder);
+                found = static_cast<T*>(self)->head(graph, view(head));
+            });
+            return code == HK_OK && !found ? HK_NOT_FOUND : code;
+        },
+        [](void* self, hk_config_writer* writer, hk_error* error) -> int32_t {
+            return guarded(error, [&] {
+                ConfigWriter out(writer);
+                static_cast<T*>(self)->write(out);
+            });
+        },
+    };
+    return &table;
+}
+
+// A head T has: T(const Config&), void build(Graph&). A head with decode sets the table's member itself.
+template<class T>
+hk_head head_table() {
+    hk_head table{};
+    table.create = [](const hk_config* config, void** self, hk_error* error) -> int32_t {
+        return guarded(error, [&] { *self = std::make_unique<T>(Config(config)).release(); });
+    };
+    table.destroy = [](void* self) { delete static_cast<T*>(self); };
+    table.build = [](void* self, hk_builder* builder, hk_error* error) -> int32_t {
+        return guarded(error, [&] {
+            Graph graph(builder);
+            static_cast<T*>(self)->build(graph);
+        });
+    };
+    return table;
+}
+
+// One row of a batch as collate sees it.
+struct Field {
+    std::string name;
+    int32_t kind = HK_KIND_INT32;
+    Dims dims;
+};
+
+// An objective T has: T(const Config&, const hk_tokenizer*), static constexpr int32_t example_kind, int64_t
+// tokens_per_example(int64_t length), std::vector<Field> fields(int64_t batch, int64_t length), void build(Graph&),
+// and, where it can train from text, void collate(std::span-like examples...): see collate_table.
+template<class T>
+hk_objective objective_table() {
+    hk_objective table{};
+    table.create = [](const hk_config* config, const hk_tokenizer* tokenizer, void** self, hk_error* error) -> int32_t {
+        return guarded(error, [&] { *self = std::make_unique<T>(Config(config), tokenizer).release(); });
+    };
+    table.destroy = [](void* self) { delete static_cast<T*>(self); };
+    table.example_kind = [](void*) -> int32_t { return T::example_kind; };
+    table.tokens_per_example = [](void* self, int64_t length) -> int64_t {
+        return static_cast<T*>(self)->tokens_per_example(length);
+    };
+    table.fields = [](void* self, int64_t batch, int64_t length, void (*push)(void*, const hk_field*), void* context,
+                      hk_error* error) -> int32_t {
+        return guarded(error, [&] {
+            for (const Field& field : static_cast<T*>(self)->fields(batch, length)) {
+                hk_field raw{};
+                raw.struct_size = sizeof raw;
+                raw.kind = field.kind;
+                raw.name = text(field.name);
+                raw.rank = static_cast<uint32_t>(field.dims.size());
+                for (std::size_t i = 0; i < field.dims.size() && i < HK_MAX_RANK; ++i) raw.dims[i] = field.dims[i];
+                push(context, &raw);
+            }
+        });
+    };
+    table.build = [](void* self, hk_builder* builder, hk_error* error) -> int32_t {
+        return guarded(error, [&] {
+            Graph graph(builder);
+            static_cast<T*>(self)->build(graph);
+        });
+    };
+    if constexpr (requires(T & t, const hk_example* e, hk_field* f) {
+                      t.collate(e, uint32_t{}, uint64_t{}, uint64_t{}, f, uint32_t{});
+                  }) {
+        table.collate = [](void* self, const hk_example* examples, uint32_t example_count, uint64_t seed,
+                           uint64_t epoch, hk_field* fields, uint32_t field_count, hk_error* error) -> int32_t {
+            return guarded(error, [&] {
+                static_cast<T*>(self)->collate(examples, example_count, seed, epoch, fields, field_count);
+            });
+        };
+    }
+    return table;
+}
+
+template<class T>
+const hk_head* head() {
+    static const hk_head table = head_table<T>();
+    return &table;
+}
+template<class T>
+const hk_objective* objective() {
+    static const hk_objective table = objective_table<T>();
+    return &table;
+}
+
+// What a plugin library holds: (interface id, id) -> table.
+struct Offer {
+    const char* interface_id;
+    const char* id;
+    const void* table;
+};
+
+inline int32_t initialize(const hk_host* host, hk_error* error) {
+    HostInterfaces& interfaces = host_interfaces();
+    const auto get = [host](const char* id) { return host->get_interface(host, {id, std::strlen(id)}); };
+    interfaces.host = host;
+    interfaces.error = static_cast<const hk_error_interface*>(get(HK_ERROR_INTERFACE));
+    interfaces.config = static_cast<const hk_config_interface*>(get(HK_CONFIG_INTERFACE));
+    interfaces.graph = static_cast<const hk_graph_interface*>(get(HK_GRAPH_INTERFACE));
+    interfaces.tokenizer = static_cast<const hk_tokenizer_interface*>(get(HK_TOKENIZER_INTERFACE));
+    interfaces.log = static_cast<const hk_log_interface*>(get(HK_LOG_INTERFACE));
+    if (interfaces.error == nullptr || interfaces.config == nullptr || interfaces.graph == nullptr)
+        return report(error, HK_UNSUPPORTED, "the host lacks hekla.error/1, hekla.config/1 or hekla.graph/1");
+    return HK_OK;
+}
+
+} // namespace hekla::plugin
+
+// HEKLA_PLUGIN({HK_ARCHITECTURE_INTERFACE, "gpt2", hekla::plugin::architecture<Gpt2>()}, ...): the one export.
+#define HEKLA_PLUGIN(...)                                                                                              \
+    extern "C" HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                              \
+    extern "C" const hk_plugin_entry* hekla_plugin_entry(void) {                                                       \
+        static const hk_plugin_entry entry = {                                                                         \
+            HK_ENTRY_MAGIC,                                                                                            \
+            static_cast<uint32_t>(sizeof(hk_plugin_entry)),                                                            \
+            HK_ABI_MAJOR,                                                                                              \
+            HK_TARGET_ABI_MINOR,                                                                                       \
+            HK_ABI_MINOR,                                                                                              \
+            0,                                                                                                         \
+            "",                                                                                                        \
+            [](const hk_host* host, hk_error* error) -> int32_t { return hekla::plugin::initialize(host, error); },    \
+            [] {},                                                                                                     \
+            [](hk_string interface_id, hk_string id) -> const void* {                                                  \
+                static const hekla::plugin::Offer offers[] = {__VA_ARGS__};                                            \
+                for (const auto& offer : offers)                                                                       \
+                    if (hekla::plugin::view(interface_id) == offer.interface_id &&                                     \
+                        hekla::plugin::view(id) == offer.id)                                                           \
+                        return offer.table;                                                                            \
+                return nullptr;                                                                                        \
+            },                                                                                                         \
+        };                                                                                                             \
+        return &entry;                                                                                                 \
+    }
