@@ -48,7 +48,8 @@ Strides broadcast_strides(const Shape& from, const Shape& to);
 // Calls row(offsets, length, steps) for rows of elements that together visit every index of `shape` once, in row-major
 // order, where operand n lies at offsets[n] + its strides. Axes that lie together in all operands are walked as one.
 template<std::size_t N, class Row>
-void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std::array<int64_t, N> offsets, Row&& row) {
+void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std::array<int64_t, N> offsets,
+                  Row&& row) {
     if (shape.elements() == 0) return;
     std::array<int64_t, kMaxRank> dims{};
     std::array<std::array<int64_t, N>, kMaxRank> steps{};
@@ -85,7 +86,8 @@ void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std
     }
 }
 
-// c [m, n] = a [m, k] b [k, n], or added to what c holds. A transposed operand is stored the other way round ([k, m], [n, k]).
+// c [m, n] = a [m, k] b [k, n], or added to what c holds. A transposed operand is stored the other way round ([k, m],
+// [n, k]).
 struct Product {
     int64_t m = 0, k = 0, n = 0;
     bool transpose_a = false, transpose_b = false;
@@ -98,6 +100,9 @@ uint32_t random_word(const Feeds& feeds, int64_t stream, int64_t example, int64_
 
 // What dropout multiplies an element by: 0 or 1 / (1 - probability).
 double dropout_factor(const Feeds& feeds, int64_t stream, double probability, int64_t example, int64_t element);
+
+// Integers wrap like int32 in the shaders.
+inline double wrapped(int64_t x) { return static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(x))); }
 
 inline std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
 inline int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }

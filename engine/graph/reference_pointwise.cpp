@@ -22,15 +22,15 @@ void binary(const Call& call, F f) {
     const double* a = call.data(0);
     const double* b = call.data(1);
     double* to = y.data.data();
-    for_each_row<3>(y.shape,
-                    {y.shape.strides(), broadcast_strides(call.in(0).shape, y.shape),
-                     broadcast_strides(call.in(1).shape, y.shape)},
-                    {}, [&](const auto& offset, int64_t length, const auto& step) {
-                        const double* p = a + offset[1];
-                        const double* q = b + offset[2];
-                        double* r = to + offset[0];
-                        for (int64_t i = 0; i < length; ++i) r[i] = f(p[i * step[1]], q[i * step[2]]);
-                    });
+    for_each_row<3>(
+        y.shape,
+        {y.shape.strides(), broadcast_strides(call.in(0).shape, y.shape), broadcast_strides(call.in(1).shape, y.shape)},
+        {}, [&](const auto& offset, int64_t length, const auto& step) {
+            const double* p = a + offset[1];
+            const double* q = b + offset[2];
+            double* r = to + offset[0];
+            for (int64_t i = 0; i < length; ++i) r[i] = f(p[i * step[1]], q[i * step[2]]);
+        });
 }
 
 void where(const Call& call) {
@@ -41,14 +41,12 @@ void where(const Call& call) {
                     {}, [&](const auto& offset, int64_t length, const auto& step) {
                         for (int64_t i = 0; i < length; ++i) {
                             const bool first = call.data(0)[offset[1] + i * step[1]] != 0;
-                            y.data[at(offset[0] + i)] = first ? call.data(1)[offset[2] + i * step[2]]
-                                                              : call.data(2)[offset[3] + i * step[3]];
+                            y.data[at(offset[0] + i)] =
+                                first ? call.data(1)[offset[2] + i * step[2]] : call.data(2)[offset[3] + i * step[3]];
                         }
                     });
 }
 
-// Integers wrap like int32 in the shaders.
-double wrapped(int64_t x) { return static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(x))); }
 int64_t whole(double x) { return static_cast<int64_t>(x); }
 
 Status integer_divide(const Call& call) {
@@ -134,7 +132,8 @@ void dropout(const Call& call) {
 }
 
 std::array<uint32_t, 4> random_block(const Feeds& feeds, int64_t stream, int64_t example, int64_t block) {
-    return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(feeds.first_example + static_cast<uint64_t>(example)),
+    return philox({static_cast<uint32_t>(block),
+                   static_cast<uint32_t>(feeds.first_example + static_cast<uint64_t>(example)),
                    static_cast<uint32_t>(feeds.step), static_cast<uint32_t>(stream)},
                   {static_cast<uint32_t>(feeds.seed), static_cast<uint32_t>(feeds.seed >> 32)});
 }

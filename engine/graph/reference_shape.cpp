@@ -44,8 +44,7 @@ void transpose(const Call& call) {
     const auto& permutation = call.node.ints("permutation");
     const Strides own = x.shape.strides();
     Strides read{};
-    for (std::size_t i = 0; i < permutation.size(); ++i)
-        read[i] = own[at(normal_axis(permutation[i], x.shape.rank()))];
+    for (std::size_t i = 0; i < permutation.size(); ++i) read[i] = own[at(normal_axis(permutation[i], x.shape.rank()))];
     copy(y.shape, y.data.data(), 0, y.shape.strides(), x.data.data(), 0, read);
 }
 
@@ -111,7 +110,8 @@ Status run_shape(const Call& call) {
     case Op::pad: pad(call); break;
     case Op::flip: flip(call); break;
     case Op::broadcast:
-        copy(y.shape, y.data.data(), 0, y.shape.strides(), call.data(0), 0, broadcast_strides(call.in(0).shape, y.shape));
+        copy(y.shape, y.data.data(), 0, y.shape.strides(), call.data(0), 0,
+             broadcast_strides(call.in(0).shape, y.shape));
         break;
     default: y.data = call.in(0).data; // reshape and the operations that hand their input on
     }

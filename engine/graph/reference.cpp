@@ -1,0 +1,260 @@
+#include "graph/reference.hpp"
+
+#include "graph/reference_kernels.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::graph {
+
+namespace {
+
+using reference::Call;
+
+Status run(const Call& call) {
+    if (is_pointwise(call.node.op)) return reference::run_pointwise(call);
+    switch (call.node.op) {
+    case Op::reshape:
+    case Op::transpose:
+    case Op::slice:
+    case Op::unslice:
+    case Op::concat:
+    case Op::pad:
+    case Op::broadcast:
+    case Op::flip:
+    case Op::once:
+    case Op::state_read:
+    case Op::state_write:
+    case Op::site: return reference::run_shape(call);
+    case Op::sum:
+    case Op::mean:
+    case Op::max:
+    case Op::logsumexp:
+    case Op::argmax:
+    case Op::cumsum:
+    case Op::top_k: return reference::run_reduce(call);
+    case Op::random_uniform:
+    case Op::random_normal: return reference::run_random(call);
+    case Op::matmul:
+    case Op::linear: return reference::run_matrix(call);
+    case Op::layer_norm:
+    case Op::rms_norm:
+    case Op::softmax:
+    case Op::log_softmax:
+    case Op::layer_norm_gradient:
+    case Op::rms_norm_gradient:
+    case Op::softmax_gradient: return reference::run_norm(call);
+    case Op::rotary:
+    case Op::embedding:
+    case Op::gather:
+    case Op::embedding_gradient:
+    case Op::gather_gradient: return reference::run_lookup(call);
+    case Op::attention: return reference::run_attention(call);
+    case Op::attention_gradient: return reference::run_attention_gradient(call);
+    case Op::attention_cached: return reference::run_attention_cached(call);
+    case Op::gru: return reference::run_gru(call);
+    case Op::gru_gradient: return reference::run_gru_gradient(call);
+    case Op::lstm: return reference::run_lstm(call);
+    case Op::lstm_gradient: return reference::run_lstm_gradient(call);
+    case Op::cross_entropy:
+    case Op::cross_entropy_gradient: return reference::run_loss(call);
+    default: return internal_error(fmt::format("the interpreter has no {}", info(call.node.op).name));
+    }
+}
+
+// Operations whose output has the very elements of their first input.
+bool hands_on(const Node& node, Kind from, Kind to) {
+    switch (node.op) {
+    case Op::reshape:
+    case Op::stop_gradient:
+    case Op::once:
+    case Op::state_read:
+    case Op::state_write:
+    case Op::site: return true;
+    case Op::cast: return is_float(from) == is_float(to);
+    default: return false;
+    }
+}
+
+// A value while it is needed: its own tensor, or one of the feeds.
+struct Slot {
+    Tensor own;
+    const Tensor* tensor = nullptr;
+    int readers = 0; // nodes that have yet to read it, and places in `wanted`
+};
+
+class Evaluation {
+public:
+    Evaluation(const Graph& graph, const Feeds& feeds, std::map<std::string, Tensor>* caches,
+               const std::function<void(NodeId, std::span<const Tensor>)>* visit)
+        : graph_(graph), feeds_(feeds), caches_(caches), visit_(visit), slots_(graph.values.size()) {}
+
+    Result<std::vector<Tensor>> run_all(std::span<const ValueId> wanted);
+
+private:
+    Status prepare(std::span<const ValueId> wanted);
+    Status run_leaf(const Node& node);
+    Status run_node(NodeId id);
+    Status feed(const Node& node, const Tensor& tensor);
+    void release(ValueId id);
+    Tensor& make(ValueId id); // full of zeros
+
+    const Graph& graph_;
+    const Feeds& feeds_;
+    std::map<std::string, Tensor>* caches_;
+    const std::function<void(NodeId, std::span<const Tensor>)>* visit_;
+    std::vector<Slot> slots_;
+    std::vector<bool> needed_;
+};
+
+Status Evaluation::prepare(std::span<const ValueId> wanted) {
+    needed_.assign(graph_.nodes.size(), false);
+    const auto need = [&](ValueId id) {
+        ++slots_[id].readers;
+        needed_[graph_.value(id).node] = true;
+    };
+    for (const ValueId id : wanted) {
+        if (id == kNone || id >= graph_.values.size())
+            return invalid_argument(
+                fmt::format("value {} is wanted, but the graph has values 1 to {}", id, graph_.values.size() - 1));
+        need(id);
+    }
+    for (std::size_t id = graph_.nodes.size(); id-- > 0;)
+        if (needed_[id])
+            for (const ValueId input : graph_.nodes[id].inputs)
+                if (input != kNone) need(input);
+    return {};
+}
+
+Tensor& Evaluation::make(ValueId id) {
+    Slot& slot = slots_[id];
+    slot.own.kind = graph_.kind(id);
+    slot.own.shape = graph_.shape(id);
+    slot.own.data.assign(reference::at(slot.own.shape.elements()), 0.0);
+    slot.tensor = &slot.own;
+    return slot.own;
+}
+
+void Evaluation::release(ValueId id) {
+    Slot& slot = slots_[id];
+    if (slot.readers > 0) return;
+    slot.own = Tensor{};
+    slot.tensor = nullptr;
+}
+
+Status Evaluation::feed(const Node& node, const Tensor& tensor) {
+    const ValueId id = node.outputs[0];
+    const std::string& name = node.text(leaf_name_attribute(node.op));
+    if (is_float(tensor.kind) != is_float(graph_.kind(id)) || !(tensor.shape == graph_.shape(id)) ||
+        tensor.data.size() != reference::at(tensor.shape.elements()))
+        return invalid_argument(fmt::format("{} '{}' is given as {} {} with {} elements, expected {} {}",
+                                            info(node.op).name, name, kind_name(tensor.kind), tensor.shape.text(),
+                                            tensor.data.size(), kind_name(graph_.kind(id)), graph_.shape(id).text()));
+    slots_[id].tensor = &tensor;
+    return {};
+}
+
+Status Evaluation::run_leaf(const Node& node) {
+    const ValueId id = node.outputs[0];
+    const auto given = [&](const std::map<std::string, Tensor, std::less<>>& feeds) -> Status {
+        const std::string& name = node.text(leaf_name_attribute(node.op));
+        const auto found = feeds.find(name);
+        if (found == feeds.end())
+            return not_found(fmt::format("{} '{}' {} {} is not given", info(node.op).name, name,
+                                         kind_name(graph_.kind(id)), graph_.shape(id).text()));
+        return feed(node, found->second);
+    };
+    switch (node.op) {
+    case Op::input: return given(feeds_.fields);
+    case Op::parameter: return given(feeds_.parameters);
+    case Op::buffer:
+        if (feeds_.buffers.contains(node.text("name")) ||
+            node.reals("value").size() != reference::at(graph_.shape(id).elements()))
+            return given(feeds_.buffers);
+        make(id).data = node.reals("value");
+        return {};
+    case Op::constant: make(id).data = node.reals("value"); return {};
+    case Op::fill: std::ranges::fill(make(id).data, node.real("value")); return {};
+    case Op::iota: {
+        const int64_t start = node.integer("start"), step = node.integer("step");
+        Tensor& y = make(id);
+        for (std::size_t i = 0; i < y.data.size(); ++i)
+            y.data[i] = reference::wrapped(start + step * static_cast<int64_t>(i));
+        return {};
+    }
+    case Op::positions: {
+        Tensor& y = make(id);
+        const std::size_t length = reference::at(y.shape[1]);
+        for (std::size_t i = 0; i < y.data.size(); ++i) y.data[i] = static_cast<double>(i % length);
+        return {};
+    }
+    default: { // step_scalar
+        const auto found = feeds_.step_scalars.find(node.text("name"));
+        make(id).data[0] = found == feeds_.step_scalars.end() ? node.real("initial") : found->second;
+        return {};
+    }
+    }
+}
+
+Status Evaluation::run_node(NodeId id) {
+    const Node& node = graph_.nodes[id];
+    for (const ValueId input : node.inputs)
+        if (input != kNone) --slots_[input].readers;
+    if (is_leaf(node.op)) {
+        HK_TRY(run_leaf(node));
+    } else if (Slot& first = node.inputs.empty() ? slots_[kNone] : slots_[node.inputs[0]];
+               first.tensor == &first.own && first.readers == 0 &&
+               hands_on(node, graph_.kind(node.inputs[0]), graph_.kind(node.outputs[0]))) {
+        Slot& to = slots_[node.outputs[0]];
+        to.own = {graph_.kind(node.outputs[0]), graph_.shape(node.outputs[0]), std::move(first.own.data)};
+        to.tensor = &to.own;
+    } else {
+        std::vector<const Tensor*> inputs;
+        std::vector<Tensor> outputs;
+        for (const ValueId input : node.inputs) inputs.push_back(input == kNone ? nullptr : slots_[input].tensor);
+        for (const ValueId output : node.outputs) outputs.push_back(std::move(make(output)));
+        HK_TRY(run({graph_, node, inputs, outputs, feeds_, caches_}));
+        for (std::size_t i = 0; i < outputs.size(); ++i) slots_[node.outputs[i]].own = std::move(outputs[i]);
+    }
+    if (visit_ != nullptr && *visit_) {
+        std::vector<Tensor> outputs;
+        for (const ValueId output : node.outputs) outputs.push_back(*slots_[output].tensor);
+        (*visit_)(id, outputs);
+    }
+    for (const ValueId input : node.inputs)
+        if (input != kNone) release(input);
+    for (const ValueId output : node.outputs) release(output);
+    return {};
+}
+
+Result<std::vector<Tensor>> Evaluation::run_all(std::span<const ValueId> wanted) {
+    HK_TRY(prepare(wanted));
+    for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+        if (!needed_[id]) continue;
+        Status status = run_node(id);
+        if (!status.ok()) return status.with_context(graph_.describe(id));
+    }
+    std::vector<Tensor> result;
+    for (const ValueId id : wanted) {
+        Slot& slot = slots_[id];
+        if (--slot.readers == 0 && slot.tensor == &slot.own)
+            result.push_back(std::move(slot.own));
+        else
+            result.push_back(*slot.tensor);
+    }
+    return result;
+}
+
+} // namespace
+
+Result<std::vector<Tensor>> evaluate(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
+                                     std::map<std::string, Tensor>* caches) {
+    return Evaluation(graph, feeds, caches, nullptr).run_all(wanted);
+}
+
+Result<std::vector<Tensor>> evaluate_visiting(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
+                                              const std::function<void(NodeId, std::span<const Tensor>)>& visit) {
+    return Evaluation(graph, feeds, nullptr, &visit).run_all(wanted);
+}
+
+} // namespace hekla::graph

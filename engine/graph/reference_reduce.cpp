@@ -1,0 +1,135 @@
+// The interpreter's reductions. NaN is larger than every number, as in PyTorch.
+#include "graph/reference_kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace hekla::graph::reference {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool above(double a, double b) { return (std::isnan(a) && !std::isnan(b)) || a > b; }
+
+// How the reduced tensor is walked along with x: the reduced axes stay in place.
+Strides reduced_strides(const Call& call) {
+    const Shape& x = call.in(0).shape;
+    Shape kept = x;
+    for (const int64_t axis : call.node.ints("axes")) kept[static_cast<int>(axis)] = 1;
+    return broadcast_strides(kept, x);
+}
+
+// to[place of x[i]] = f(to[...], x[i]) in row-major order of x.
+template<class F>
+void fold(const Call& call, std::vector<double>& to, F f) {
+    const Tensor& x = call.in(0);
+    for_each_row<2>(x.shape, {x.shape.strides(), reduced_strides(call)}, {},
+                    [&](const auto& offset, int64_t length, const auto& step) {
+                        const double* from = x.data.data() + offset[0];
+                        double* place = to.data() + offset[1];
+                        if (step[1] == 0) {
+                            double value = *place;
+                            for (int64_t i = 0; i < length; ++i) value = f(value, from[i * step[0]], offset[1]);
+                            *place = value;
+                        } else {
+                            for (int64_t i = 0; i < length; ++i)
+                                place[i * step[1]] = f(place[i * step[1]], from[i * step[0]], offset[1] + i * step[1]);
+                        }
+                    });
+}
+
+void sum(const Call& call) {
+    std::vector<double>& y = call.out().data;
+    fold(call, y, [](double total, double x, int64_t) { return total + x; });
+    if (call.out().kind == Kind::int32) // the sum itself is exact: 2^22 elements fit in 53 bits
+        for (double& value : y) value = wrapped(static_cast<int64_t>(value));
+}
+
+void mean(const Call& call) {
+    sum(call);
+    const double count = static_cast<double>(call.in(0).data.size()) / static_cast<double>(call.out().data.size());
+    for (double& value : call.out().data) value /= count;
+}
+
+void max(const Call& call) {
+    std::vector<double>& y = call.out().data;
+    std::ranges::fill(y, -kInfinity);
+    fold(call, y, [](double best, double x, int64_t) { return above(x, best) ? x : best; });
+}
+
+void logsumexp(const Call& call) {
+    std::vector<double>& y = call.out().data;
+    max(call);
+    std::vector<double> total(y.size());
+    fold(call, total, [&](double t, double x, int64_t place) {
+        const double top = y[at(place)];
+        return t + (std::isinf(top) ? (x == top ? 1.0 : 0.0) : std::exp(x - top)); // inf - inf is not a number
+    });
+    for (std::size_t i = 0; i < y.size(); ++i)
+        if (!std::isinf(y[i])) y[i] += std::log(total[i]);
+}
+
+void argmax(const Call& call) {
+    const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
+    for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < inner; ++i) {
+            const double* x = call.data(0) + o * length * inner + i;
+            int64_t best = 0;
+            for (int64_t j = 1; j < length; ++j)
+                if (above(x[j * inner], x[best * inner])) best = j;
+            call.out().data[at(o * inner + i)] = static_cast<double>(best);
+        }
+}
+
+void cumsum(const Call& call) {
+    const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
+    const bool reverse = call.node.integer("reverse") != 0;
+    const bool integer = call.out().kind == Kind::int32;
+    for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < inner; ++i) {
+            double total = 0;
+            for (int64_t j = 0; j < length; ++j) {
+                const int64_t place = (o * length + (reverse ? length - 1 - j : j)) * inner + i;
+                total += call.data(0)[place];
+                if (integer) total = wrapped(static_cast<int64_t>(total));
+                call.out().data[at(place)] = total;
+            }
+        }
+}
+
+void top_k(const Call& call) {
+    const int64_t length = call.in(0).shape[-1];
+    const int64_t k = call.node.integer("k");
+    const int64_t rows = call.in(0).shape.elements() / length;
+    std::vector<int64_t> order(at(length));
+    for (int64_t row = 0; row < rows; ++row) {
+        const double* x = call.data(0) + row * length;
+        std::iota(order.begin(), order.end(), 0);
+        std::partial_sort(order.begin(), order.begin() + k, order.end(),
+                          [&](int64_t a, int64_t b) { return above(x[a], x[b]) || (!above(x[b], x[a]) && a < b); });
+        for (int64_t j = 0; j < k; ++j) {
+            call.out(0).data[at(row * k + j)] = x[order[at(j)]];
+            call.out(1).data[at(row * k + j)] = static_cast<double>(order[at(j)]);
+        }
+    }
+}
+
+} // namespace
+
+Status run_reduce(const Call& call) {
+    switch (call.node.op) {
+    case Op::sum: sum(call); break;
+    case Op::mean: mean(call); break;
+    case Op::max: max(call); break;
+    case Op::logsumexp: logsumexp(call); break;
+    case Op::argmax: argmax(call); break;
+    case Op::cumsum: cumsum(call); break;
+    default: top_k(call);
+    }
+    return {};
+}
+
+} // namespace hekla::graph::reference
