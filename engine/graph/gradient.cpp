@@ -27,8 +27,8 @@ Backward::Backward(Graph graph)
     : b_(std::move(graph)), active_(b_.graph().values.size(), false), gradients_(b_.graph().values.size(), kNone) {
     for (const Node& node : b_.graph().nodes) {
         if (stops(node.op)) continue;
-        const bool reached = node.op == Op::parameter ||
-                             std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
+        const bool reached =
+            node.op == Op::parameter || std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
         if (!reached) continue;
         const OperationInfo& o = info(node.op);
         for (std::size_t i = 0; i < node.outputs.size(); ++i)
@@ -83,8 +83,6 @@ ValueId Backward::cast(ValueId a, Kind to) {
 ValueId Backward::reduce_to(ValueId a, const Shape& to) {
     if (!b_.ok() || shape(a) == to) return a;
     const Shape from = shape(a);
-    // A gradient may be smaller than its value where every place has the same (the gradient of sum): spread it first.
-    if (from.rank() < to.rank() || from.elements() < to.elements()) return broadcast(a, to);
     std::vector<int64_t> axes;
     const int lead = from.rank() - to.rank();
     for (int axis = 0; axis < from.rank(); ++axis)

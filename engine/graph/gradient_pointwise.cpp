@@ -1,5 +1,5 @@
-// Gradients of the pointwise operations, composed of pointwise operations: fusion makes one kernel of each chain. At ties and
-// kinks they are PyTorch's.
+// Gradients of the pointwise operations, composed of pointwise operations: fusion makes one kernel of each chain. At
+// ties and kinks they are PyTorch's.
 #include "graph/backward.hpp"
 
 #include <cmath>
@@ -53,8 +53,8 @@ ValueId gelu_slope(Backward& b) {
     if (b.node().integer("tanh_approximation") == 0) {
         // Phi(x) + x phi(x)
         const ValueId cdf = b.scale(b.shift(build(Op::erf, {b.scale(x, 1.0 / std::numbers::sqrt2)}), 1.0), 0.5);
-        const ValueId density = b.scale(build(Op::exp, {b.scale(b.mul(x, x), -0.5)}),
-                                        std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+        const ValueId density =
+            b.scale(build(Op::exp, {b.scale(b.mul(x, x), -0.5)}), std::numbers::inv_sqrtpi / std::numbers::sqrt2);
         return b.add(cdf, b.mul(x, density));
     }
     // y = x (1 + t) / 2 with t = tanh(u), u = c (x + 0.044715 x^3)

@@ -6,9 +6,23 @@ namespace hekla::graph {
 namespace {
 
 void copy_as_it_is(Builder& builder, Node& node, std::vector<ValueId>& outputs) {
-    std::vector<NamedAttribute> attributes;
-    attributes.reserve(node.attributes.size());
-    for (Attribute& attribute : node.attributes) attributes.push_back({attribute.name, std::move(attribute.value)});
+    const auto kind = [&] { return static_cast<Kind>(node.integer("kind")); };
+    const auto shape = [&] { return Shape(node.ints("shape")); };
+    switch (node.op) { // through the typed calls, which know a name asked for again
+    case Op::input: outputs = {builder.input(node.text("field"), kind(), shape())}; return;
+    case Op::parameter:
+        outputs = {builder.parameter(node.text("name"), shape(), node.integer("initializer"), node.real("a"),
+                                     node.real("b"), static_cast<uint32_t>(node.integer("flags")))};
+        return;
+    case Op::buffer: outputs = {builder.buffer(node.text("name"), kind(), shape(), node.reals("value"))}; return;
+    case Op::step_scalar: outputs = {builder.step_scalar(node.text("name"), node.real("initial"))}; return;
+    default: break;
+    }
+    std::vector<NamedAttribute> attributes(node.attributes.size());
+    for (std::size_t i = 0; i < attributes.size(); ++i) {
+        attributes[i].name = node.attributes[i].name;
+        attributes[i].value = std::move(node.attributes[i].value);
+    }
     outputs = builder.emit(node.op, node.inputs, attributes);
 }
 
