@@ -7,9 +7,8 @@
 namespace hekla::text {
 
 AddedTokens::AddedTokens(std::span<const AddedToken> tokens) : tokens_(tokens.begin(), tokens.end()) {
-    std::stable_sort(tokens_.begin(), tokens_.end(), [](const AddedToken& a, const AddedToken& b) {
-        return a.content.size() > b.content.size();
-    });
+    std::stable_sort(tokens_.begin(), tokens_.end(),
+                     [](const AddedToken& a, const AddedToken& b) { return a.content.size() > b.content.size(); });
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
         const auto first = static_cast<unsigned char>(tokens_[i].content.front());
         begins_[first].push_back(i);

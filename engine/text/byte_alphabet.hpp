@@ -1,5 +1,5 @@
-// GPT-2's way to write bytes as printable characters, so that tokens fit into text files: the printable bytes of Latin-1
-// are themselves, the other 68 become U+0100, U+0101, ... in order (a space is "Ġ", a newline "Ċ").
+// GPT-2's way to write bytes as printable characters, so that tokens fit into text files: the printable bytes of
+// Latin-1 are themselves, the other 68 become U+0100, U+0101, ... in order (a space is "Ġ", a newline "Ċ").
 #pragma once
 
 #include <array>

@@ -35,7 +35,8 @@ Result<Json> parse_json(std::string_view content, const std::string& name) {
     };
     try {
         Json json = Json::parse(content.begin(), content.end(), watch);
-        if (!twice.empty()) return corrupt(fmt::format("{}: the key {} occurs twice in one object", name, json_quote(twice)));
+        if (!twice.empty())
+            return corrupt(fmt::format("{}: the key {} occurs twice in one object", name, json_quote(twice)));
         return json;
     } catch (const std::exception& error) {
         return corrupt(fmt::format("{}: not valid JSON: {}", name, plain_message(error)));

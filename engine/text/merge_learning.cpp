@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace hekla::text {
 namespace {
@@ -24,16 +25,40 @@ struct Candidate {
     }
 };
 
-// Joins every occurrence of the pair, from the left.
-void merge_word(std::vector<int32_t>& symbols, const Merge& merge) {
+// Joins every occurrence of the pair in one word, from the left, and calls `lost(left, right)` and `gained(left,
+// right)` for every pair of neighbours that goes and comes.
+template<class Lost, class Gained>
+void merge_word(std::vector<int32_t>& symbols, const Merge& merge, const Lost& lost, const Gained& gained) {
+    const std::size_t size = symbols.size();
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < symbols.size(); ++i) {
-        if (i + 1 < symbols.size() && symbols[i] == merge.left && symbols[i + 1] == merge.right) {
-            symbols[kept++] = merge.result;
-            ++i;
-        } else {
-            symbols[kept++] = symbols[i];
+    std::size_t told = 0;      // pairs that begin before here have been told as lost
+    bool after_joined = false; // the symbol at kept - 1 is new
+    const auto tell = [&](std::size_t i) {
+        if (i >= told && i + 1 < size) {
+            lost(symbols[i], symbols[i + 1]);
+            told = i + 1;
         }
+    };
+    // Writing runs behind reading: symbols[kept - 1] may be new while symbols[i] is still old, so the pair before an
+    // occurrence is told with the old left neighbour kept aside.
+    int32_t old_before = -1;
+    for (std::size_t i = 0; i < size;) {
+        const bool here = i + 1 < size && symbols[i] == merge.left && symbols[i + 1] == merge.right;
+        const int32_t old_here = symbols[here ? i + 1 : i];
+        if (here) {
+            if (i > 0 && i - 1 >= told) {
+                lost(old_before, merge.left);
+                told = i;
+            }
+            tell(i);
+            tell(i + 1);
+        }
+        const int32_t put = here ? merge.result : symbols[i];
+        if (kept > 0 && (here || after_joined)) gained(symbols[kept - 1], put);
+        i += here ? 2 : 1;
+        symbols[kept++] = put;
+        after_joined = here;
+        old_before = old_here;
     }
     symbols.resize(kept);
 }
@@ -67,6 +92,7 @@ LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<Counte
 
     const auto least = static_cast<int64_t>(std::max<uint64_t>(min_frequency, 1));
     std::unordered_map<uint64_t, int64_t> changes;
+    std::unordered_set<uint64_t> merged;
     while (learned.symbols.size() < target && !heap.empty()) {
         std::pop_heap(heap.begin(), heap.end());
         const Candidate best = heap.back();
@@ -88,28 +114,22 @@ LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<Counte
         const auto [id, fresh] = ids.emplace(joined, static_cast<int32_t>(learned.symbols.size()));
         if (fresh) learned.symbols.push_back(std::move(joined));
         merge.result = id->second;
-        learned.merges.push_back(merge);
+        // A string made in a second way can bring back a pair that was merged before; its merge is in the list already.
+        if (merged.insert(best.pair).second) learned.merges.push_back(merge);
 
         const std::vector<uint32_t> touched = std::move(found->second.words);
         pairs.erase(found);
         changes.clear();
         for (const uint32_t w : touched) {
-            std::vector<int32_t>& symbols = words[w].symbols;
             const auto times = static_cast<int64_t>(words[w].count);
-            bool has = false;
-            for (std::size_t i = 0; i + 1 < symbols.size() && !has; ++i)
-                has = symbols[i] == merge.left && symbols[i + 1] == merge.right;
-            if (!has) continue;
-            for (std::size_t i = 0; i + 1 < symbols.size(); ++i) changes[pair_key(symbols[i], symbols[i + 1])] -= times;
-            merge_word(symbols, merge);
-            for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {
-                const uint64_t key = pair_key(symbols[i], symbols[i + 1]);
-                changes[key] += times;
-                // Only a neighbour of the new symbol can be a pair that this word was not yet listed for.
-                if (symbols[i] != merge.result && symbols[i + 1] != merge.result) continue;
-                std::vector<uint32_t>& listed = pairs[key].words;
-                if (listed.empty() || listed.back() != w) listed.push_back(w);
-            }
+            merge_word(
+                words[w].symbols, merge, [&](int32_t left, int32_t right) { changes[pair_key(left, right)] -= times; },
+                [&](int32_t left, int32_t right) {
+                    const uint64_t key = pair_key(left, right);
+                    changes[key] += times;
+                    std::vector<uint32_t>& listed = pairs[key].words;
+                    if (listed.empty() || listed.back() != w) listed.push_back(w);
+                });
         }
         for (const auto& [key, change] : changes) {
             if (key == best.pair || change == 0) continue;

@@ -1,4 +1,5 @@
-// Learns byte-pair merges from counted words. A pure function: the same counts give the same merges, in any order of words.
+// Learns byte-pair merges from counted words. A pure function: the same counts give the same merges, in any order of
+// words.
 #pragma once
 
 #include "base/status.hpp"
@@ -20,8 +21,8 @@ struct LearnedMerges {
 };
 
 // Merges the most frequent pair until there are `target` symbols or no pair occurs `min_frequency` times. Of equally
-// frequent pairs the one with the smaller left id, then the smaller right id, is first. Two ways to make the same string
-// give one symbol.
+// frequent pairs the one with the smaller left id, then the smaller right id, is first. Two ways to make the same
+// string give one symbol.
 LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
                            uint64_t min_frequency);
 

@@ -11,7 +11,8 @@
 
 namespace hekla::text {
 
-// GPT-2's expression (Radford et al. 2019, "Language models are unsupervised multitask learners"), as its files spell it.
+// GPT-2's expression (Radford et al. 2019, "Language models are unsupervised multitask learners"), as its files spell
+// it.
 inline constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -23,8 +24,8 @@ public:
     const std::string& pattern() const { return pattern_; }
     bool is_gpt2() const { return pattern_ == kGpt2Pattern; }
 
-    // Calls `word(begin, end)` for the words of a valid UTF-8 text, in order and without gaps. The first error of `word`
-    // ends it. Other errors: the expression needs more steps than PCRE2 allows. Thread: any.
+    // Calls `word(begin, end)` for the words of a valid UTF-8 text, in order and without gaps. The first error of
+    // `word` ends it. Other errors: the expression needs more steps than PCRE2 allows. Thread: any.
     Status split(std::string_view text, const std::function<Status(std::size_t begin, std::size_t end)>& word) const;
 
 private:

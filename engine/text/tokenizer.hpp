@@ -35,9 +35,9 @@ public:
 
     virtual std::string_view kind() const = 0; // "character", "byte_bpe"
 
-    // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes each id covers. No special tokens are put
-    // around the text. Errors name file, line and byte: text that is not UTF-8, a character without a token. On error
-    // `ids` and `ranges` are as before.
+    // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes each id covers. No special tokens are
+    // put around the text. Errors name file, line and byte: text that is not UTF-8, a character without a token. On
+    // error `ids` and `ranges` are as before.
     Status encode(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                   std::vector<ByteRange>* ranges = nullptr) const;
     Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options = {}) const;

@@ -51,8 +51,9 @@ std::size_t find_invalid_utf8(std::string_view text) {
 Status check_utf8(std::string_view text, const TextOrigin& origin) {
     const std::size_t at = find_invalid_utf8(text);
     if (at == text.size()) return {};
-    return invalid_argument(fmt::format("{}: not valid UTF-8 (byte 0x{:02X}); convert the text to UTF-8, or leave it out",
-                                        describe_position(origin, text, at), static_cast<unsigned char>(text[at])));
+    return invalid_argument(
+        fmt::format("{}: not valid UTF-8 (byte 0x{:02X}); convert the text to UTF-8, or leave it out",
+                    describe_position(origin, text, at), static_cast<unsigned char>(text[at])));
 }
 
 CodePoint first_code_point(std::string_view text) {

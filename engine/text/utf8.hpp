@@ -34,8 +34,8 @@ void append_code_point(std::string& text, char32_t value);
 // Unicode's White_Space property, which is what `\s` means in the GPT-2 pattern (PCRE2's own adds U+180E).
 bool is_white_space(char32_t value);
 
-// Turns bytes that arrive in pieces into valid UTF-8: incomplete sequences are held back until the next piece, and every
-// maximal part of an invalid sequence becomes one U+FFFD, as the Unicode standard recommends.
+// Turns bytes that arrive in pieces into valid UTF-8: incomplete sequences are held back until the next piece, and
+// every maximal part of an invalid sequence becomes one U+FFFD, as the Unicode standard recommends.
 class Utf8Stream {
 public:
     std::string push(std::string_view bytes);

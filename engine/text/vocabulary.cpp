@@ -2,6 +2,7 @@
 
 #include "text/json_file.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <type_traits>
 
@@ -41,10 +42,11 @@ Status Vocabulary::add(int32_t id, std::string token, std::string bytes) {
     if (id < 0) return corrupt(fmt::format("token {} has the negative id {}", json_quote(token), id));
     if (token.empty()) return corrupt(fmt::format("the token of id {} is empty", id));
     if (id > static_cast<int64_t>(ids_.size()) + kMostGaps)
-        return corrupt(fmt::format("token {} has id {}, more than {} beyond the number of tokens", json_quote(token), id,
-                                   kMostGaps));
+        return corrupt(fmt::format("token {} has id {}, more than {} beyond the number of tokens", json_quote(token),
+                                   id, kMostGaps));
     if (has(id))
-        return corrupt(fmt::format("id {} is given to both {} and {}", id, json_quote(this->token(id)), json_quote(token)));
+        return corrupt(
+            fmt::format("id {} is given to both {} and {}", id, json_quote(this->token(id)), json_quote(token)));
     const auto [at, fresh] = ids_.emplace(token, id);
     if (!fresh) return corrupt(fmt::format("token {} has two ids, {} and {}", json_quote(token), at->second, id));
     if (id >= size()) tokens_.resize(static_cast<std::size_t>(id) + 1);
@@ -63,7 +65,9 @@ Status Vocabulary::add(AddedToken token) {
     entry.bytes = token.content; // added tokens stand for themselves, whatever alphabet the others are spelt in
     entry.added = true;
     entry.special = token.special;
-    added_.push_back(std::move(token));
+    const auto at = std::lower_bound(added_.begin(), added_.end(), token.id,
+                                     [](const AddedToken& known, int32_t id) { return known.id < id; });
+    added_.insert(at, std::move(token));
     return {};
 }
 
@@ -88,7 +92,9 @@ Status Vocabulary::set_role(TokenRole role, int32_t id) {
     return {};
 }
 
-bool Vocabulary::has(int32_t id) const { return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].present; }
+bool Vocabulary::has(int32_t id) const {
+    return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].present;
+}
 
 std::optional<int32_t> Vocabulary::find(std::string_view token) const {
     const auto at = ids_.find(token);

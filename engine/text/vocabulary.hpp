@@ -14,7 +14,8 @@
 
 namespace hekla::text {
 
-// What a token is for. The names in files are bos_token, eos_token, pad_token, unk_token, mask_token, sep_token, cls_token.
+// What a token is for. The names in files are bos_token, eos_token, pad_token, unk_token, mask_token, sep_token,
+// cls_token.
 enum class TokenRole : int32_t { bos = 0, eos = 1, pad = 2, unk = 3, mask = 4, separator = 5, cls = 6 };
 inline constexpr int32_t kTokenRoles = 7;
 const char* role_key(TokenRole role); // "bos_token", ...
@@ -29,9 +30,9 @@ struct SpecialToken {
 struct AddedToken {
     int32_t id = 0;
     std::string content;
-    bool special = true;    // a control token, which decoding can leave out and encoding can be told not to look for
-    bool lstrip = false;    // takes the white space before it along
-    bool rstrip = false;    // takes the white space after it along
+    bool special = true;     // a control token, which decoding can leave out and encoding can be told not to look for
+    bool lstrip = false;     // takes the white space before it along
+    bool rstrip = false;     // takes the white space after it along
     bool normalized = false; // kept for the file; the tokenizers here have no normalizer
 };
 
@@ -53,7 +54,7 @@ public:
     bool is_special(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].special; }
     bool is_added(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].added; }
     std::optional<int32_t> role(TokenRole role) const { return roles_[static_cast<std::size_t>(role)]; }
-    std::span<const AddedToken> added() const { return added_; }
+    std::span<const AddedToken> added() const { return added_; } // by id
 
     // Everything that decides what the vocabulary does, as bytes to be hashed.
     void append_identity(std::string& bytes) const;

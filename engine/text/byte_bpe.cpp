@@ -1,0 +1,156 @@
+#include "text/byte_bpe.hpp"
+
+#include <fmt/format.h>
+#include <unordered_map>
+
+namespace hekla::text {
+
+ByteBpe::ByteBpe(Vocabulary vocabulary, Merges merges, ByteBpeOptions options)
+    : Tokenizer(std::move(vocabulary)), merges_(std::move(merges)), options_(std::move(options)),
+      added_(this->vocabulary().added()) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        const std::optional<int32_t> id = find(alphabet_.letter(static_cast<uint8_t>(byte)));
+        byte_ids_[byte] = id && !this->vocabulary().is_added(*id) ? *id : -1;
+    }
+    std::string identity = fmt::format("byte_bpe/1 {} {} {} {}\n", options_.add_prefix_space, options_.ignore_merges,
+                                       options_.fuse_unknown, options_.splitter ? options_.splitter->pattern() : "");
+    this->vocabulary().append_identity(identity);
+    for (const Merge& merge : merges_.list())
+        fmt::format_to(std::back_inserter(identity), "{} {} {}\n", merge.left, merge.right, merge.result);
+    set_hash(identity);
+}
+
+Result<std::unique_ptr<Tokenizer>> ByteBpe::create(Vocabulary vocabulary, Merges merges, ByteBpeOptions options) {
+    if (vocabulary.size() == 0) return corrupt("the vocabulary is empty");
+    for (const Merge& merge : merges.list())
+        for (const int32_t id : {merge.left, merge.right, merge.result})
+            if (!vocabulary.has(id)) return corrupt(fmt::format("a merge speaks of id {}, which no token has", id));
+    return std::unique_ptr<Tokenizer>(new ByteBpe(std::move(vocabulary), std::move(merges), std::move(options)));
+}
+
+// One call of encode(): its output, and the words met so far.
+class ByteBpe::Run {
+public:
+    Run(const ByteBpe& bpe, const EncodeOptions& options, std::string_view text, std::vector<int32_t>& ids,
+        std::vector<ByteRange>* ranges)
+        : bpe_(bpe), options_(options), text_(text), ids_(ids), ranges_(ranges) {}
+
+    Status segment(std::size_t begin, std::size_t end) {
+        if (begin == end) return {};
+        std::string_view segment = text_.substr(begin, end - begin);
+        std::string spaced;
+        const bool prefix = bpe_.options_.add_prefix_space && segment.front() != ' ';
+        if (prefix) {
+            spaced = ' ' + std::string(segment);
+            segment = spaced;
+            seen_.clear(); // its keys look into the text itself, and `spaced` is gone at the end of this call
+        }
+        // Positions in `segment` to positions in the text; the prefix has none of its own.
+        const auto place = [&](std::size_t at) { return begin + (prefix && at > 0 ? at - 1 : at); };
+        const auto word = [&](std::size_t from, std::size_t to) {
+            return this->word(segment.substr(from, to - from), [&](std::size_t at) { return place(from + at); });
+        };
+        const Status status =
+            bpe_.options_.splitter ? bpe_.options_.splitter->split(segment, word) : word(0, segment.size());
+        if (prefix) seen_.clear();
+        return status;
+    }
+
+    void added(const AddedTokens::Match& match) {
+        ids_.push_back(match.id);
+        if (ranges_ != nullptr) ranges_->push_back({match.begin, match.end});
+    }
+
+private:
+    struct Seen {
+        std::size_t first; // where the word's symbols begin in symbols_
+        std::size_t count;
+    };
+
+    template<class Place>
+    Status word(std::string_view bytes, const Place& place) {
+        auto seen = seen_.find(bytes);
+        if (seen == seen_.end()) {
+            HK_TRY(merge(bytes, place));
+            seen = seen_.emplace(bytes, Seen{symbols_.size(), work_.size()}).first;
+            symbols_.insert(symbols_.end(), work_.begin(), work_.end());
+        }
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < seen->second.count; ++i) {
+            const Symbol& symbol = symbols_[seen->second.first + i];
+            ids_.push_back(symbol.id);
+            if (ranges_ != nullptr) ranges_->push_back({place(at), place(at + symbol.size)});
+            at += symbol.size;
+        }
+        return {};
+    }
+
+    // Leaves the word's symbols in work_.
+    template<class Place>
+    Status merge(std::string_view bytes, const Place& place) {
+        if (bytes.size() > 0x7FFFFFFFu)
+            return unsupported(fmt::format("{}: a word of {} bytes; up to 2147483647 can be encoded",
+                                           describe_position(options_.origin, text_, place(0)), bytes.size()));
+        work_.clear();
+        if (bpe_.options_.ignore_merges) {
+            const std::optional<int32_t> id = bpe_.find(bpe_.alphabet_.spell(bytes));
+            if (id && !bpe_.vocabulary().is_added(*id)) {
+                work_.push_back({*id, static_cast<uint32_t>(bytes.size())});
+                return {};
+            }
+        }
+        const std::optional<int32_t> unknown = bpe_.special(TokenRole::unk);
+        bool fuse = false;
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+            const auto byte = static_cast<unsigned char>(bytes[i]);
+            const int32_t id = bpe_.byte_ids_[byte];
+            if (id < 0 && !unknown)
+                return invalid_argument(
+                    fmt::format("{}: the vocabulary has no token for the byte 0x{:02X}, and no unknown token",
+                                describe_position(options_.origin, text_, place(i)), byte));
+            if (id < 0 && fuse) {
+                ++work_.back().size;
+            } else {
+                work_.push_back({id < 0 ? *unknown : id, 1});
+            }
+            fuse = id < 0 && bpe_.options_.fuse_unknown;
+        }
+        bpe_.merges_.apply(work_, scratch_);
+        return {};
+    }
+
+    const ByteBpe& bpe_;
+    const EncodeOptions& options_;
+    std::string_view text_;
+    std::vector<int32_t>& ids_;
+    std::vector<ByteRange>* ranges_;
+    std::unordered_map<std::string_view, Seen> seen_;
+    std::vector<Symbol> symbols_;
+    std::vector<Symbol> work_;
+    Merges::Scratch scratch_;
+};
+
+Status ByteBpe::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                             std::vector<ByteRange>* ranges) const {
+    Run run(*this, options, text, ids, ranges);
+    for (std::size_t at = 0; at < text.size();) {
+        const AddedTokens::Match match = added_.find(text, at, options.match_special);
+        HK_TRY(run.segment(at, match.begin));
+        if (match.id >= 0) run.added(match);
+        at = match.end;
+    }
+    return {};
+}
+
+bool ByteBpe::can_cut(std::string_view text, std::size_t at) const {
+    // Whatever GPT-2's pattern matches, no word goes on from something else into white space. Other patterns may.
+    if (!options_.splitter || !options_.splitter->is_gpt2()) return false;
+    const char c = text[at];
+    const bool opens = options_.add_prefix_space ? c == ' ' : c == ' ' || c == '\n' || c == '\t' || c == '\r';
+    if (!opens) return false;
+    const std::string_view before = text.substr(0, at);
+    if (is_white_space(first_code_point(before.substr(last_code_point_start(before))).value)) return false;
+    return added_.can_cut(text, at);
+}
+
+} // namespace hekla::text

@@ -1,0 +1,53 @@
+// Byte-level byte-pair encoding as GPT-2's (Radford et al. 2019): any UTF-8 text can be encoded, and decodes to its
+// bytes.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/byte_alphabet.hpp"
+#include "text/merges.hpp"
+#include "text/splitter.hpp"
+#include "text/tokenizer.hpp"
+
+#include <array>
+#include <optional>
+
+namespace hekla::text {
+
+struct ByteBpeOptions {
+    bool add_prefix_space = false;                       // a text that does not begin with a space is given one
+    std::optional<Splitter> splitter = Splitter::gpt2(); // none: a text is one word (ByteLevel's use_regex = false)
+    bool ignore_merges = false; // a word that is a token is that token, whatever the merges would make of it
+    bool fuse_unknown = false;  // neighbouring bytes without a token give one unknown token instead of one each
+    std::string post_processor; // tokenizer.json's member, kept as it was read; it has no part in encode()
+};
+
+class ByteBpe final : public Tokenizer {
+public:
+    // `vocabulary` holds tokens spelt in the byte alphabet (text/byte_alphabet.hpp) and added tokens; `merges` speaks
+    // of its ids. A byte without a token is the unknown token, or, if that role is empty, an error of encode().
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges, ByteBpeOptions options);
+
+    std::string_view kind() const override { return "byte_bpe"; }
+    std::string to_json() const override;
+    Status save(const std::filesystem::path& folder) const override;
+
+    const Merges& merges() const { return merges_; }
+    const ByteBpeOptions& options() const { return options_; }
+
+protected:
+    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                        std::vector<ByteRange>* ranges) const override;
+    bool can_cut(std::string_view text, std::size_t at) const override;
+
+private:
+    class Run;
+    ByteBpe(Vocabulary vocabulary, Merges merges, ByteBpeOptions options);
+
+    Merges merges_;
+    ByteBpeOptions options_;
+    AddedTokens added_;
+    ByteAlphabet alphabet_;
+    std::array<int32_t, 256> byte_ids_{}; // -1 where the vocabulary has no token for the byte
+};
+
+} // namespace hekla::text

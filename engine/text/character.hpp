@@ -1,0 +1,38 @@
+// One token a code point, as in nanoGPT's character-level example. A character that the vocabulary lacks is the unknown
+// token where there is one, and otherwise an error that names the character and its place.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/tokenizer.hpp"
+
+#include <array>
+#include <unordered_map>
+
+namespace hekla::text {
+
+class CharacterTokenizer final : public Tokenizer {
+public:
+    // Every token of `vocabulary` that is not an added one must be a single code point.
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary);
+
+    std::string_view kind() const override { return "character"; }
+    // A tokenizer.json that Hugging Face's library reads as well: a word-level model whose words are single characters.
+    std::string to_json() const override;
+    Status save(const std::filesystem::path& folder) const override;
+
+protected:
+    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                        std::vector<ByteRange>* ranges) const override;
+    bool can_cut(std::string_view text, std::size_t at) const override;
+
+private:
+    explicit CharacterTokenizer(Vocabulary vocabulary);
+    int32_t id_of(char32_t character) const; // -1 if there is none
+
+    AddedTokens added_;
+    std::array<int32_t, 128> ascii_{};
+    std::unordered_map<char32_t, int32_t> others_;
+    int32_t characters_ = 0;
+};
+
+} // namespace hekla::text

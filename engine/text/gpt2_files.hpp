@@ -1,0 +1,33 @@
+// GPT-2's own two files: the vocabulary (vocab.json, also encoder.json) and the merges (merges.txt, also vocab.bpe).
+#pragma once
+
+#include "text/byte_bpe.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace hekla::text {
+
+// Reads the two files, and the special token files beside the first. Where nothing says what is special,
+// "<|endoftext|>" is, as beginning and end of a text.
+Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
+                                                   const std::filesystem::path& merges);
+
+// The contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.
+std::string gpt2_vocabulary_json(const ByteBpe& bpe);
+std::string gpt2_merges_text(const ByteBpe& bpe);
+
+// Shared with tokenizer.json, which holds the same two things.
+class BpeBuilder {
+public:
+    // `name` is what messages call the file.
+    Status add_token(const std::string& token, int32_t id, const std::string& name);
+    Status add_merge(std::string_view left, std::string_view right, const std::string& place);
+    Vocabulary vocabulary;
+    Merges merges;
+
+private:
+    ByteAlphabet alphabet_;
+};
+
+} // namespace hekla::text

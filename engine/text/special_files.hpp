@@ -1,0 +1,23 @@
+// tokenizer_config.json, special_tokens_map.json and added_tokens.json: which tokens are special, and what for.
+#pragma once
+
+#include "base/status.hpp"
+#include "text/vocabulary.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace hekla::text {
+
+// Reads what is there of the three files in `folder` into `vocabulary`. A role's token that the vocabulary lacks is
+// added behind its ids, as Hugging Face does. tokenizer_config.json wins over special_tokens_map.json.
+Status read_special_files(const std::filesystem::path& folder, Vocabulary& vocabulary);
+
+// tokenizer_config.json's add_prefix_space; false where the file or the key is absent.
+Result<bool> read_add_prefix_space(const std::filesystem::path& folder);
+
+// Writes tokenizer_config.json and special_tokens_map.json. `members` is JSON to put in front of the former's roles.
+Status write_special_files(const std::filesystem::path& folder, const Vocabulary& vocabulary,
+                           const std::string& members);
+
+} // namespace hekla::text

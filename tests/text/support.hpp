@@ -1,0 +1,76 @@
+// What the tests of this room share: temporary folders, the optional folder of real data, random texts.
+#pragma once
+
+#include "base/file.hpp"
+#include "base/philox.hpp"
+#include "text/tokenizer.hpp"
+#include "text/utf8.hpp"
+
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace hekla::text::testing {
+
+class TemporaryFolder {
+public:
+    TemporaryFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "hekla-test-XXXXXX").string();
+        REQUIRE(::mkdtemp(name.data()) != nullptr);
+        path_ = name;
+    }
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+    ~TemporaryFolder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    const std::filesystem::path& path() const { return path_; }
+    std::filesystem::path write(const std::string& name, std::string_view content) const {
+        std::ofstream file(path_ / name,
+                           std::ios::binary); // not synced, as write_file_atomically() would: tests write many
+        file.write(content.data(), static_cast<std::streamsize>(content.size()));
+        file.close();
+        REQUIRE(file.good());
+        return path_ / name;
+    }
+
+private:
+    std::filesystem::path path_;
+};
+
+// A folder of real data beside the checkout, or an empty path where it is absent (the test then says so and ends).
+inline std::filesystem::path real_data(const std::string& name) {
+    const std::filesystem::path path = std::filesystem::path(HEKLA_SOURCE_DIR) / ".." / "shared" / "data" / name;
+    if (std::filesystem::exists(path)) return path;
+    MESSAGE("skipped: ../shared/data/" << name << " is absent");
+    return {};
+}
+
+template<class T>
+T must(Result<T> result) {
+    REQUIRE_MESSAGE(result.ok(), result.message());
+    return result.take();
+}
+
+inline void must(const Status& status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
+
+inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// Text of letters, digits, marks, spaces of many kinds and characters of one to four bytes.
+inline std::string random_text(uint64_t seed, std::size_t characters) {
+    static const std::vector<char32_t> some = {
+        'a',    'b',    'c',    'e',    't',    'T',  's',    'r',     'v',     'd',      'm',   'l',
+        '\'',   '\'',   ' ',    ' ',    ' ',    '\n', '\t',   '\r',    '0',     '7',      '.',   ',',
+        '!',    '<',    '|',    '>',    '_',    0x85, 0xA0,   0xE9,    0x301,   0x416,    0x5D0, 0x660,
+        0x180E, 0x2003, 0x200D, 0x3000, 0x4E2D, 0xBD, 0xFFFD, 0x1F600, 0x1D7D8, 0x10FFFF, 0};
+    RandomStream random(seed, 0);
+    std::string text;
+    for (std::size_t i = 0; i < characters; ++i) append_code_point(text, some[random.next_below(some.size())]);
+    return text;
+}
+
+} // namespace hekla::text::testing
