@@ -1,0 +1,91 @@
+// What the tests of this room share: a folder that vanishes, small tensors, hand-made safetensors bytes.
+#pragma once
+
+#include "base/file.hpp"
+#include "model/safetensors.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace hekla::model::test {
+
+namespace fs = std::filesystem;
+
+class TemporaryFolder {
+public:
+    TemporaryFolder() {
+        std::string name = (fs::temp_directory_path() / "hekla_model_XXXXXX").string();
+        if (::mkdtemp(name.data()) == nullptr) std::abort();
+        path_ = name;
+    }
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+    ~TemporaryFolder() {
+        std::error_code error;
+        fs::remove_all(path_, error);
+    }
+    const fs::path& path() const { return path_; }
+    fs::path operator/(const std::string& name) const { return path_ / name; }
+
+private:
+    fs::path path_;
+};
+
+inline void put(const fs::path& path, std::string_view content) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+}
+
+inline std::string get(const fs::path& path) {
+    auto content = read_file(path);
+    return content.ok() ? content.take() : "(" + content.message() + ")";
+}
+
+// The names in a folder, sorted, joined by spaces.
+inline std::string names_in(const fs::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : " ") + name;
+    return text;
+}
+
+// A source that owns its floats and hands them over in pieces, as a read-back from a device does.
+inline TensorSource floats(const std::string& name, std::vector<int64_t> dims, std::vector<float> values) {
+    TensorSource source;
+    source.name = name;
+    source.dtype = DType::f32;
+    source.dims = std::move(dims);
+    source.stream = [values = std::move(values)](const Sink& sink) -> Status {
+        const auto bytes = std::as_bytes(std::span<const float>(values));
+        const std::size_t half = bytes.size() / 2;
+        HK_TRY(sink(bytes.first(half)));
+        return sink(bytes.subspan(half));
+    };
+    return source;
+}
+
+// Eight bytes of length, a header, a buffer of so many bytes.
+inline std::string file_of(const std::string& header, std::size_t buffer) {
+    const uint64_t size = header.size();
+    std::string bytes(8, '\0');
+    std::memcpy(bytes.data(), &size, 8);
+    bytes += header;
+    for (std::size_t i = 0; i < buffer; ++i) bytes += static_cast<char>(i * 7 + 1);
+    return bytes;
+}
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+// Optional folders beside the checkout; tests that want them pass without.
+inline fs::path shared() { return fs::path(HEKLA_SOURCE_DIR) / ".." / "shared"; }
+
+} // namespace hekla::model::test
