@@ -28,7 +28,7 @@ struct DeviceOptions {
     Log log;
     PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // null: the system's loader
     // Empty: the best device (discrete, integrated, virtual, other, CPU; more memory first among equals). Otherwise an
-    // index of list_devices(), or a part of one device's name in any case.
+    // index of list(), or a part of one device's name in any case.
     std::string select;
     Validation validation = Validation::off; // asked for and not installed: an error that says so
     CapabilityOverrides overrides;
@@ -85,6 +85,8 @@ struct ValidationCounts {
 
 class Device {
 public:
+    // Every physical device the loader shows, in its order. An empty list is not an error.
+    static Result<std::vector<DeviceInfo>> list(const DeviceOptions& options = {});
     static Result<std::shared_ptr<Device>> create_own(const DeviceOptions& options = {});
     static Result<std::shared_ptr<Device>> wrap(const WrappedDevice& wrapped, const DeviceOptions& options = {});
     // Waits for the device, then destroys what is ours. Never called while commands are being recorded.
@@ -167,8 +169,5 @@ private:
     mutable std::mutex lost_mutex_;
     mutable std::string lost_report_;
 };
-
-// Every physical device the loader shows, in its order. An empty list is not an error.
-Result<std::vector<DeviceInfo>> list_devices(const DeviceOptions& options = {});
 
 } // namespace hekla::gpu

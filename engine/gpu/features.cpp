@@ -163,8 +163,7 @@ Result<Features> supported_features(const Functions& functions, VkPhysicalDevice
     }
     HK_TRY(to_status(result, "vkEnumerateDeviceExtensionProperties"));
     const auto has = [&](std::string_view name) {
-        return std::ranges::any_of(extensions,
-                                   [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+        return std::ranges::any_of(extensions, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
     };
     const bool is_1_3 = api_version >= VK_API_VERSION_1_3;
 
@@ -221,8 +220,7 @@ Features features_from_chain(const VkPhysicalDeviceFeatures2* chain, std::span<c
 }
 
 FeatureChain::FeatureChain(const Features& features) : structures_(std::make_unique<Structures>()) {
-    structures_->each(
-        [&](bool Features::*ours, VkBool32& theirs) { theirs = features.*ours ? VK_TRUE : VK_FALSE; });
+    structures_->each([&](bool Features::*ours, VkBool32& theirs) { theirs = features.*ours ? VK_TRUE : VK_FALSE; });
     structures_->link_all(features.synchronization2, features.subgroup_size_control, features.integer_dot_product,
                           features.cooperative_matrix, features.bfloat16);
 }

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <string>
 
+struct HeklaGlslInterface;
+
 namespace hekla::gpu {
 
 struct GlslOptions {
@@ -39,7 +41,7 @@ private:
     GlslOptions options_;
     std::mutex mutex_;
     void* module_ = nullptr;
-    const struct HeklaGlslInterface* interface_ = nullptr;
+    const HeklaGlslInterface* interface_ = nullptr;
 };
 
 } // namespace hekla::gpu

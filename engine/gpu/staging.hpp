@@ -5,6 +5,7 @@
 #include "gpu/memory.hpp"
 #include "gpu/submit.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,7 +17,7 @@ namespace hekla::gpu {
 // Both calls wait for everything that was submitted to the queue before, and are done when they return. Thread: any.
 class Staging {
 public:
-    // `chunk_bytes`: the size of each of the two host buffers, made on first use.
+    // `chunk_bytes`: the size of each of the four host buffers (two up, two down), made on first use.
     static Result<std::shared_ptr<Staging>> create(std::shared_ptr<Memory> memory, std::shared_ptr<Queue> queue,
                                                    uint64_t chunk_bytes = uint64_t{8} << 20);
 
@@ -36,17 +37,24 @@ public:
 
 private:
     Staging() = default;
+    // One of the two that alternate, so that copying on the host and on the device overlap.
+    struct Lane {
+        Buffer up;
+        Buffer down;
+        CommandBuffer commands;
+        uint64_t value = 0; // of the queue's timeline, when it may be used again
+    };
     Status prepare();
-    Status copy_and_wait(const Buffer& source, uint64_t source_offset, const Buffer& destination,
-                         uint64_t destination_offset, uint64_t bytes);
+    Status upload_chunks(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);
+    Status download_chunks(const Buffer& source, uint64_t offset, std::span<std::byte> bytes);
+    Status settle_on_error(Status status);
 
     std::shared_ptr<Memory> memory_;
     std::shared_ptr<Queue> queue_;
     uint64_t chunk_bytes_ = 0;
     std::mutex mutex_;
-    Buffer to_device_;
-    Buffer to_host_;
     std::shared_ptr<CommandPool> pool_;
+    std::array<Lane, 2> lanes_;
 };
 
 } // namespace hekla::gpu

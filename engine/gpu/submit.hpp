@@ -47,7 +47,7 @@ public:
     // Runs the segments in order and returns the value this queue's timeline has when all is done. Barriers are the
     // recorder's: a barrier inside any segment orders it against every earlier command of this queue, other submits
     // included. A full barrier stands before the first segment of each call and, towards the host, after the last: what
-    // one call wrote is visible to the next call and, once waited for, to the host.
+    // one call wrote is visible to the next call and, once waited for, to the host. On error nothing of it still runs.
     Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {});
     Result<uint64_t> submit(const CommandBuffer& secondary);
 
@@ -70,9 +70,9 @@ private:
     };
     Queue() = default;
     Result<CommandBuffer> take_primary();
-    Status submit_one(std::span<const Segment> segments, std::span<const TimelinePoint> waits,
-                      std::span<const TimelinePoint> signals);
-    Result<bool> wait_locked_free(uint64_t value, uint64_t timeout_nanoseconds);
+    Status submit_one(std::span<const Segment> segments, bool is_first, bool is_last, const SubmitOptions& options);
+    Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds);
+    void settle() const;
 
     std::shared_ptr<Device> device_;
     std::shared_ptr<CommandPool> pool_;

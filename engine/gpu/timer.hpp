@@ -19,8 +19,8 @@ public:
     Timer& operator=(const Timer&) = delete;
 
     uint32_t slots() const { return slots_; }
-    // Nanoseconds of slots [first, first + count) since an unknown beginning; they must have been written by work that
-    // has finished. Differences are right across one wrap of the counter.
+    // Nanoseconds of slots [first, first + count) since slot `first`, in which time only moves on; written by work that
+    // has finished. Right across a wrap of the counter between two neighbours.
     Result<std::vector<double>> read(uint32_t first, uint32_t count) const;
     VkQueryPool handle() const { return pool_; }
 

@@ -1,0 +1,308 @@
+#include "gpu/capabilities.hpp"
+
+#include "gpu/result.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::gpu {
+
+namespace {
+
+struct Bit {
+    std::string_view name;
+    bool Capabilities::*bit;
+};
+
+constexpr Bit bits[] = {
+    {"storage_16bit", &Capabilities::storage_16bit},
+    {"storage_8bit", &Capabilities::storage_8bit},
+    {"float16", &Capabilities::float16},
+    {"int16", &Capabilities::int16},
+    {"int8", &Capabilities::int8},
+    {"float64", &Capabilities::float64},
+    {"bfloat16", &Capabilities::bfloat16},
+    {"integer_dot_product", &Capabilities::integer_dot_product},
+    {"cooperative_matrix", &Capabilities::cooperative_matrix},
+    {"bfloat16_cooperative_matrix", &Capabilities::bfloat16_cooperative_matrix},
+    {"subgroup_size_control", &Capabilities::subgroup_size_control},
+    {"full_subgroups", &Capabilities::full_subgroups},
+    {"subgroup_arithmetic", &Capabilities::subgroup_arithmetic},
+    {"subgroup_shuffle", &Capabilities::subgroup_shuffle},
+    {"subgroup_ballot", &Capabilities::subgroup_ballot},
+    {"subgroup_extended_types", &Capabilities::subgroup_extended_types},
+    {"memory_model", &Capabilities::memory_model},
+    {"timestamps", &Capabilities::timestamps},
+    {"memory_budget", &Capabilities::memory_budget},
+    {"mapped_device_memory", &Capabilities::mapped_device_memory},
+};
+
+const Bit* find_bit(std::string_view name) {
+    const auto* found = std::ranges::find(bits, name, &Bit::name);
+    return found == std::end(bits) ? nullptr : found;
+}
+
+// Levenshtein's distance, for "did you mean".
+std::size_t distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t above = row[j];
+            row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+            diagonal = above;
+        }
+    }
+    return row[b.size()];
+}
+
+DeviceType to_type(VkPhysicalDeviceType type) {
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return DeviceType::integrated;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return DeviceType::discrete;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return DeviceType::virtual_gpu;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return DeviceType::cpu;
+    default: return DeviceType::other;
+    }
+}
+
+ComponentType to_component(VkComponentTypeKHR type) {
+    if (type == VK_COMPONENT_TYPE_FLOAT16_KHR) return ComponentType::float16;
+    if (type == VK_COMPONENT_TYPE_FLOAT32_KHR) return ComponentType::float32;
+    if (type == VK_COMPONENT_TYPE_BFLOAT16_KHR) return ComponentType::bfloat16;
+    return ComponentType::other;
+}
+
+template<std::size_t n>
+std::string text_of(const char (&characters)[n]) {
+    return {characters, strnlen(characters, n)};
+}
+
+// Shapes at subgroup scope whose operands are floating point; the engine has no use for the others.
+Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical, Capabilities& capabilities) {
+    if (!functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR) {
+        capabilities.cooperative_matrix = false;
+        return {};
+    }
+    std::vector<VkCooperativeMatrixPropertiesKHR> properties;
+    VkResult result = VK_INCOMPLETE;
+    while (result == VK_INCOMPLETE) {
+        uint32_t count = 0;
+        result = functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, nullptr);
+        if (result != VK_SUCCESS) break;
+        VkCooperativeMatrixPropertiesKHR empty{};
+        empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+        properties.assign(count, empty);
+        result = functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(physical, &count, properties.data());
+        properties.resize(std::min<std::size_t>(count, properties.size()));
+    }
+    HK_TRY(to_status(result, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+    for (const VkCooperativeMatrixPropertiesKHR& p : properties) {
+        MatrixShape shape{p.MSize,
+                          p.NSize,
+                          p.KSize,
+                          to_component(p.AType),
+                          to_component(p.BType),
+                          to_component(p.CType),
+                          to_component(p.ResultType)};
+        if (p.scope != VK_SCOPE_SUBGROUP_KHR || shape.a == ComponentType::other || shape.b == ComponentType::other ||
+            shape.c == ComponentType::other || shape.result == ComponentType::other) {
+            continue;
+        }
+        capabilities.matrix_shapes.push_back(shape);
+    }
+    if (capabilities.matrix_shapes.empty()) capabilities.cooperative_matrix = false;
+    return {};
+}
+
+template<class T>
+Status lower(Capabilities& capabilities, T& limit, const std::optional<T>& wanted, const char* name) {
+    if (!wanted) return {};
+    if (*wanted == 0 || *wanted > limit) {
+        return invalid_argument(
+            fmt::format("override {} = {}: {} has {}, and an override can only lower it (to 1 or more)", name, *wanted,
+                        capabilities.device_name, limit));
+    }
+    capabilities.taken_away.push_back(fmt::format("{} {} -> {}: asked for", name, limit, *wanted));
+    limit = *wanted;
+    return {};
+}
+
+} // namespace
+
+const char* device_type_name(DeviceType type) {
+    switch (type) {
+    case DeviceType::integrated: return "integrated";
+    case DeviceType::discrete: return "discrete";
+    case DeviceType::virtual_gpu: return "virtual";
+    case DeviceType::cpu: return "cpu";
+    case DeviceType::other: break;
+    }
+    return "other";
+}
+
+Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDevice physical, uint32_t queue_family,
+                                        const Features& enabled) {
+    VkPhysicalDeviceProperties2 properties{};
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    VkPhysicalDeviceVulkan11Properties v11{};
+    v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES;
+    VkPhysicalDeviceVulkan12Properties v12{};
+    v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES;
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes{};
+    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    VkPhysicalDeviceMaintenance4Properties maintenance4{};
+    maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES;
+    functions.vkGetPhysicalDeviceProperties(physical, &properties.properties);
+    const uint32_t version = properties.properties.apiVersion;
+    properties.pNext = &v11;
+    v11.pNext = &v12;
+    void** end = &v12.pNext;
+    if (enabled.subgroup_size_control) {
+        *end = &sizes;
+        end = &sizes.pNext;
+    }
+    if (version >= VK_API_VERSION_1_3) *end = &maintenance4;
+    functions.vkGetPhysicalDeviceProperties2(physical, &properties);
+
+    const VkPhysicalDeviceProperties& p = properties.properties;
+    const VkPhysicalDeviceLimits& limits = p.limits;
+    Capabilities c;
+    c.device_name = text_of(p.deviceName);
+    c.driver_name = text_of(v12.driverName);
+    c.driver_info = text_of(v12.driverInfo);
+    c.vendor_id = p.vendorID;
+    c.device_id = p.deviceID;
+    c.driver_id = static_cast<uint32_t>(v12.driverID);
+    c.driver_version = p.driverVersion;
+    c.api_version = p.apiVersion;
+    c.type = to_type(p.deviceType);
+    std::copy_n(v11.deviceUUID, VK_UUID_SIZE, c.device_uuid.begin());
+    std::copy_n(v11.driverUUID, VK_UUID_SIZE, c.driver_uuid.begin());
+    std::copy_n(p.pipelineCacheUUID, VK_UUID_SIZE, c.pipeline_cache_uuid.begin());
+
+    c.storage_16bit = enabled.storage_16bit;
+    c.storage_8bit = enabled.storage_8bit;
+    c.float16 = enabled.shader_float16;
+    c.int16 = enabled.shader_int16;
+    c.int8 = enabled.shader_int8;
+    c.float64 = enabled.shader_float64;
+    c.bfloat16 = enabled.bfloat16;
+    c.integer_dot_product = enabled.integer_dot_product;
+    c.memory_model = enabled.vulkan_memory_model && enabled.vulkan_memory_model_device_scope;
+    c.cooperative_matrix = enabled.cooperative_matrix && c.memory_model;
+    c.bfloat16_cooperative_matrix = enabled.bfloat16_cooperative_matrix && c.cooperative_matrix;
+    c.full_subgroups = enabled.full_subgroups && enabled.subgroup_size_control;
+    c.subgroup_extended_types = enabled.subgroup_extended_types;
+    c.memory_budget = enabled.memory_budget;
+    const auto subgroups = [&](VkSubgroupFeatureFlags flags) {
+        return (v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+               (v11.subgroupSupportedOperations & flags) == flags;
+    };
+    c.subgroup_arithmetic = subgroups(VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
+    c.subgroup_shuffle = subgroups(VK_SUBGROUP_FEATURE_SHUFFLE_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT);
+    c.subgroup_ballot = subgroups(VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_VOTE_BIT);
+
+    c.subgroup_size = v11.subgroupSize;
+    c.min_subgroup_size = c.subgroup_size;
+    c.max_subgroup_size = c.subgroup_size;
+    if (enabled.subgroup_size_control) {
+        c.min_subgroup_size = sizes.minSubgroupSize;
+        c.max_subgroup_size = sizes.maxSubgroupSize;
+        c.max_subgroups_per_workgroup = sizes.maxComputeWorkgroupSubgroups;
+        c.subgroup_size_control = (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+    }
+    c.shared_memory_bytes = limits.maxComputeSharedMemorySize;
+    c.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
+    std::copy_n(limits.maxComputeWorkGroupSize, 3, c.max_workgroup_size.begin());
+    std::copy_n(limits.maxComputeWorkGroupCount, 3, c.max_groups.begin());
+    c.max_allocation_bytes = v11.maxMemoryAllocationSize;
+    c.max_buffer_bytes = version >= VK_API_VERSION_1_3 ? maintenance4.maxBufferSize : v11.maxMemoryAllocationSize;
+    c.max_allocations = limits.maxMemoryAllocationCount;
+
+    VkPhysicalDeviceMemoryProperties memory{};
+    functions.vkGetPhysicalDeviceMemoryProperties(physical, &memory);
+    for (uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
+        if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) {
+            c.device_memory_bytes = std::max(c.device_memory_bytes, memory.memoryHeaps[i].size);
+        }
+    }
+    // Host-visible device memory of a discrete card lies behind a bus, sometimes in a window of 256 MiB: not for
+    // tensors.
+    constexpr VkMemoryPropertyFlags all = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                          VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+        if ((memory.memoryTypes[i].propertyFlags & all) == all &&
+            (c.type == DeviceType::cpu || c.type == DeviceType::integrated)) {
+            c.mapped_device_memory = true;
+        }
+    }
+
+    uint32_t family_count = 0;
+    functions.vkGetPhysicalDeviceQueueFamilyProperties(physical, &family_count, nullptr);
+    std::vector<VkQueueFamilyProperties> families(family_count);
+    functions.vkGetPhysicalDeviceQueueFamilyProperties(physical, &family_count, families.data());
+    if (queue_family >= family_count) {
+        return invalid_argument(
+            fmt::format("queue family {} was given; {} has {}", queue_family, c.device_name, family_count));
+    }
+    c.timestamp_bits = families[queue_family].timestampValidBits;
+    c.timestamp_nanoseconds = static_cast<double>(limits.timestampPeriod);
+    c.timestamps = c.timestamp_bits > 0 && c.timestamp_nanoseconds > 0;
+
+    if (c.cooperative_matrix) HK_TRY(query_matrix_shapes(functions, physical, c));
+    if (!c.cooperative_matrix) c.bfloat16_cooperative_matrix = false;
+    return c;
+}
+
+std::vector<std::string_view> capability_names() {
+    std::vector<std::string_view> names;
+    for (const Bit& bit : bits) names.push_back(bit.name);
+    return names;
+}
+
+Status take_away(Capabilities& capabilities, std::string_view name, std::string_view reason) {
+    const Bit* bit = find_bit(name);
+    if (!bit) {
+        const auto* nearest =
+            std::ranges::min_element(bits, {}, [&](const Bit& other) { return distance(other.name, name); });
+        return invalid_argument(fmt::format("no capability is called \"{}\"; did you mean \"{}\"? There are: {}", name,
+                                            nearest->name, fmt::join(capability_names(), ", ")));
+    }
+    if (!(capabilities.*(bit->bit))) return {};
+    capabilities.*(bit->bit) = false;
+    capabilities.taken_away.push_back(fmt::format("{}: {}", name, reason));
+    if (name == "memory_model") HK_TRY(take_away(capabilities, "cooperative_matrix", "needs memory_model"));
+    if (name == "bfloat16") HK_TRY(take_away(capabilities, "bfloat16_cooperative_matrix", "needs bfloat16"));
+    if (name == "subgroup_size_control")
+        HK_TRY(take_away(capabilities, "full_subgroups", "needs subgroup_size_control"));
+    if (name == "cooperative_matrix") {
+        capabilities.matrix_shapes.clear();
+        HK_TRY(take_away(capabilities, "bfloat16_cooperative_matrix", "needs cooperative_matrix"));
+    }
+    return {};
+}
+
+const bool* find_capability(const Capabilities& capabilities, std::string_view name) {
+    const Bit* bit = find_bit(name);
+    return bit ? &(capabilities.*(bit->bit)) : nullptr;
+}
+
+Status apply_overrides(Capabilities& capabilities, const CapabilityOverrides& overrides) {
+    for (const std::string& name : overrides.disable) HK_TRY(take_away(capabilities, name, "asked for"));
+    HK_TRY(lower(capabilities, capabilities.shared_memory_bytes, overrides.shared_memory_bytes, "shared_memory_bytes"));
+    HK_TRY(lower(capabilities, capabilities.max_workgroup_invocations, overrides.max_workgroup_invocations,
+                 "max_workgroup_invocations"));
+    HK_TRY(
+        lower(capabilities, capabilities.max_allocation_bytes, overrides.max_allocation_bytes, "max_allocation_bytes"));
+    for (std::size_t i = 0; i < 3; ++i) {
+        HK_TRY(lower(capabilities, capabilities.max_groups[i], overrides.max_groups, "max_groups"));
+    }
+    return {};
+}
+
+} // namespace hekla::gpu

@@ -1,0 +1,504 @@
+#include "gpu/device.hpp"
+
+#include "gpu/quirks.hpp"
+#include "gpu/result.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+
+namespace hekla::gpu {
+
+struct Device::MessageState {
+    Log log;
+    mutable std::mutex mutex;
+    ValidationCounts counts;
+};
+
+namespace {
+
+constexpr const char* validation_layer = "VK_LAYER_KHRONOS_validation";
+
+VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                          VkDebugUtilsMessageTypeFlagsEXT,
+                                          const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) {
+    auto* state = static_cast<Device::MessageState*>(user);
+    const char* text = data && data->pMessage ? data->pMessage : "(no text)";
+    const bool is_error = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+    {
+        const std::lock_guard guard(state->mutex);
+        (is_error ? state->counts.errors : state->counts.warnings) += 1;
+        if (state->counts.first.empty()) state->counts.first = text;
+    }
+    state->log.write(is_error ? Severity::error : Severity::warning, fmt::format("Vulkan validation: {}", text));
+    return VK_FALSE;
+}
+
+bool has_extension(const std::vector<VkExtensionProperties>& list, std::string_view name) {
+    return std::ranges::any_of(list, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+}
+
+// Vulkan's two-call lists, the way that survives a list growing in between.
+template<class T, class Call>
+Result<std::vector<T>> enumerate(const char* what, Call&& call) {
+    std::vector<T> items;
+    VkResult result = VK_INCOMPLETE;
+    while (result == VK_INCOMPLETE) {
+        uint32_t count = 0;
+        result = call(&count, static_cast<T*>(nullptr));
+        if (result != VK_SUCCESS) break;
+        items.resize(count);
+        result = call(&count, items.data());
+        items.resize(std::min<std::size_t>(count, items.size()));
+    }
+    HK_TRY(to_status(result, what));
+    return items;
+}
+
+Result<std::vector<VkExtensionProperties>> device_extensions(const Functions& f, VkPhysicalDevice physical) {
+    return enumerate<VkExtensionProperties>(
+        "vkEnumerateDeviceExtensionProperties", [&](uint32_t* count, VkExtensionProperties* to) {
+            return f.vkEnumerateDeviceExtensionProperties(physical, nullptr, count, to);
+        });
+}
+
+// A compute family, preferably one that does no graphics: a desktop's compositor is then not behind our work.
+std::optional<uint32_t> compute_family(const Functions& f, VkPhysicalDevice physical) {
+    uint32_t count = 0;
+    f.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, nullptr);
+    std::vector<VkQueueFamilyProperties> families(count);
+    f.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, families.data());
+    std::optional<uint32_t> found;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) continue;
+        const bool dedicated = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits > 0;
+        if (!found) found = i;
+        if (dedicated) return i;
+    }
+    return found;
+}
+
+struct Candidate {
+    VkPhysicalDevice physical = VK_NULL_HANDLE;
+    DeviceInfo info;
+    Features features;
+    uint32_t queue_family = 0;
+};
+
+Result<std::vector<Candidate>> candidates(const Functions& f, VkInstance instance, uint32_t instance_version) {
+    HK_ASSIGN(const std::vector<VkPhysicalDevice> physicals,
+              enumerate<VkPhysicalDevice>("vkEnumeratePhysicalDevices", [&](uint32_t* count, VkPhysicalDevice* to) {
+                  return f.vkEnumeratePhysicalDevices(instance, count, to);
+              }));
+    std::vector<Candidate> list;
+    for (VkPhysicalDevice physical : physicals) {
+        Candidate candidate;
+        candidate.physical = physical;
+        candidate.info.index = static_cast<uint32_t>(list.size());
+        VkPhysicalDeviceProperties properties{};
+        f.vkGetPhysicalDeviceProperties(physical, &properties);
+        candidate.info.name.assign(properties.deviceName, strnlen(properties.deviceName, sizeof properties.deviceName));
+        candidate.info.api_version = properties.apiVersion;
+        if (properties.apiVersion < VK_API_VERSION_1_2) {
+            candidate.info.why_not =
+                fmt::format("its driver is for Vulkan {}.{}, 1.3 is needed (or 1.2 with "
+                            "VK_KHR_synchronization2)",
+                            VK_API_VERSION_MAJOR(properties.apiVersion), VK_API_VERSION_MINOR(properties.apiVersion));
+            list.push_back(std::move(candidate));
+            continue;
+        }
+        const std::optional<uint32_t> family = compute_family(f, physical);
+        HK_ASSIGN(candidate.features,
+                  supported_features(f, physical, std::min(properties.apiVersion, instance_version)));
+        HK_ASSIGN(const Capabilities capabilities,
+                  query_capabilities(f, physical, family.value_or(0), candidate.features));
+        candidate.info.driver = capabilities.driver_name + " " + capabilities.driver_info;
+        candidate.info.type = capabilities.type;
+        candidate.info.memory_bytes = capabilities.device_memory_bytes;
+        candidate.info.uuid = capabilities.device_uuid;
+        const std::vector<std::string> missing = missing_baseline(candidate.features);
+        if (!family) {
+            candidate.info.why_not = "it has no compute queue";
+        } else if (!missing.empty()) {
+            candidate.info.why_not = fmt::format("its driver lacks {}", fmt::join(missing, ", "));
+        } else {
+            candidate.info.usable = true;
+            candidate.queue_family = *family;
+        }
+        list.push_back(std::move(candidate));
+    }
+    return list;
+}
+
+int rank(DeviceType type) {
+    switch (type) {
+    case DeviceType::discrete: return 4;
+    case DeviceType::integrated: return 3;
+    case DeviceType::virtual_gpu: return 2;
+    case DeviceType::other: return 1;
+    case DeviceType::cpu: return 0;
+    }
+    return 0;
+}
+
+std::string lowered(std::string_view text) {
+    std::string out(text);
+    std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return out;
+}
+
+std::string describe(const std::vector<Candidate>& list) {
+    std::string out;
+    for (const Candidate& c : list) {
+        out += fmt::format("\n  {}: {} [{}]{}{}", c.info.index, c.info.name, device_type_name(c.info.type),
+                           c.info.usable ? "" : " not usable: ", c.info.why_not);
+    }
+    return out;
+}
+
+Result<const Candidate*> choose(const std::vector<Candidate>& list, const std::string& select) {
+    if (list.empty()) {
+        return not_found("Vulkan shows no device: install a driver (mesa-vulkan-drivers has one for AMD, Intel and "
+                         "any CPU; NVIDIA's comes with its own driver), or check VK_ICD_FILENAMES and VK_DRIVER_FILES");
+    }
+    if (select.empty()) {
+        const Candidate* best = nullptr;
+        for (const Candidate& c : list) {
+            if (!c.info.usable) continue;
+            const auto order = [](const Candidate& x) { return std::pair(rank(x.info.type), x.info.memory_bytes); };
+            if (!best || order(c) > order(*best)) best = &c;
+        }
+        if (!best) return unsupported("no Vulkan device can be used:" + describe(list));
+        return best;
+    }
+    const Candidate* found = nullptr;
+    uint32_t index = 0;
+    const char* end = select.data() + select.size();
+    if (const auto parsed = std::from_chars(select.data(), end, index); parsed.ec == std::errc() && parsed.ptr == end) {
+        if (index < list.size()) found = &list[index];
+    } else {
+        for (const Candidate& c : list) {
+            if (lowered(c.info.name).find(lowered(select)) == std::string::npos) continue;
+            if (found) {
+                return invalid_argument(
+                    fmt::format("\"{}\" names more than one device; give its index:{}", select, describe(list)));
+            }
+            found = &c;
+        }
+    }
+    if (!found) return not_found(fmt::format("no device \"{}\"; there are:{}", select, describe(list)));
+    if (!found->info.usable) {
+        return unsupported(fmt::format("{} cannot be used: {}", found->info.name, found->info.why_not));
+    }
+    return found;
+}
+
+} // namespace
+
+Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
+                                              VkPhysicalDevice physical_device) {
+    Functions f;
+    f.vkGetInstanceProcAddr = get_instance_proc_addr;
+    if (!get_instance_proc_addr) return invalid_argument("no vkGetInstanceProcAddr was given");
+    HK_TRY(f.load_instance(instance));
+    VkPhysicalDeviceProperties properties{};
+    f.vkGetPhysicalDeviceProperties(physical_device, &properties);
+    if (properties.apiVersion < VK_API_VERSION_1_2) {
+        return unsupported(fmt::format("{} is for Vulkan {}.{}; 1.2 with VK_KHR_synchronization2 is the least",
+                                       properties.deviceName, VK_API_VERSION_MAJOR(properties.apiVersion),
+                                       VK_API_VERSION_MINOR(properties.apiVersion)));
+    }
+    HK_ASSIGN(const Features supported, supported_features(f, physical_device, properties.apiVersion));
+    if (const auto missing = missing_baseline(supported); !missing.empty()) {
+        return unsupported(fmt::format("{} lacks {}", properties.deviceName, fmt::join(missing, ", ")));
+    }
+    DeviceRequirements requirements;
+    requirements.required.buffer_device_address = true;
+    requirements.required.timeline_semaphore = true;
+    requirements.required.scalar_block_layout = true;
+    requirements.required.synchronization2 = true;
+    requirements.required.shader_int64 = true;
+    requirements.useful = supported;
+    for (const char* name : required_extensions(requirements.required, properties.apiVersion)) {
+        requirements.extensions_required.emplace_back(name);
+    }
+    for (const char* name : required_extensions(requirements.useful, properties.apiVersion)) {
+        requirements.extensions_useful.emplace_back(name);
+    }
+    return requirements;
+}
+
+Status Device::create_instance(const DeviceOptions& options) {
+    log_ = options.log;
+    owned_ = true;
+    PFN_vkGetInstanceProcAddr get = options.get_instance_proc_addr;
+    if (!get) {
+        HK_ASSIGN(loader_, Loader::open());
+        get = loader_->get_instance_proc_addr();
+    }
+    HK_TRY(functions_.load_global(get));
+    uint32_t version = VK_API_VERSION_1_0;
+    if (functions_.vkEnumerateInstanceVersion) {
+        HK_TRY(to_status(functions_.vkEnumerateInstanceVersion(&version), "vkEnumerateInstanceVersion"));
+    }
+    if (version < VK_API_VERSION_1_2) {
+        return unsupported(
+            fmt::format("the Vulkan loader is version {}.{}; 1.2 is the least: install a newer libvulkan1",
+                        VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version)));
+    }
+    api_version_ = std::min<uint32_t>(VK_API_VERSION_1_3, version);
+
+    const auto extensions_of = [&](const char* layer) {
+        return enumerate<VkExtensionProperties>(
+            "vkEnumerateInstanceExtensionProperties", [&](uint32_t* count, VkExtensionProperties* to) {
+                return functions_.vkEnumerateInstanceExtensionProperties(layer, count, to);
+            });
+    };
+    HK_ASSIGN(const std::vector<VkExtensionProperties> available, extensions_of(nullptr));
+    std::vector<const char*> extensions;
+    std::vector<const char*> layers;
+    VkInstanceCreateInfo create{};
+    create.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+    if (has_extension(available, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
+        extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+        create.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+    }
+
+    VkValidationFeaturesEXT validation{};
+    validation.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
+    constexpr VkValidationFeatureEnableEXT sync[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+    constexpr VkValidationFeatureEnableEXT assisted[] = {
+        VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT,
+        VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_RESERVE_BINDING_SLOT_EXT};
+    if (options.validation != Validation::off) {
+        HK_ASSIGN(const std::vector<VkLayerProperties> known,
+                  enumerate<VkLayerProperties>("vkEnumerateInstanceLayerProperties",
+                                               [&](uint32_t* count, VkLayerProperties* to) {
+                                                   return functions_.vkEnumerateInstanceLayerProperties(count, to);
+                                               }));
+        if (std::ranges::none_of(
+                known, [](const VkLayerProperties& l) { return std::string_view(l.layerName) == validation_layer; })) {
+            return not_found(fmt::format("validation was asked for and {} is not installed: install "
+                                         "vulkan-validationlayers, or turn validation off",
+                                         validation_layer));
+        }
+        HK_ASSIGN(const std::vector<VkExtensionProperties> of_layer, extensions_of(validation_layer));
+        layers.push_back(validation_layer);
+        if (has_extension(available, VK_EXT_DEBUG_UTILS_EXTENSION_NAME) ||
+            has_extension(of_layer, VK_EXT_DEBUG_UTILS_EXTENSION_NAME)) {
+            extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+        }
+        if (!has_extension(of_layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME)) {
+            return unsupported(fmt::format("{} is too old: it lacks VK_EXT_validation_features", validation_layer));
+        }
+        extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
+        if (options.validation == Validation::gpu_assisted) {
+            validation.enabledValidationFeatureCount = std::size(assisted);
+            validation.pEnabledValidationFeatures = assisted;
+        } else {
+            validation.enabledValidationFeatureCount = std::size(sync);
+            validation.pEnabledValidationFeatures = sync;
+        }
+        create.pNext = &validation;
+    }
+
+    VkApplicationInfo application{};
+    application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+    application.pApplicationName = options.application_name.c_str();
+    application.pEngineName = "hekla";
+    application.apiVersion = api_version_;
+    create.pApplicationInfo = &application;
+    create.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    create.ppEnabledExtensionNames = extensions.data();
+    create.enabledLayerCount = static_cast<uint32_t>(layers.size());
+    create.ppEnabledLayerNames = layers.data();
+    HK_TRY(to_status(functions_.vkCreateInstance(&create, nullptr, &instance_), "vkCreateInstance"));
+    Status loaded = functions_.load_instance(instance_);
+    if (!loaded.ok()) {
+        // Without its own destroyer the instance can only be left; with it, the destructor takes it away.
+        if (!functions_.vkDestroyInstance) instance_ = VK_NULL_HANDLE;
+        return loaded;
+    }
+    if (!layers.empty() && functions_.vkCreateDebugUtilsMessengerEXT && functions_.vkDestroyDebugUtilsMessengerEXT) {
+        messages_ = std::make_unique<MessageState>();
+        messages_->log = log_;
+        VkDebugUtilsMessengerCreateInfoEXT messenger{};
+        messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+        messenger.messageSeverity =
+            VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+        messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT |
+                                VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                                VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+        messenger.pfnUserCallback = on_message;
+        messenger.pUserData = messages_.get();
+        HK_TRY(to_status(functions_.vkCreateDebugUtilsMessengerEXT(instance_, &messenger, nullptr, &messenger_),
+                         "vkCreateDebugUtilsMessengerEXT"));
+    }
+    return {};
+}
+
+Status Device::create_device(const DeviceOptions& options) {
+    HK_ASSIGN(const std::vector<Candidate> list, candidates(functions_, instance_, api_version_));
+    HK_ASSIGN(const Candidate* chosen, choose(list, options.select));
+    physical_ = chosen->physical;
+    queue_family_ = chosen->queue_family;
+    api_version_ = std::min(api_version_, chosen->info.api_version);
+    features_ = chosen->features;
+    lack_of_another_ = options.select.empty() && chosen->info.type == DeviceType::cpu;
+
+    std::vector<const char*> extensions = required_extensions(features_, api_version_);
+    HK_ASSIGN(const std::vector<VkExtensionProperties> available, device_extensions(functions_, physical_));
+    // A device that shows this extension must be given it (MoltenVK).
+    if (has_extension(available, "VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
+
+    const FeatureChain chain(features_);
+    const float priority = 1.0F;
+    VkDeviceQueueCreateInfo queue{};
+    queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    queue.queueFamilyIndex = queue_family_;
+    queue.queueCount = 1;
+    queue.pQueuePriorities = &priority;
+    VkDeviceCreateInfo create{};
+    create.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    create.pNext = chain.first();
+    create.queueCreateInfoCount = 1;
+    create.pQueueCreateInfos = &queue;
+    create.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    create.ppEnabledExtensionNames = extensions.data();
+    HK_TRY(to_status(functions_.vkCreateDevice(physical_, &create, nullptr, &device_),
+                     fmt::format("vkCreateDevice ({})", chosen->info.name)));
+    // The destroyer first: whatever is missing afterwards, the device can go.
+    functions_.vkDestroyDevice =
+        reinterpret_cast<PFN_vkDestroyDevice>(functions_.vkGetDeviceProcAddr(device_, "vkDestroyDevice"));
+    HK_TRY(functions_.load_device(device_, api_version_));
+    functions_.vkGetDeviceQueue(device_, queue_family_, 0, &queue_);
+    return {};
+}
+
+Status Device::finish(const DeviceOptions& options) {
+    HK_ASSIGN(capabilities_, query_capabilities(functions_, physical_, queue_family_, features_));
+    if (options.use_quirks) {
+        HK_ASSIGN(const std::vector<Quirk> quirks, built_in_quirks());
+        HK_TRY(apply_quirks(capabilities_, quirks));
+    }
+    return apply_overrides(capabilities_, options.overrides);
+}
+
+Result<std::shared_ptr<Device>> Device::create_own(const DeviceOptions& options) {
+    auto device = std::shared_ptr<Device>(new Device);
+    HK_TRY(device->create_instance(options));
+    HK_TRY(device->create_device(options));
+    HK_TRY(device->finish(options));
+    return device;
+}
+
+Result<std::shared_ptr<Device>> Device::wrap(const WrappedDevice& wrapped, const DeviceOptions& options) {
+    if (!wrapped.get_instance_proc_addr || !wrapped.instance || !wrapped.physical_device || !wrapped.device ||
+        !wrapped.queue || !wrapped.enabled_features) {
+        return invalid_argument("a wrapped device needs vkGetInstanceProcAddr, instance, physical device, device, "
+                                "queue and the chain of features that it was created with");
+    }
+    if (static_cast<bool>(wrapped.lock_queue) != static_cast<bool>(wrapped.unlock_queue)) {
+        return invalid_argument("lock_queue and unlock_queue: both or neither");
+    }
+    auto device = std::shared_ptr<Device>(new Device);
+    device->log_ = options.log;
+    device->functions_.vkGetInstanceProcAddr = wrapped.get_instance_proc_addr;
+    HK_TRY(device->functions_.load_instance(wrapped.instance));
+    VkPhysicalDeviceProperties properties{};
+    device->functions_.vkGetPhysicalDeviceProperties(wrapped.physical_device, &properties);
+    device->api_version_ =
+        std::min({properties.apiVersion, wrapped.api_version ? wrapped.api_version : properties.apiVersion,
+                  static_cast<uint32_t>(VK_MAKE_API_VERSION(0, 1, 3, 0xFFF))});
+    if (device->api_version_ < VK_API_VERSION_1_2) {
+        return unsupported("a wrapped device must be used at Vulkan 1.2 or newer");
+    }
+    device->features_ = features_from_chain(wrapped.enabled_features, wrapped.enabled_extensions, device->api_version_);
+    if (const auto missing = missing_baseline(device->features_); !missing.empty()) {
+        return failed_precondition(fmt::format("the host's device was created without {}: query_requirements lists "
+                                               "what to enable",
+                                               fmt::join(missing, ", ")));
+    }
+    device->instance_ = wrapped.instance;
+    device->physical_ = wrapped.physical_device;
+    device->device_ = wrapped.device;
+    device->queue_ = wrapped.queue;
+    device->queue_family_ = wrapped.queue_family;
+    device->lock_queue_ = wrapped.lock_queue;
+    device->unlock_queue_ = wrapped.unlock_queue;
+    HK_TRY(device->functions_.load_device(wrapped.device, device->api_version_));
+    HK_TRY(device->finish(options));
+    return device;
+}
+
+Device::~Device() {
+    if (!owned_) return;
+    if (device_) {
+        if (functions_.vkDeviceWaitIdle) functions_.vkDeviceWaitIdle(device_);
+        if (functions_.vkDestroyDevice) functions_.vkDestroyDevice(device_, nullptr);
+    }
+    if (messenger_) functions_.vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
+    if (instance_) functions_.vkDestroyInstance(instance_, nullptr);
+}
+
+Status Device::alive() const {
+    if (!lost()) return {};
+    const std::lock_guard guard(lost_mutex_);
+    return {Code::device_lost, lost_report_};
+}
+
+Status Device::check(VkResult result, std::string_view what) const {
+    if (result >= 0) return {};
+    if (result != VK_ERROR_DEVICE_LOST) return to_status(result, what);
+    {
+        const std::lock_guard guard(lost_mutex_);
+        if (lost_report_.empty()) {
+            lost_report_ = fmt::format(
+                "the Vulkan device {} ({} {}) was lost in {}: its driver stopped it (work that took too long, a fault "
+                "in a shader, a reset, or the card is gone). Nothing on it can be used; make a new one",
+                capabilities_.device_name, capabilities_.driver_name, capabilities_.driver_info, what);
+            log_.error(lost_report_);
+        }
+    }
+    lost_.store(true, std::memory_order_release);
+    return alive();
+}
+
+Status Device::wait_idle() const {
+    if (!owned_) return {};
+    HK_TRY(alive());
+    return with_queue([&](VkQueue) { return check(functions_.vkDeviceWaitIdle(device_), "vkDeviceWaitIdle"); });
+}
+
+ValidationCounts Device::validation_counts() const {
+    if (!messages_) return {};
+    const std::lock_guard guard(messages_->mutex);
+    return messages_->counts;
+}
+
+void Device::set_name(VkObjectType type, uint64_t object, std::string_view name) const {
+    if (!messages_ || !functions_.vkSetDebugUtilsObjectNameEXT) return;
+    const std::string text(name);
+    VkDebugUtilsObjectNameInfoEXT info{};
+    info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT;
+    info.objectType = type;
+    info.objectHandle = object;
+    info.pObjectName = text.c_str();
+    functions_.vkSetDebugUtilsObjectNameEXT(device_, &info); // only a label: no reason to fail
+}
+
+Result<std::vector<DeviceInfo>> Device::list(const DeviceOptions& options) {
+    auto device = std::shared_ptr<Device>(new Device);
+    HK_TRY(device->create_instance(options));
+    HK_ASSIGN(const std::vector<Candidate> found,
+              candidates(device->functions_, device->instance_, device->api_version_));
+    std::vector<DeviceInfo> list;
+    for (const Candidate& candidate : found) list.push_back(candidate.info);
+    return list;
+}
+
+} // namespace hekla::gpu

@@ -1,0 +1,158 @@
+#include "gpu/glsl.hpp"
+
+#include "base/file.hpp"
+#include "gpu/glsl_module.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace hekla::gpu {
+
+namespace {
+
+// A cached module: this header, then the words.
+struct CacheHeader {
+    char magic[8] = {'H', 'K', 'S', 'P', 'I', 'R', 'V', '1'};
+    uint64_t word_count = 0;
+    Hash128 source;
+    Hash128 words;
+};
+static_assert(sizeof(CacheHeader) == 48);
+
+// Whatever changes the words for one text belongs to the key.
+Hash128 key_of(const std::string& source, bool optimize) {
+    return hash128(
+        fmt::format("hekla glsl {} spirv1.5 vulkan1.2 optimize={}\n{}", HEKLA_GLSL_VERSION, optimize, source));
+}
+
+// The words of a cache file whose hashes agree; empty otherwise (a torn or foreign file is simply made anew).
+std::vector<uint32_t> read_cached(const std::filesystem::path& path, const Hash128& key) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) return {};
+    const Result<std::string> file = read_file(path);
+    if (!file.ok() || file.value().size() < sizeof(CacheHeader)) return {};
+    CacheHeader header;
+    const CacheHeader expected;
+    std::memcpy(&header, file.value().data(), sizeof header);
+    const uint64_t bytes = file.value().size() - sizeof header;
+    if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0 || !(header.source == key) ||
+        bytes % 4 != 0 || header.word_count != bytes / 4) {
+        return {};
+    }
+    std::vector<uint32_t> words(static_cast<std::size_t>(header.word_count));
+    std::memcpy(words.data(), file.value().data() + sizeof header, static_cast<std::size_t>(bytes));
+    if (!(hash128(std::as_bytes(std::span(words))) == header.words)) return {};
+    return words;
+}
+
+struct Output {
+    std::vector<uint32_t> words;
+    std::string message;
+    bool failed = false;
+};
+
+// Called from the module: nothing may be thrown through it.
+void take_words(void* user, const uint32_t* words, size_t count) {
+    auto* output = static_cast<Output*>(user);
+    try {
+        output->words.assign(words, words + count);
+    } catch (...) { output->failed = true; }
+}
+
+void take_message(void* user, const char* text, size_t size) {
+    auto* output = static_cast<Output*>(user);
+    try {
+        output->message.assign(text, size);
+    } catch (...) { output->failed = true; }
+}
+
+std::filesystem::path own_folder() {
+    Dl_info info{};
+    if (!dladdr(reinterpret_cast<const void*>(&key_of), &info) || !info.dli_fname) return {};
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::canonical(info.dli_fname, error);
+    return error ? std::filesystem::path() : path.parent_path();
+}
+
+} // namespace
+
+GlslCompiler::~GlslCompiler() {
+    if (module_) dlclose(module_);
+}
+
+Status GlslCompiler::available() {
+    const std::lock_guard guard(mutex_);
+    if (interface_) return {};
+    std::vector<std::string> places;
+    if (!options_.module.empty()) {
+        places.push_back(options_.module.string());
+    } else {
+        const std::filesystem::path here = own_folder();
+        if (!here.empty()) {
+            places.push_back((here / "libhekla_glsl.so").string());
+            places.push_back((here.parent_path() / "lib" / "libhekla_glsl.so").string());
+        }
+        places.emplace_back("libhekla_glsl.so");
+    }
+    std::string tried;
+    for (const std::string& place : places) {
+        void* module = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (!module) {
+            const char* why = dlerror();
+            tried += fmt::format("\n  {}", why ? why : place);
+            continue;
+        }
+        const auto entry = reinterpret_cast<HeklaGlslEntry>(dlsym(module, "hekla_glsl_interface"));
+        const HeklaGlslInterface* found = entry ? entry(HEKLA_GLSL_VERSION) : nullptr;
+        if (!found || found->struct_size < sizeof(HeklaGlslInterface)) {
+            tried += fmt::format("\n  {}: not a shader compiler of this version", place);
+            dlclose(module);
+            continue;
+        }
+        module_ = module;
+        interface_ = found;
+        return {};
+    }
+    return unsupported(
+        "the run-time shader compiler (libhekla_glsl.so) cannot be opened; kernels generated at run time "
+        "and plugins' own GLSL need it. Tried:" +
+        tried);
+}
+
+Result<Shader> GlslCompiler::compile(const std::string& name, const std::string& source) {
+    const Hash128 key = key_of(source, options_.optimize);
+    std::filesystem::path file;
+    if (!options_.cache_folder.empty()) {
+        file = options_.cache_folder / ("glsl-" + to_hex(key) + ".spv");
+        std::vector<uint32_t> words = read_cached(file, key);
+        if (!words.empty()) {
+            Result<Shader> cached = Shader::from_words(name, std::move(words));
+            if (cached.ok()) return cached;
+        }
+    }
+    HK_TRY(available());
+    Output output;
+    const HeklaGlslResult result{&output, take_words, take_message};
+    const int32_t done =
+        interface_->compile(source.data(), source.size(), name.c_str(), options_.optimize ? 1 : 0, &result);
+    if (output.failed) return out_of_memory(fmt::format("no memory for the compiled shader \"{}\"", name));
+    if (done != 1) return invalid_argument(fmt::format("shader \"{}\" does not compile:\n{}", name, output.message));
+    HK_ASSIGN(Shader shader, Shader::from_words(name, std::move(output.words)));
+    if (!file.empty()) {
+        CacheHeader header;
+        header.word_count = shader.words().size();
+        header.source = key;
+        header.words = hash128(std::as_bytes(shader.words()));
+        std::string content(reinterpret_cast<const char*>(&header), sizeof header);
+        content.append(reinterpret_cast<const char*>(shader.words().data()), shader.words().size_bytes());
+        std::error_code error;
+        std::filesystem::create_directories(options_.cache_folder, error);
+        // A cache that cannot be written costs time, not correctness: said once a file, and the work goes on.
+        const Status written = write_file_atomically(file, content);
+        if (!written.ok()) options_.log.warning("the compiled shader is not cached: " + written.message());
+    }
+    return shader;
+}
+
+} // namespace hekla::gpu

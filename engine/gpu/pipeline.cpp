@@ -1,0 +1,321 @@
+#include "gpu/pipeline.hpp"
+
+#include "base/file.hpp"
+#include "gpu/result.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace hekla::gpu {
+
+namespace {
+
+// A SPIR-V capability, by its number, and the bit of ours that stands for it; null: every device of the baseline has
+// it.
+struct Needed {
+    uint32_t number;
+    const char* name;
+    bool Capabilities::*bit;
+};
+
+constexpr Needed needed[] = {
+    {0, "Matrix", nullptr},
+    {1, "Shader", nullptr},
+    {9, "Float16", &Capabilities::float16},
+    {10, "Float64", &Capabilities::float64},
+    {11, "Int64", nullptr},
+    {22, "Int16", &Capabilities::int16},
+    {39, "Int8", &Capabilities::int8},
+    {50, "ImageQuery", nullptr},
+    {61, "GroupNonUniform", nullptr},
+    {62, "GroupNonUniformVote", &Capabilities::subgroup_ballot},
+    {63, "GroupNonUniformArithmetic", &Capabilities::subgroup_arithmetic},
+    {64, "GroupNonUniformBallot", &Capabilities::subgroup_ballot},
+    {65, "GroupNonUniformShuffle", &Capabilities::subgroup_shuffle},
+    {66, "GroupNonUniformShuffleRelative", &Capabilities::subgroup_shuffle},
+    {4433, "StorageBuffer16BitAccess", &Capabilities::storage_16bit},
+    {4448, "StorageBuffer8BitAccess", &Capabilities::storage_8bit},
+    {5116, "BFloat16TypeKHR", &Capabilities::bfloat16},
+    {5118, "BFloat16CooperativeMatrixKHR", &Capabilities::bfloat16_cooperative_matrix},
+    {5345, "VulkanMemoryModel", &Capabilities::memory_model},
+    {5346, "VulkanMemoryModelDeviceScope", &Capabilities::memory_model},
+    {5347, "PhysicalStorageBufferAddresses", nullptr},
+    {6016, "DotProductInputAll", &Capabilities::integer_dot_product},
+    {6017, "DotProductInput4x8Bit", &Capabilities::integer_dot_product},
+    {6018, "DotProductInput4x8BitPacked", &Capabilities::integer_dot_product},
+    {6019, "DotProduct", &Capabilities::integer_dot_product},
+    {6022, "CooperativeMatrixKHR", &Capabilities::cooperative_matrix},
+};
+
+// What stands before the driver's blob in a cache file: enough to know that the blob is whole and ours to give back.
+struct CacheHeader {
+    char magic[8] = {'H', 'K', 'P', 'I', 'P', 'E', '0', '1'};
+    uint64_t bytes = 0;
+    Hash128 hash;
+};
+static_assert(sizeof(CacheHeader) == 32);
+
+std::string key_of(const PipelineDescription& d) {
+    std::string key = to_hex(d.shader.hash());
+    key.append(reinterpret_cast<const char*>(d.constants.data()), d.constants.size() * sizeof(uint32_t));
+    key += fmt::format("/{}/{}", d.subgroup_size, d.full_subgroups);
+    return key;
+}
+
+} // namespace
+
+Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> device, const PipelinesOptions& options) {
+    HK_TRY(device->alive());
+    auto self = std::shared_ptr<Pipelines>(new Pipelines);
+    self->device_ = std::move(device);
+    self->options_ = options;
+    const Device& d = *self->device_;
+    const Functions& f = d.functions();
+
+    VkPushConstantRange range{};
+    range.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT;
+    range.size = sizeof(VkDeviceAddress);
+    VkPipelineLayoutCreateInfo layout{};
+    layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+    layout.pushConstantRangeCount = 1;
+    layout.pPushConstantRanges = &range;
+    HK_TRY(d.check(f.vkCreatePipelineLayout(d.handle(), &layout, nullptr, &self->layout_), "vkCreatePipelineLayout"));
+
+    const std::string blob = self->read_blob();
+    VkPipelineCacheCreateInfo cache{};
+    cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    cache.initialDataSize = blob.size();
+    cache.pInitialData = blob.empty() ? nullptr : blob.data();
+    HK_TRY(d.check(f.vkCreatePipelineCache(d.handle(), &cache, nullptr, &self->cache_), "vkCreatePipelineCache"));
+    self->started_from_file_ = !blob.empty();
+    return self;
+}
+
+Pipelines::~Pipelines() {
+    const Functions& f = device_->functions();
+    pipelines_.clear();
+    if (cache_) f.vkDestroyPipelineCache(device_->handle(), cache_, nullptr);
+    if (layout_) f.vkDestroyPipelineLayout(device_->handle(), layout_, nullptr);
+}
+
+Pipeline::~Pipeline() {
+    if (pipeline_) device_->functions().vkDestroyPipeline(device_->handle(), pipeline_, nullptr);
+}
+
+std::filesystem::path Pipelines::cache_path() const {
+    const Capabilities& c = device_->capabilities();
+    const std::string who = fmt::format("{}/{}/{}/{}", c.vendor_id, c.device_id, c.driver_version, c.driver_info) +
+                            std::string(c.pipeline_cache_uuid.begin(), c.pipeline_cache_uuid.end());
+    return options_.cache_folder / ("pipelines-" + to_hex(hash128(who)) + ".bin");
+}
+
+// The driver's blob from the file; empty where there is none, or it is torn, or another driver's. A driver given a
+// foreign blob should refuse it; some crash.
+std::string Pipelines::read_blob() const {
+    if (options_.cache_folder.empty()) return {};
+    const std::filesystem::path path = cache_path();
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) return {};
+    Result<std::string> file = read_file(path);
+    if (!file.ok()) {
+        device_->log().warning("the pipeline cache is not used: " + file.message());
+        return {};
+    }
+    const auto refuse = [&](const char* why) {
+        device_->log().warning(fmt::format("the pipeline cache {} is not used: {}", path.string(), why));
+        return std::string();
+    };
+    CacheHeader header;
+    const CacheHeader expected;
+    if (file.value().size() < sizeof header) return refuse("it is too short");
+    std::memcpy(&header, file.value().data(), sizeof header);
+    if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return refuse("it is no pipeline cache");
+    std::string blob = file.value().substr(sizeof header);
+    if (header.bytes != blob.size() || !(hash128(blob) == header.hash)) return refuse("it is torn");
+    VkPipelineCacheHeaderVersionOne vulkan{};
+    if (blob.size() < sizeof vulkan) return refuse("the driver's part is too short");
+    std::memcpy(&vulkan, blob.data(), sizeof vulkan);
+    const Capabilities& c = device_->capabilities();
+    if (vulkan.headerSize < sizeof vulkan || vulkan.headerVersion != VK_PIPELINE_CACHE_HEADER_VERSION_ONE ||
+        vulkan.vendorID != c.vendor_id || vulkan.deviceID != c.device_id ||
+        !std::equal(c.pipeline_cache_uuid.begin(), c.pipeline_cache_uuid.end(), vulkan.pipelineCacheUUID)) {
+        return refuse("it is another driver's");
+    }
+    return blob;
+}
+
+Status Pipelines::save() {
+    if (options_.cache_folder.empty()) return {};
+    HK_TRY(device_->alive());
+    uint64_t compiled = 0;
+    {
+        const std::lock_guard guard(mutex_);
+        if (compiled_ == saved_) return {};
+        compiled = compiled_;
+    }
+    const Functions& f = device_->functions();
+    std::string blob;
+    VkResult result = VK_INCOMPLETE;
+    while (result == VK_INCOMPLETE) { // another thread may compile between the two calls
+        std::size_t bytes = 0;
+        result = f.vkGetPipelineCacheData(device_->handle(), cache_, &bytes, nullptr);
+        if (result != VK_SUCCESS) break;
+        blob.resize(bytes);
+        result = f.vkGetPipelineCacheData(device_->handle(), cache_, &bytes, blob.data());
+        blob.resize(std::min(bytes, blob.size()));
+    }
+    HK_TRY(device_->check(result, "vkGetPipelineCacheData"));
+    CacheHeader header;
+    header.bytes = blob.size();
+    header.hash = hash128(blob);
+    std::string content(reinterpret_cast<const char*>(&header), sizeof header);
+    content += blob;
+    std::error_code error;
+    std::filesystem::create_directories(options_.cache_folder, error);
+    HK_TRY(write_file_atomically(cache_path(), content));
+    const std::lock_guard guard(mutex_);
+    saved_ = compiled;
+    return {};
+}
+
+std::size_t Pipelines::count() const {
+    const std::lock_guard guard(mutex_);
+    return pipelines_.size();
+}
+
+uint64_t Pipelines::compiled() const {
+    const std::lock_guard guard(mutex_);
+    return compiled_;
+}
+
+Status Pipelines::check(const PipelineDescription& d, std::array<uint32_t, 3>& workgroup) const {
+    const Capabilities& c = device_->capabilities();
+    const auto refuse = [&](const std::string& why) {
+        return unsupported(fmt::format("shader \"{}\" cannot run on {}: {}", d.shader.name(), c.device_name, why));
+    };
+    for (const uint32_t number : d.shader.capabilities()) {
+        const auto* row = std::ranges::find(needed, number, &Needed::number);
+        if (row == std::end(needed)) {
+            return refuse(fmt::format("it declares SPIR-V capability {}, which the engine never enables", number));
+        }
+        if (row->bit && !(c.*(row->bit))) return refuse(fmt::format("it needs {}", row->name));
+    }
+    uint64_t invocations = 1;
+    for (std::size_t i = 0; i < 3; ++i) {
+        const Shader::Extent& extent = d.shader.workgroup()[i];
+        const bool given = extent.constant >= 0 && static_cast<uint64_t>(extent.constant) < d.constants.size();
+        workgroup[i] = given ? d.constants[static_cast<std::size_t>(extent.constant)] : extent.value;
+        if (workgroup[i] == 0 || workgroup[i] > c.max_workgroup_size[i]) {
+            return refuse(fmt::format("its workgroup is {} wide in dimension {}; 1 to {} is possible", workgroup[i], i,
+                                      c.max_workgroup_size[i]));
+        }
+        invocations *= workgroup[i];
+    }
+    if (invocations > c.max_workgroup_invocations) {
+        return refuse(
+            fmt::format("its workgroup has {} invocations; {} are possible", invocations, c.max_workgroup_invocations));
+    }
+    if (d.shared_memory_bytes > c.shared_memory_bytes) {
+        return refuse(fmt::format("it takes {} bytes of shared memory; {} are there", d.shared_memory_bytes,
+                                  c.shared_memory_bytes));
+    }
+    if (d.subgroup_size != 0) {
+        if (!c.subgroup_size_control && d.subgroup_size != c.subgroup_size) {
+            return refuse(fmt::format("it needs subgroups of {}; the device's are of {} and cannot be chosen",
+                                      d.subgroup_size, c.subgroup_size));
+        }
+        if (d.subgroup_size < c.min_subgroup_size || d.subgroup_size > c.max_subgroup_size ||
+            !std::has_single_bit(d.subgroup_size)) {
+            return refuse(fmt::format("it needs subgroups of {}; powers of two from {} to {} are possible",
+                                      d.subgroup_size, c.min_subgroup_size, c.max_subgroup_size));
+        }
+        if (c.subgroup_size_control && invocations > uint64_t{d.subgroup_size} * c.max_subgroups_per_workgroup) {
+            return refuse(fmt::format("{} invocations are more than {} subgroups of {}", invocations,
+                                      c.max_subgroups_per_workgroup, d.subgroup_size));
+        }
+    }
+    if (d.full_subgroups) {
+        if (!c.full_subgroups) return refuse("it needs full subgroups");
+        const uint32_t size = d.subgroup_size != 0 ? d.subgroup_size : c.max_subgroup_size;
+        if (workgroup[0] % size != 0) {
+            return refuse(fmt::format("full subgroups of {} need a workgroup that is a multiple of it wide, not {}",
+                                      size, workgroup[0]));
+        }
+    }
+    return {};
+}
+
+Result<std::shared_ptr<const Pipeline>> Pipelines::get(const PipelineDescription& description) {
+    HK_TRY(device_->alive());
+    if (description.shader.words().empty()) return invalid_argument("a pipeline was asked for without a shader");
+    const std::string key = key_of(description);
+    {
+        const std::lock_guard guard(mutex_);
+        const auto found = pipelines_.find(key);
+        if (found != pipelines_.end()) return found->second;
+    }
+    std::array<uint32_t, 3> workgroup{};
+    HK_TRY(check(description, workgroup));
+    // Outside the lock: several threads compile at once, and where two made the same the first one stays.
+    HK_ASSIGN(std::shared_ptr<Pipeline> made, compile(description, workgroup));
+    const std::lock_guard guard(mutex_);
+    compiled_ += 1;
+    return pipelines_.emplace(key, std::move(made)).first->second;
+}
+
+Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& d,
+                                                     const std::array<uint32_t, 3>& workgroup) {
+    const Functions& f = device_->functions();
+    VkShaderModuleCreateInfo module_info{};
+    module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+    module_info.codeSize = d.shader.words().size_bytes();
+    module_info.pCode = d.shader.words().data();
+    VkShaderModule module = VK_NULL_HANDLE;
+    HK_TRY(device_->check(f.vkCreateShaderModule(device_->handle(), &module_info, nullptr, &module),
+                          fmt::format("vkCreateShaderModule ({})", d.shader.name())));
+
+    std::vector<VkSpecializationMapEntry> entries(d.constants.size());
+    for (uint32_t i = 0; i < entries.size(); ++i) {
+        entries[i] = {i, static_cast<uint32_t>(i * sizeof(uint32_t)), sizeof(uint32_t)};
+    }
+    VkSpecializationInfo specialization{};
+    specialization.mapEntryCount = static_cast<uint32_t>(entries.size());
+    specialization.pMapEntries = entries.data();
+    specialization.dataSize = d.constants.size() * sizeof(uint32_t);
+    specialization.pData = d.constants.data();
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required{};
+    required.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+    required.requiredSubgroupSize = d.subgroup_size;
+    VkComputePipelineCreateInfo create{};
+    create.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    create.layout = layout_;
+    create.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    create.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    create.stage.module = module;
+    create.stage.pName = "main";
+    create.stage.pSpecializationInfo = entries.empty() ? nullptr : &specialization;
+    if (d.subgroup_size != 0 && device_->capabilities().subgroup_size_control) create.stage.pNext = &required;
+    if (d.full_subgroups) create.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+
+    auto pipeline = std::shared_ptr<Pipeline>(new Pipeline);
+    pipeline->device_ = device_;
+    pipeline->layout_ = layout_;
+    pipeline->workgroup_ = workgroup;
+    pipeline->name_ = d.shader.name();
+    const VkResult result =
+        f.vkCreateComputePipelines(device_->handle(), cache_, 1, &create, nullptr, &pipeline->pipeline_);
+    f.vkDestroyShaderModule(device_->handle(), module, nullptr);
+    const std::string what = fmt::format("vkCreateComputePipelines ({})", d.shader.name());
+    HK_TRY(device_->check(result, what));
+    // Some drivers say success, or a success that is none, and hand out nothing.
+    if (result != VK_SUCCESS || pipeline->pipeline_ == VK_NULL_HANDLE) {
+        return internal_error(
+            fmt::format("{}: the driver answered {} and gave no pipeline", what, result_name(result)));
+    }
+    device_->set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline->pipeline_), pipeline->name_);
+    return pipeline;
+}
+
+} // namespace hekla::gpu

@@ -1,0 +1,124 @@
+#include "gpu/shader.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <span>
+
+namespace hekla::gpu {
+
+namespace {
+
+// SPIR-V's numbers (unified1 specification, sections 3.2, 3.6, 3.20, 3.49).
+constexpr uint32_t magic = 0x07230203;
+constexpr uint32_t newest_version = 0x00010500;
+constexpr uint32_t op_entry_point = 15;
+constexpr uint32_t op_execution_mode = 16;
+constexpr uint32_t op_capability = 17;
+constexpr uint32_t op_constant = 43;
+constexpr uint32_t op_constant_composite = 44;
+constexpr uint32_t op_spec_constant = 50;
+constexpr uint32_t op_spec_constant_composite = 51;
+constexpr uint32_t op_decorate = 71;
+constexpr uint32_t op_execution_mode_id = 331;
+constexpr uint32_t model_gl_compute = 5;
+constexpr uint32_t mode_local_size = 17;
+constexpr uint32_t mode_local_size_id = 38;
+constexpr uint32_t decoration_spec_id = 1;
+constexpr uint32_t decoration_built_in = 11;
+constexpr uint32_t built_in_workgroup_size = 25;
+
+// A literal string in an instruction, ending at a zero byte within `words`; empty when it does not end.
+std::string literal(std::span<const uint32_t> words) {
+    std::string text;
+    for (const uint32_t word : words) {
+        for (int shift = 0; shift < 32; shift += 8) {
+            const char c = static_cast<char>(word >> shift & 0xFF);
+            if (c == 0) return text;
+            text += c;
+        }
+    }
+    return {};
+}
+
+} // namespace
+
+Result<Shader> Shader::from_words(std::string name, std::vector<uint32_t> words) {
+    Shader shader;
+    shader.name_ = std::move(name);
+    shader.owned_ = std::make_shared<const std::vector<uint32_t>>(std::move(words));
+    shader.words_ = *shader.owned_;
+    HK_TRY(shader.inspect());
+    return shader;
+}
+
+Result<Shader> Shader::from_embedded(const EmbeddedShader& embedded) {
+    Shader shader;
+    shader.name_ = std::string(embedded.name);
+    shader.words_ = embedded.words;
+    HK_TRY(shader.inspect());
+    return shader;
+}
+
+Result<Shader> Shader::find(std::span<const EmbeddedShader> table, std::string_view name) {
+    const auto found = std::ranges::find(table, name, &EmbeddedShader::name);
+    if (found == table.end()) return not_found(fmt::format("no shader \"{}\" is embedded", name));
+    return from_embedded(*found);
+}
+
+Status Shader::inspect() {
+    const auto bad = [&](std::string_view why) { return corrupt(fmt::format("SPIR-V module \"{}\": {}", name_, why)); };
+    if (words_.size() < 5 || words_[0] != magic) return bad("it has no SPIR-V header");
+    if (words_[1] > newest_version) {
+        return bad(fmt::format("it is SPIR-V {}.{}, newer than 1.5", words_[1] >> 16, words_[1] >> 8 & 0xFF));
+    }
+    std::map<uint32_t, uint32_t> values;                 // id of a constant -> its (default) value
+    std::map<uint32_t, uint32_t> spec_ids;               // id -> constant_id
+    std::map<uint32_t, std::array<uint32_t, 3>> vectors; // id of a three-part composite -> its parts' ids
+    uint32_t workgroup_size_id = 0;
+    uint32_t entry_points = 0;
+    for (std::size_t at = 5; at < words_.size();) {
+        const uint32_t length = words_[at] >> 16;
+        const uint32_t operation = words_[at] & 0xFFFF;
+        if (length == 0 || length > words_.size() - at) return bad(fmt::format("instruction at word {} runs over", at));
+        const std::span<const uint32_t> in = words_.subspan(at, length);
+        at += length;
+        if (operation == op_capability && length == 2) {
+            capabilities_.push_back(in[1]);
+        } else if (operation == op_entry_point && length >= 4) {
+            entry_points += 1;
+            if (in[1] != model_gl_compute) return bad("its entry point is no compute shader");
+            if (literal(in.subspan(3)) != "main") return bad("its entry point is not called main");
+        } else if (operation == op_execution_mode && length >= 3 && in[2] == mode_local_size) {
+            if (length != 6) return bad("LocalSize needs three numbers");
+            for (std::size_t i = 0; i < 3; ++i) workgroup_[i] = {in[3 + i], -1};
+        } else if (operation == op_execution_mode_id && length >= 3 && in[2] == mode_local_size_id) {
+            return bad("LocalSizeId needs maintenance4: compile it for SPIR-V 1.5 and Vulkan 1.2");
+        } else if ((operation == op_constant || operation == op_spec_constant) && length == 4) {
+            values[in[2]] = in[3];
+        } else if ((operation == op_constant_composite || operation == op_spec_constant_composite) && length == 6) {
+            vectors[in[2]] = {in[3], in[4], in[5]};
+        } else if (operation == op_decorate && length == 4 && in[2] == decoration_spec_id) {
+            spec_ids[in[1]] = in[3];
+        } else if (operation == op_decorate && length == 4 && in[2] == decoration_built_in &&
+                   in[3] == built_in_workgroup_size) {
+            workgroup_size_id = in[1];
+        }
+    }
+    if (entry_points != 1) return bad(fmt::format("it has {} entry points; one is needed", entry_points));
+    if (workgroup_size_id != 0) {
+        const auto vector = vectors.find(workgroup_size_id);
+        if (vector == vectors.end()) return bad("its workgroup size is no vector of three");
+        for (std::size_t i = 0; i < 3; ++i) {
+            const uint32_t id = vector->second[i];
+            const auto value = values.find(id);
+            if (value == values.end()) return bad("its workgroup size is no constant");
+            const auto spec = spec_ids.find(id);
+            workgroup_[i] = {value->second, spec == spec_ids.end() ? -1 : static_cast<int64_t>(spec->second)};
+        }
+    }
+    hash_ = hash128(std::as_bytes(words_));
+    return {};
+}
+
+} // namespace hekla::gpu

@@ -1,0 +1,196 @@
+#include "gpu/submit.hpp"
+
+#include "gpu/result.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::gpu {
+
+std::size_t segments_within(std::span<const Segment> segments, std::size_t first, double budget_seconds) {
+    if (first >= segments.size()) return 0;
+    if (budget_seconds <= 0) return segments.size() - first;
+    double sum = segments[first].seconds;
+    std::size_t count = 1;
+    while (first + count < segments.size() && sum + segments[first + count].seconds <= budget_seconds) {
+        sum += segments[first + count].seconds;
+        ++count;
+    }
+    return count;
+}
+
+Result<std::shared_ptr<Queue>> Queue::create(std::shared_ptr<Device> device) {
+    HK_TRY(device->alive());
+    auto queue = std::shared_ptr<Queue>(new Queue);
+    queue->device_ = std::move(device);
+    const Device& d = *queue->device_;
+    HK_ASSIGN(queue->pool_, CommandPool::create(queue->device_));
+    VkSemaphoreTypeCreateInfo type{};
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    VkSemaphoreCreateInfo create{};
+    create.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+    create.pNext = &type;
+    HK_TRY(
+        d.check(d.functions().vkCreateSemaphore(d.handle(), &create, nullptr, &queue->timeline_), "vkCreateSemaphore"));
+    return queue;
+}
+
+Queue::~Queue() {
+    // What is pending must end before its command buffers and everyone's buffers go; a lost device ends it at once.
+    if (timeline_ && (last_ > 0 || device_->lost())) {
+        const Status done = device_->lost() ? Status() : wait(last_);
+        if (device_->lost() || !done.ok()) settle();
+        device_->functions().vkDestroySemaphore(device_->handle(), timeline_, nullptr);
+    } else if (timeline_) {
+        device_->functions().vkDestroySemaphore(device_->handle(), timeline_, nullptr);
+    }
+    pending_.clear();
+}
+
+// After an error: Vulkan promises that this returns on a lost device, and that nothing runs afterwards.
+void Queue::settle() const {
+    device_->with_queue([&](VkQueue queue) { device_->functions().vkQueueWaitIdle(queue); });
+}
+
+Result<CommandBuffer> Queue::take_primary() {
+    if (!pending_.empty()) {
+        uint64_t done = 0;
+        HK_TRY(device_->check(device_->functions().vkGetSemaphoreCounterValue(device_->handle(), timeline_, &done),
+                              "vkGetSemaphoreCounterValue"));
+        if (pending_.front().value <= done) {
+            CommandBuffer commands = std::move(pending_.front().commands);
+            pending_.pop_front();
+            return commands;
+        }
+    }
+    return pool_->allocate(Level::primary);
+}
+
+Status Queue::submit_one(std::span<const Segment> segments, bool is_first, bool is_last, const SubmitOptions& options) {
+    HK_ASSIGN(CommandBuffer primary, take_primary());
+    HK_TRY(primary.begin());
+    if (is_first) primary.barrier();
+    for (const Segment& segment : segments) primary.execute(*segment.commands);
+    if (is_last) {
+        primary.barrier(VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT,
+                        VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT,
+                        VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT);
+    }
+    HK_TRY(primary.end());
+
+    const auto point = [](VkSemaphore semaphore, uint64_t value) {
+        VkSemaphoreSubmitInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO;
+        info.semaphore = semaphore;
+        info.value = value;
+        info.stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT;
+        return info;
+    };
+    std::vector<VkSemaphoreSubmitInfo> waits;
+    std::vector<VkSemaphoreSubmitInfo> signals;
+    if (is_first) {
+        for (const TimelinePoint& wait : options.waits) waits.push_back(point(wait.semaphore, wait.value));
+    }
+    signals.push_back(point(timeline_, last_ + 1));
+    if (is_last) {
+        for (const TimelinePoint& signal : options.signals) signals.push_back(point(signal.semaphore, signal.value));
+    }
+    VkCommandBufferSubmitInfo commands{};
+    commands.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO;
+    commands.commandBuffer = primary.handle();
+    VkSubmitInfo2 submit{};
+    submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2;
+    submit.waitSemaphoreInfoCount = static_cast<uint32_t>(waits.size());
+    submit.pWaitSemaphoreInfos = waits.data();
+    submit.commandBufferInfoCount = 1;
+    submit.pCommandBufferInfos = &commands;
+    submit.signalSemaphoreInfoCount = static_cast<uint32_t>(signals.size());
+    submit.pSignalSemaphoreInfos = signals.data();
+    const VkResult result = device_->with_queue(
+        [&](VkQueue queue) { return device_->functions().vkQueueSubmit2(queue, 1, &submit, VK_NULL_HANDLE); });
+    HK_TRY(device_->check(result, "vkQueueSubmit2"));
+    last_ += 1;
+    submits_ += 1;
+    pending_.push_back({std::move(primary), last_});
+    return {};
+}
+
+Result<uint64_t> Queue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
+    HK_TRY(device_->alive());
+    for (const Segment& segment : segments) {
+        if (!segment.commands || segment.commands->level() != Level::secondary) {
+            return invalid_argument("a segment is a finished secondary command buffer");
+        }
+    }
+    const std::lock_guard guard(mutex_);
+    std::size_t first = 0;
+    do { // no segments: one empty submit, which still carries waits and signals
+        const std::size_t count = segments_within(segments, first, options.budget_seconds);
+        const bool is_last = first + count >= segments.size();
+        const Status submitted = submit_one(segments.subspan(first, count), first == 0, is_last, options);
+        if (!submitted.ok()) {
+            // Part of the call may be under way, and the caller is about to give its buffers up.
+            settle();
+            return submitted;
+        }
+        first += count;
+    } while (first < segments.size());
+    return last_;
+}
+
+Result<uint64_t> Queue::submit(const CommandBuffer& secondary) {
+    const Segment segment{&secondary, 0};
+    return submit(std::span(&segment, 1));
+}
+
+Result<bool> Queue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
+    HK_TRY(device_->alive());
+    if (value > last_submitted()) {
+        return invalid_argument(
+            fmt::format("waiting for value {} of a queue that has submitted up to {}", value, last_submitted()));
+    }
+    VkSemaphoreWaitInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &timeline_;
+    info.pValues = &value;
+    const VkResult result = device_->functions().vkWaitSemaphores(device_->handle(), &info, timeout_nanoseconds);
+    if (result == VK_TIMEOUT) return false;
+    if (result < 0) {
+        const Status failed = device_->check(result, "vkWaitSemaphores");
+        settle();
+        return failed;
+    }
+    return true;
+}
+
+Status Queue::wait(uint64_t value) {
+    for (;;) {
+        HK_ASSIGN(const bool done, wait_value(value, UINT64_MAX));
+        if (done) return {};
+    }
+}
+
+Result<bool> Queue::wait_for(uint64_t value, std::chrono::nanoseconds timeout) {
+    return wait_value(value, timeout.count() < 0 ? 0 : static_cast<uint64_t>(timeout.count()));
+}
+
+Result<bool> Queue::reached(uint64_t value) { return wait_value(value, 0); }
+
+Status Queue::wait_all() {
+    const uint64_t value = last_submitted();
+    return value == 0 ? device_->alive() : wait(value);
+}
+
+uint64_t Queue::last_submitted() const {
+    const std::lock_guard guard(mutex_);
+    return last_;
+}
+
+uint64_t Queue::submits() const {
+    const std::lock_guard guard(mutex_);
+    return submits_;
+}
+
+} // namespace hekla::gpu
