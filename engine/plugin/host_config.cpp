@@ -1,0 +1,152 @@
+#include "plugin/host_config.hpp"
+
+#include "plugin/host_error.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <string_view>
+
+namespace hekla::plugin {
+namespace {
+
+using nlohmann::json;
+
+std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
+
+int32_t refuse(hk_error* error, int32_t code, const std::string& message) {
+    host_error_interface()->set(error, code, {message.data(), message.size()});
+    return code;
+}
+
+// The value at a dotted path, or null. A key that itself contains dots is found as a whole first.
+const json* find(const hk_config& config, std::string_view path) {
+    const json* at = &config.values;
+    while (true) {
+        if (at->is_object())
+            if (const auto whole = at->find(std::string(path)); whole != at->end()) return &*whole;
+        const std::size_t dot = path.find('.');
+        const std::string_view head = path.substr(0, dot);
+        if (at->is_object()) {
+            const auto found = at->find(std::string(head));
+            if (found == at->end()) return nullptr;
+            at = &*found;
+        } else if (at->is_array()) {
+            std::size_t index = 0;
+            const auto [end, problem] = std::from_chars(head.data(), head.data() + head.size(), index);
+            if (problem != std::errc() || end != head.data() + head.size() || index >= at->size()) return nullptr;
+            at = &(*at)[index];
+        } else {
+            return nullptr;
+        }
+        if (dot == std::string_view::npos) return at;
+        path.remove_prefix(dot + 1);
+    }
+}
+
+const char* type_of(const json& value) {
+    if (value.is_number_float()) return "a number with a fraction";
+    if (value.is_number()) return "a number";
+    if (value.is_boolean()) return "true or false";
+    if (value.is_string()) return "a text";
+    if (value.is_array()) return "an array";
+    if (value.is_object()) return "an object";
+    return "null";
+}
+
+// Runs take(value) if the key is there and `fits`; marks it as read.
+template<class Fits, class Take>
+int32_t get(const hk_config* config, hk_string key, hk_error* error, const char* expected, Fits fits, Take take) {
+    try {
+        config->read.insert(std::string(view(key)));
+        const json* value = find(*config, view(key));
+        if (value == nullptr || value->is_null())
+            return refuse(error, HK_NOT_FOUND,
+                          fmt::format("config key '{}' is missing, expected {}", view(key), expected));
+        if (!fits(*value))
+            return refuse(error, HK_INVALID_ARGUMENT,
+                          fmt::format("config key '{}' is {}, expected {}", view(key), type_of(*value), expected));
+        take(*value);
+        return HK_OK;
+    } catch (const std::exception& e) { return refuse(error, HK_INTERNAL, e.what()); }
+}
+
+template<class T>
+int32_t set(hk_config_writer* writer, hk_string key, const T& value, hk_error* error) {
+    try {
+        nlohmann::ordered_json* at = &writer->values;
+        std::string_view path = view(key);
+        for (std::size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
+            at = &(*at)[std::string(path.substr(0, dot))];
+            if (!at->is_null() && !at->is_object())
+                return refuse(error, HK_INVALID_ARGUMENT,
+                              fmt::format("'{}' passes through a key that is no object", view(key)));
+            path.remove_prefix(dot + 1);
+        }
+        (*at)[std::string(path)] = value;
+        return HK_OK;
+    } catch (const std::exception& e) { return refuse(error, HK_INTERNAL, e.what()); }
+}
+
+} // namespace
+
+const hk_config_interface* host_config_interface() {
+    static const hk_config_interface table = {
+        [](const hk_config* config, hk_string key) -> int32_t {
+            try {
+                config->read.insert(std::string(view(key)));
+                const json* value = find(*config, view(key));
+                return value != nullptr && !value->is_null() ? 1 : 0;
+            } catch (...) { return 0; }
+        },
+        [](const hk_config* config, hk_string key, int64_t* out, hk_error* error) {
+            return get(
+                config, key, error, "an integer", [](const json& v) { return v.is_number_integer(); },
+                [&](const json& v) { *out = v.get<int64_t>(); });
+        },
+        [](const hk_config* config, hk_string key, double* out, hk_error* error) {
+            return get(
+                config, key, error, "a number", [](const json& v) { return v.is_number(); },
+                [&](const json& v) { *out = v.get<double>(); });
+        },
+        [](const hk_config* config, hk_string key, int32_t* out, hk_error* error) {
+            return get(
+                config, key, error, "true or false", [](const json& v) { return v.is_boolean(); },
+                [&](const json& v) { *out = v.get<bool>() ? 1 : 0; });
+        },
+        [](const hk_config* config, hk_string key, hk_string* out, hk_error* error) {
+            return get(
+                config, key, error, "a text", [](const json& v) { return v.is_string(); },
+                [&](const json& v) {
+                    const std::string& s = v.get_ref<const std::string&>();
+                    *out = {s.data(), s.size()};
+                });
+        },
+        [](const hk_config* config, hk_string key, uint64_t* out, hk_error* error) {
+            return get(
+                config, key, error, "an object or an array", [](const json& v) { return v.is_structured(); },
+                [&](const json& v) { *out = v.size(); });
+        },
+        [](hk_config_writer* w, hk_string key, int64_t value, hk_error* e) { return set(w, key, value, e); },
+        [](hk_config_writer* w, hk_string key, double value, hk_error* e) { return set(w, key, value, e); },
+        [](hk_config_writer* w, hk_string key, int32_t value, hk_error* e) { return set(w, key, value != 0, e); },
+        [](hk_config_writer* w, hk_string key, hk_string value, hk_error* e) {
+            return set(w, key, std::string(view(value)), e);
+        },
+        [](hk_config_writer* w, hk_string key, hk_error* e) { return set(w, key, nullptr, e); },
+    };
+    return &table;
+}
+
+std::vector<std::string> unread_keys(const hk_config& config) {
+    std::vector<std::string> unread;
+    for (const auto& [key, value] : config.values.items()) {
+        const std::string below = key + ".";
+        const bool read = std::ranges::any_of(
+            config.read, [&, &name = key](const std::string& path) { return path == name || path.starts_with(below); });
+        if (!read) unread.push_back(key);
+    }
+    return unread;
+}
+
+} // namespace hekla::plugin

@@ -1,0 +1,28 @@
+// The host's side of hekla.config/1: a JSON object read by dotted paths, with a mark on every key that was read.
+#pragma once
+
+#include "base/status.hpp"
+#include "hekla/plugin/config.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+struct hk_config {
+    nlohmann::json values = nlohmann::json::object();
+    mutable std::set<std::string> read; // every path that was asked for
+};
+
+struct hk_config_writer {
+    nlohmann::ordered_json values = nlohmann::ordered_json::object();
+};
+
+namespace hekla::plugin {
+
+const hk_config_interface* host_config_interface();
+
+// Top-level keys of the config that nobody read, neither themselves nor anything below them.
+std::vector<std::string> unread_keys(const hk_config& config);
+
+} // namespace hekla::plugin

@@ -1,0 +1,374 @@
+#include "plugin/host_graph.hpp"
+
+#include "plugin/host_error.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace hekla::plugin {
+namespace {
+
+using graph::Kind;
+using graph::kNone;
+using graph::Shape;
+using graph::ValueId;
+
+constexpr uint32_t kNumberBits = 20; // a handle is tag << 20 | number: a million values a view, 4,095 views
+constexpr uint32_t kNumberMask = (1u << kNumberBits) - 1;
+
+std::string text(hk_string s) {
+    return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
+}
+
+bool is_utf8(std::string_view s) {
+    for (std::size_t i = 0; i < s.size();) {
+        const auto c = static_cast<unsigned char>(s[i]);
+        const std::size_t more = c < 0x80 ? 0 : (c >> 5) == 6 ? 1 : (c >> 4) == 14 ? 2 : (c >> 3) == 30 ? 3 : 9;
+        if (more == 9 || i + more >= s.size() + (more == 0 ? 1 : 0)) return false;
+        for (std::size_t k = 1; k <= more; ++k)
+            if ((static_cast<unsigned char>(s[i + k]) >> 6) != 2) return false;
+        i += more + 1;
+    }
+    return true;
+}
+
+// Every function of the table goes through here: nothing is done after the first error, and no exception leaves.
+template<class T, class F>
+T call(hk_builder* b, T otherwise, F&& f) noexcept {
+    try {
+        if (!b->joint.builder.ok()) return otherwise;
+        return f(b->joint.builder);
+    } catch (const std::exception& e) {
+        try {
+            b->joint.builder.fail(Status(Code::out_of_memory, e.what()));
+        } catch (...) {}
+        return otherwise;
+    }
+}
+
+hk_value fail(hk_builder* b, Status status) {
+    b->joint.builder.fail(std::move(status));
+    return 0;
+}
+
+hk_value handle_of(hk_builder* b, ValueId value) {
+    if (value == kNone) return 0;
+    if (b->values.size() > kNumberMask) return fail(b, unsupported("one plugin described more than a million values"));
+    b->values.push_back(value);
+    return b->tag << kNumberBits | static_cast<uint32_t>(b->values.size() - 1);
+}
+
+// The value of a handle; kNone with an error for one that is not this view's.
+ValueId value_of(hk_builder* b, hk_value handle, const char* what) {
+    if (handle == 0) return kNone;
+    if (handle >> kNumberBits != b->tag || (handle & kNumberMask) >= b->values.size()) {
+        fail(b, invalid_argument(
+                    fmt::format("{}: a value of another graph was passed (values die with their build call)", what)));
+        return kNone;
+    }
+    return b->values[handle & kNumberMask];
+}
+
+bool dims_ok(hk_builder* b, const char* what, const int64_t* dims, uint32_t rank) {
+    if (rank > HK_MAX_RANK || (rank > 0 && dims == nullptr)) {
+        fail(b, invalid_argument(fmt::format("{}: {} dimensions, at most {} are possible", what, rank, HK_MAX_RANK)));
+        return false;
+    }
+    int64_t product = 1;
+    for (uint32_t i = 0; i < rank; ++i) {
+        if (dims[i] < 0 || (dims[i] > 0 && product > (int64_t{1} << 46) / dims[i])) {
+            fail(b, invalid_argument(fmt::format("{}: dimension {} is {}", what, i, dims[i])));
+            return false;
+        }
+        product *= std::max<int64_t>(dims[i], 1);
+    }
+    return true;
+}
+
+Shape shape_from(const int64_t* dims, uint32_t rank) { return Shape(std::span<const int64_t>(dims, rank)); }
+
+bool kind_ok(hk_builder* b, const char* what, int32_t kind) {
+    if (kind >= HK_KIND_FLOAT && kind <= HK_KIND_INT32) return true;
+    fail(b, invalid_argument(fmt::format("{}: kind {} is not 0, 1 or 2", what, kind)));
+    return false;
+}
+
+bool name_ok(hk_builder* b, const char* what, const std::string& name) {
+    if (!name.empty() && is_utf8(name)) return true;
+    fail(b, invalid_argument(fmt::format("{}: the name is empty or not UTF-8", what)));
+    return false;
+}
+
+bool finite(std::span<const double> values) {
+    return std::ranges::all_of(values, [](double v) { return !std::isnan(v); });
+}
+
+const BatchField* find_field(const Joint& joint, std::string_view name) {
+    const auto found = std::ranges::find_if(joint.fields, [&](const BatchField& f) { return f.name == name; });
+    return found == joint.fields.end() ? nullptr : &*found;
+}
+
+std::string names_of(const auto& things, auto name) {
+    std::vector<std::string> names;
+    for (const auto& thing : things) names.push_back(name(thing));
+    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+Result<graph::AttributeValue> attribute_value(const hk_attribute& a) {
+    switch (a.type) {
+    case HK_ATTRIBUTE_INT: return graph::AttributeValue(a.integer);
+    case HK_ATTRIBUTE_REAL: return graph::AttributeValue(a.real);
+    case HK_ATTRIBUTE_TEXT: return graph::AttributeValue(text(a.text));
+    case HK_ATTRIBUTE_INTS:
+        if (a.count > 0 && a.integers == nullptr) break;
+        return graph::AttributeValue(std::vector<int64_t>(a.integers, a.integers + a.count));
+    case HK_ATTRIBUTE_REALS:
+        if (a.count > 0 && a.reals == nullptr) break;
+        return graph::AttributeValue(std::vector<double>(a.reals, a.reals + a.count));
+    default: break;
+    }
+    return invalid_argument(fmt::format("attribute {} has type {} or no values", text(a.name), a.type));
+}
+
+int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* inputs, uint32_t input_count,
+             const hk_attribute* attributes, uint32_t attribute_count, hk_value* outputs, uint32_t output_count) {
+    std::vector<ValueId> made;
+    const bool done = call(b, false, [&](graph::Builder& builder) {
+        const std::string operation = text(name);
+        const graph::OperationInfo* o = graph::find_operation(operation);
+        if (o == nullptr || o->internal) {
+            fail(b, unsupported(fmt::format("there is no operation '{}'", operation)));
+            return false;
+        }
+        if (revision == 0 || revision > o->revision) {
+            fail(b,
+                 unsupported(fmt::format(
+                     "{}: revision {} was asked for, this host has 1 to {}: update the host, or emit an older revision",
+                     operation, revision, o->revision)));
+            return false;
+        }
+        if ((input_count > 0 && inputs == nullptr) || (attribute_count > 0 && attributes == nullptr) ||
+            (output_count > 0 && outputs == nullptr)) {
+            fail(b, invalid_argument(fmt::format("{}: a null array with a count above 0", operation)));
+            return false;
+        }
+        std::vector<ValueId> in;
+        for (uint32_t i = 0; i < input_count; ++i) in.push_back(value_of(b, inputs[i], o->name));
+        std::vector<std::string> names(attribute_count);
+        std::vector<graph::NamedAttribute> given;
+        for (uint32_t i = 0; i < attribute_count; ++i) {
+            if (attributes[i].struct_size < sizeof(hk_attribute)) {
+                fail(b, invalid_argument(fmt::format("{}: attribute {} has struct_size {}, expected {}", operation, i,
+                                                     attributes[i].struct_size, sizeof(hk_attribute))));
+                return false;
+            }
+            names[i] = text(attributes[i].name);
+            Result<graph::AttributeValue> value = attribute_value(attributes[i]);
+            if (!value.ok()) {
+                fail(b, value.status().with_context(operation));
+                return false;
+            }
+            given.push_back({names[i], value.take()});
+        }
+        const auto visible =
+            std::ranges::count_if(o->outputs, [](const graph::OutputInfo& out) { return !out.hidden; });
+        if (static_cast<std::ptrdiff_t>(output_count) > visible) {
+            fail(b, invalid_argument(
+                        fmt::format("{}: {} outputs were asked for, it has {}", operation, output_count, visible)));
+            return false;
+        }
+        if (!builder.ok()) return false;
+        made = builder.emit(o->op, in, given);
+        return builder.ok();
+    });
+    for (uint32_t i = 0; outputs != nullptr && i < output_count; ++i)
+        outputs[i] =
+            done && i < made.size() ? call(b, hk_value{0}, [&](graph::Builder&) { return handle_of(b, made[i]); }) : 0;
+    return static_cast<int32_t>(b->joint.builder.status().code());
+}
+
+} // namespace
+
+const hk_graph_interface* host_graph_interface() {
+    static const hk_graph_interface table = {
+        [](hk_builder* b) -> int32_t { return b->joint.mode; },
+        [](hk_builder* b, hk_string field) -> int32_t {
+            return call(b, 0, [&](graph::Builder&) { return find_field(b->joint, text(field)) != nullptr ? 1 : 0; });
+        },
+        [](hk_builder* b, hk_string field) {
+            return call(b, hk_value{0}, [&](graph::Builder& builder) {
+                const std::string name = text(field);
+                const BatchField* found = find_field(b->joint, name);
+                if (found == nullptr)
+                    return fail(b, not_found(fmt::format(
+                                       "input: the batch has no field '{}' (it has: {})", name,
+                                       names_of(b->joint.fields, [](const BatchField& f) { return f.name; }))));
+                return handle_of(b, builder.input(name, found->kind, found->shape));
+            });
+        },
+        [](hk_builder* b, hk_string name, const int64_t* dims, uint32_t rank, int32_t initializer, double a, double c,
+           uint32_t flags) {
+            return call(b, hk_value{0}, [&](graph::Builder& builder) {
+                const std::string n = text(name);
+                if (!name_ok(b, "parameter", n) || !dims_ok(b, "parameter", dims, rank)) return hk_value{0};
+                if (initializer < HK_INITIALIZE_CONSTANT || initializer > HK_INITIALIZE_TRUNCATED_NORMAL)
+                    return fail(b, invalid_argument(
+                                       fmt::format("parameter '{}': initializer {} is not 0 to 3", n, initializer)));
+                if (!std::isfinite(a) || !std::isfinite(c))
+                    return fail(b, invalid_argument(fmt::format("parameter '{}': its initializer is not finite", n)));
+                return handle_of(b, builder.parameter(b->joint.parameter_prefix + n, shape_from(dims, rank),
+                                                      initializer, a, c, flags));
+            });
+        },
+        [](hk_builder* b, hk_string name, int32_t kind, const int64_t* dims, uint32_t rank, const double* values) {
+            return call(b, hk_value{0}, [&](graph::Builder& builder) {
+                const std::string n = text(name);
+                if (!name_ok(b, "buffer", n) || !dims_ok(b, "buffer", dims, rank) || !kind_ok(b, "buffer", kind))
+                    return hk_value{0};
+                const Shape shape = shape_from(dims, rank);
+                if (values == nullptr) return fail(b, invalid_argument(fmt::format("buffer '{}': no values", n)));
+                std::vector<double> copy(values, values + shape.elements());
+                if (!finite(copy)) return fail(b, invalid_argument(fmt::format("buffer '{}' holds a NaN", n)));
+                return handle_of(
+                    b, builder.buffer(b->joint.parameter_prefix + n, static_cast<Kind>(kind), shape, std::move(copy)));
+            });
+        },
+        [](hk_builder* b, int32_t kind, const int64_t* dims, uint32_t rank, const double* values) {
+            return call(b, hk_value{0}, [&](graph::Builder& builder) {
+                if (!dims_ok(b, "constant", dims, rank) || !kind_ok(b, "constant", kind)) return hk_value{0};
+                const Shape shape = shape_from(dims, rank);
+                if (values == nullptr && shape.elements() > 0) return fail(b, invalid_argument("constant: no values"));
+                std::vector<double> copy(values, values + shape.elements());
+                if (!finite(copy)) return fail(b, invalid_argument("constant: holds a NaN"));
+                return handle_of(b, builder.constant(static_cast<Kind>(kind), shape, std::move(copy)));
+            });
+        },
+        [](hk_builder* b, int32_t kind, const int64_t* dims, uint32_t rank, double value) {
+            return call(b, hk_value{0}, [&](graph::Builder& builder) {
+                if (!dims_ok(b, "fill", dims, rank) || !kind_ok(b, "fill", kind)) return hk_value{0};
+                return handle_of(b, builder.fill(static_cast<Kind>(kind), shape_from(dims, rank), value));
+            });
+        },
+        [](hk_builder* b, int64_t length, int64_t start, int64_t step) {
+            return call(b, hk_value{0},
+                        [&](graph::Builder& builder) { return handle_of(b, builder.iota(length, start, step)); });
+        },
+        [](hk_builder* b, int64_t batch, int64_t length) {
+            return call(b, hk_value{0},
+                        [&](graph::Builder& builder) { return handle_of(b, builder.positions(batch, length)); });
+        },
+        [](hk_builder* b, hk_string name, double initial) {
+            return call(b, hk_value{0}, [&](graph::Builder& builder) {
+                const std::string n = text(name);
+                return name_ok(b, "step_scalar", n) ? handle_of(b, builder.step_scalar(n, initial)) : hk_value{0};
+            });
+        },
+        emit,
+        [](hk_builder* b, hk_string name) -> uint32_t {
+            return call(b, 0u, [&](graph::Builder&) {
+                const graph::OperationInfo* o = graph::find_operation(text(name));
+                return o != nullptr && !o->internal ? o->revision : 0u;
+            });
+        },
+        [](hk_builder* b, hk_value value, int64_t* dims, uint32_t* rank) -> int32_t {
+            return call(b, -1, [&](graph::Builder& builder) {
+                const ValueId id = value_of(b, value, "shape");
+                if (id == kNone) return -1;
+                const Shape& shape = builder.shape(id);
+                std::ranges::copy(shape.dims(), dims);
+                *rank = static_cast<uint32_t>(shape.rank());
+                return static_cast<int32_t>(builder.kind(id));
+            });
+        },
+        [](hk_builder* b, hk_string name) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                builder.scope_begin(text(name));
+                ++b->open_scopes;
+                return 0;
+            });
+        },
+        [](hk_builder* b) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                if (b->open_scopes == 0)
+                    builder.fail(failed_precondition("scope_end without a scope_begin"));
+                else {
+                    --b->open_scopes;
+                    builder.scope_end();
+                }
+                return 0;
+            });
+        },
+        [](hk_builder* b) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                builder.recompute_begin();
+                b->open_region = true;
+                return 0;
+            });
+        },
+        [](hk_builder* b) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                builder.recompute_end();
+                b->open_region = false;
+                return 0;
+            });
+        },
+        [](hk_builder* b, hk_string port, hk_value value) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                const std::string name = text(port);
+                const ValueId id = value_of(b, value, "offer");
+                if (!name_ok(b, "offer", name)) return 0;
+                if (id == kNone) builder.fail(invalid_argument(fmt::format("offer: port '{}' has no value", name)));
+                if (!b->joint.ports.emplace(name, id).second)
+                    builder.fail(invalid_argument(fmt::format("offer: port '{}' is offered twice", name)));
+                return 0;
+            });
+        },
+        [](hk_builder* b, hk_string port) -> int32_t {
+            return call(b, 0, [&](graph::Builder&) { return b->joint.ports.contains(text(port)) ? 1 : 0; });
+        },
+        [](hk_builder* b, hk_string port) {
+            return call(b, hk_value{0}, [&](graph::Builder&) {
+                const std::string name = text(port);
+                const auto found = b->joint.ports.find(name);
+                if (found == b->joint.ports.end())
+                    return fail(
+                        b, not_found(fmt::format("ask: nobody offers the port '{}' (there are: {})", name,
+                                                 names_of(b->joint.ports, [](const auto& p) { return p.first; }))));
+                return handle_of(b, found->second);
+            });
+        },
+        [](hk_builder* b, hk_string name, hk_value sum, hk_value count, double weight) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                const ValueId s = value_of(b, sum, "loss"), c = value_of(b, count, "loss");
+                if (!std::isfinite(weight)) builder.fail(invalid_argument("loss: the weight is not finite"));
+                builder.loss(text(name), s, c, weight);
+                return 0;
+            });
+        },
+        [](hk_builder* b, hk_string name, hk_value sum, hk_value count) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                const ValueId s = value_of(b, sum, "metric"), c = value_of(b, count, "metric");
+                builder.metric(text(name), s, c);
+                return 0;
+            });
+        },
+        [](hk_builder* b, int32_t code, hk_string message) {
+            (void)call(b, 0, [&](graph::Builder& builder) {
+                const bool known = code > HK_OK && code <= HK_INTERNAL;
+                builder.fail(Status(known ? static_cast<Code>(code) : Code::internal, text(message)));
+                return 0;
+            });
+        },
+        [](hk_builder* b, hk_error* error) -> int32_t {
+            const Status& status = b->joint.builder.status();
+            if (!status.ok())
+                host_error_interface()->set(error, static_cast<int32_t>(status.code()),
+                                            {status.message().data(), status.message().size()});
+            return static_cast<int32_t>(status.code());
+        },
+    };
+    return &table;
+}
+
+} // namespace hekla::plugin

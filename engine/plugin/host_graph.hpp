@@ -1,0 +1,42 @@
+// The host's side of hekla.graph/1: what a plugin says becomes nodes of a graph::Builder, checked on the way.
+#pragma once
+
+#include "graph/builder.hpp"
+#include "hekla/plugin/graph.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::plugin {
+
+// A field of the batch that a graph is described for.
+struct BatchField {
+    std::string name;
+    graph::Kind kind = graph::Kind::int32;
+    graph::Shape shape;
+};
+
+// What several plugins describe together: one builder, one table of fields, the ports that connect them.
+struct Joint {
+    graph::Builder builder;
+    std::vector<BatchField> fields;
+    int32_t mode = HK_MODE_TRAIN;
+    std::map<std::string, graph::ValueId, std::less<>> ports;
+    std::string parameter_prefix; // of the part that is being described; "" for the only part
+};
+
+const hk_graph_interface* host_graph_interface();
+
+} // namespace hekla::plugin
+
+// One plugin's view of a Joint. Its handles carry the view's tag, so a handle kept from another build is refused.
+struct hk_builder {
+    hk_builder(hekla::plugin::Joint& joint, uint32_t tag) : joint(joint), tag(tag) {}
+    hekla::plugin::Joint& joint;
+    uint32_t tag;                                 // 1 to 4095, another for every view
+    std::vector<hekla::graph::ValueId> values{0}; // by handle number; 0 is none
+    int open_scopes = 0;
+    bool open_region = false;
+};

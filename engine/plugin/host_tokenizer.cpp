@@ -1,0 +1,57 @@
+#include "plugin/host_tokenizer.hpp"
+
+#include "plugin/host_error.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace hekla::plugin {
+namespace {
+
+// The ABI's names of roles; the numbers are text::TokenRole's.
+constexpr const char* kRoles[] = {"bos", "eos", "pad", "unk", "mask", "separator", "classifier"};
+
+std::string_view view(hk_string s) { return {s.data != nullptr ? s.data : "", s.data != nullptr ? s.size : 0}; }
+
+} // namespace
+
+const hk_tokenizer_interface* host_tokenizer_interface() {
+    static const hk_tokenizer_interface table = {
+        [](const hk_tokenizer* t) -> int64_t { return t->tokenizer->vocabulary_size(); },
+        [](const hk_tokenizer* t, hk_string role) -> int64_t {
+            const auto found = std::ranges::find(kRoles, view(role));
+            if (found == std::end(kRoles)) return -1; // sentinels and others that this tokenizer does not know
+            return t->tokenizer->special(static_cast<text::TokenRole>(found - std::begin(kRoles))).value_or(-1);
+        },
+        [](const hk_tokenizer* t, int64_t id) -> int32_t {
+            if (id < 0 || id >= t->tokenizer->vocabulary_size()) return 0;
+            const auto narrow = static_cast<int32_t>(id);
+            if (!t->tokenizer->vocabulary().has(narrow)) return 0;
+            // In byte-level BPE a word begins with its space; characters and words begin anywhere.
+            if (t->tokenizer->kind() != "byte_bpe") return 1;
+            const std::string& bytes = t->tokenizer->vocabulary().bytes(narrow);
+            return !bytes.empty() && (bytes[0] == ' ' || bytes[0] == '\n') ? 1 : 0;
+        },
+        [](const hk_tokenizer* t, const int64_t* ids, uint64_t count, char* text, uint64_t* size,
+           hk_error* error) -> int32_t {
+            try {
+                std::vector<int32_t> narrow;
+                for (uint64_t i = 0; i < count; ++i)
+                    narrow.push_back(
+                        ids[i] < 0 || ids[i] > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(ids[i]));
+                const std::string decoded = t->tokenizer->decode(narrow);
+                if (text != nullptr && *size >= decoded.size()) std::ranges::copy(decoded, text);
+                *size = decoded.size();
+                return HK_OK;
+            } catch (const std::exception& e) {
+                const std::string_view what = e.what();
+                host_error_interface()->set(error, HK_INTERNAL, {what.data(), what.size()});
+                return HK_INTERNAL;
+            }
+        },
+    };
+    return &table;
+}
+
+} // namespace hekla::plugin

@@ -1,0 +1,34 @@
+// Loading one plugin library and agreeing with it on a version.
+#pragma once
+
+#include "base/log.hpp"
+#include "base/status.hpp"
+#include "hekla/plugin/entry.h"
+#include "plugin/manifest.hpp"
+
+#include <memory>
+
+namespace hekla::plugin {
+
+// A loaded plugin. Its code stays mapped after destruction (unloading code that has thread-local or unique symbols does
+// not work, and pretending is worse); deinit is called.
+class Library {
+public:
+    // Opens by absolute path with RTLD_NOW | RTLD_LOCAL, checks the entry, calls init. The error says what was asked,
+    // what is offered and what to change.
+    static Result<std::unique_ptr<Library>> load(const Manifest& manifest, const Log& log);
+    ~Library();
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+    // The plugin's table, or null.
+    const void* get_interface(std::string_view interface_id, std::string_view id) const;
+
+private:
+    struct Host;
+    Library() = default;
+    std::unique_ptr<Host> host_;
+    const hk_plugin_entry* entry_ = nullptr;
+};
+
+} // namespace hekla::plugin

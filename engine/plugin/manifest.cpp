@@ -1,0 +1,174 @@
+#include "plugin/manifest.hpp"
+
+#include "base/file.hpp"
+#include "hekla/plugin/abi.h"
+
+#include <fmt/format.h>
+
+namespace hekla::plugin {
+namespace {
+
+using nlohmann::json;
+
+// Reads members of one object; the first problem is kept, with the path to it.
+class Reader {
+public:
+    Reader(const json& object, std::string where, Status& status)
+        : object_(object), where_(std::move(where)), status_(status) {
+        if (!object.is_object()) fail("", "an object");
+    }
+
+    std::string text(const char* key, bool required) {
+        const json* value = find(key, required);
+        if (value == nullptr) return {};
+        if (!value->is_string()) return fail(key, "a text"), std::string();
+        return value->get<std::string>();
+    }
+    uint32_t number(const char* key) {
+        const json* value = find(key, true);
+        if (value == nullptr) return 0;
+        if (!value->is_number_unsigned()) return fail(key, "a number from 0"), 0u;
+        return value->get<uint32_t>();
+    }
+    std::vector<std::string> texts(const char* key) {
+        std::vector<std::string> result;
+        each(key, [&](const json& value, const std::string& where) {
+            if (value.is_string())
+                result.push_back(value.get<std::string>());
+            else
+                fail(where.c_str(), "a text");
+        });
+        return result;
+    }
+    // An object of texts, or an array of pairs of texts (which keeps its order).
+    std::vector<std::pair<std::string, std::string>> pairs(const char* key) {
+        std::vector<std::pair<std::string, std::string>> result;
+        const json* value = find(key, false);
+        if (value == nullptr) return result;
+        if (value->is_object()) {
+            for (const auto& [from, to] : value->items()) {
+                if (!to.is_string()) return fail(key, "texts"), result;
+                result.emplace_back(from, to.get<std::string>());
+            }
+            return result;
+        }
+        each(key, [&](const json& pair, const std::string& where) {
+            if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())
+                result.emplace_back(pair[0].get<std::string>(), pair[1].get<std::string>());
+            else
+                fail(where.c_str(), "a pair of texts");
+        });
+        return result;
+    }
+    json object(const char* key) {
+        const json* value = find(key, false);
+        if (value == nullptr) return json::object();
+        if (!value->is_object()) return fail(key, "an object"), json::object();
+        return *value;
+    }
+    template<class F>
+    void each(const char* key, F&& f, bool required = false) {
+        const json* value = find(key, required);
+        if (value == nullptr) return;
+        if (!value->is_array()) return fail(key, "an array");
+        for (std::size_t i = 0; i < value->size(); ++i) f((*value)[i], fmt::format("{}[{}]", key, i));
+    }
+    void fail(const char* key, const char* expected) {
+        if (status_.ok()) status_ = corrupt(fmt::format("manifest: {}{}: expected {}", where_, key, expected));
+    }
+
+private:
+    const json* find(const char* key, bool required) {
+        if (!object_.is_object()) return nullptr;
+        const auto found = object_.find(key);
+        if (found != object_.end()) return &*found;
+        if (required) fail(key, "this key");
+        return nullptr;
+    }
+    const json& object_;
+    std::string where_;
+    Status& status_;
+};
+
+Provided read_provided(const json& value, const std::string& where, Status& status) {
+    Reader in(value, where, status);
+    Provided p;
+    p.interface_id = in.text("interface", true);
+    p.id = in.text("id", true);
+    p.about = in.text("about", false);
+    in.each("parameters", [&](const json& parameter, const std::string& at) {
+        Reader one(parameter, where + at + ".", status);
+        const std::string key = one.text("key", true);
+        p.parameters.push_back(key);
+        if (parameter.is_object() && parameter.contains("default")) p.defaults[key] = parameter["default"];
+    });
+    p.ignored = in.texts("ignored");
+    p.model_types = in.texts("model_types");
+    const json names = in.object("names");
+    Reader rules(names, where + "names.", status);
+    p.names.prefix = rules.text("prefix", false);
+    p.names.renames = rules.pairs("renames");
+    p.names.ignore = rules.texts("ignore");
+    p.names.ties = rules.pairs("ties");
+    in.each("classes", [&](const json& entry, const std::string& at) {
+        Reader one(entry, where + at + ".", status);
+        ReferenceClass c;
+        c.name = one.text("class", true);
+        c.head = one.text("head", false);
+        c.objective = one.text("objective", false);
+        c.outputs = one.pairs("outputs");
+        c.head_config = one.object("head_config");
+        c.objective_config = one.object("objective_config");
+        p.classes.push_back(std::move(c));
+    });
+    return p;
+}
+
+} // namespace
+
+bool matches(std::string_view pattern, std::string_view name) {
+    std::size_t p = 0, n = 0, star = std::string_view::npos, mark = 0;
+    while (n < name.size()) {
+        if (p < pattern.size() && pattern[p] == '*') {
+            star = p++;
+            mark = n;
+        } else if (p < pattern.size() && pattern[p] == name[n]) {
+            ++p;
+            ++n;
+        } else if (star != std::string_view::npos) {
+            p = star + 1;
+            n = ++mark;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.size() && pattern[p] == '*') ++p;
+    return p == pattern.size();
+}
+
+Result<Manifest> read_manifest(const std::filesystem::path& file) {
+    HK_ASSIGN(const std::string content, read_file(file));
+    const json root = json::parse(content, nullptr, false);
+    if (root.is_discarded()) return corrupt(fmt::format("{}: is not valid JSON", file.string()));
+    Status status;
+    Manifest m;
+    m.file = file;
+    Reader in(root, "", status);
+    m.plugin = in.text("plugin", true);
+    m.version = in.text("version", true);
+    m.licence = in.text("licence", true);
+    const std::string library = in.text("library", true);
+    if (library.find('/') != std::string::npos) in.fail("library", "a file name beside the manifest, without a folder");
+    std::error_code ignored;
+    m.library = std::filesystem::absolute(file, ignored).parent_path() / library;
+    m.abi_major = in.number("abi_major");
+    m.abi_minor_needed = in.number("abi_minor_needed");
+    in.each(
+        "provides",
+        [&](const json& value, const std::string& at) { m.provides.push_back(read_provided(value, at + ".", status)); },
+        true);
+    if (!status.ok()) return status.with_context(file.string());
+    return m;
+}
+
+} // namespace hekla::plugin

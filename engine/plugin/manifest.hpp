@@ -1,0 +1,59 @@
+// A plugin's manifest: what a library holds, read without running it. LIBRARY.json lies beside LIBRARY.so.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace hekla::plugin {
+
+// How tensors of a model's files are explained. All four are data of the architecture, applied by the model room.
+struct NameRules {
+    std::string prefix; // may be missing in files, eg "transformer."
+    std::vector<std::pair<std::string, std::string>>
+        renames;                                           // suffix in an old file -> suffix today: "gamma" -> "weight"
+    std::vector<std::string> ignore;                       // patterns with *, eg "*.attn.bias"
+    std::vector<std::pair<std::string, std::string>> ties; // a name that files may repeat -> the parameter it equals
+};
+
+// What a class of the reference implementation is made of here.
+struct ReferenceClass {
+    std::string name; // "GPT2LMHeadModel"
+    std::string head;
+    std::string objective;
+    std::vector<std::pair<std::string, std::string>> outputs; // "hidden_states.*" -> "layer.*.hidden"
+    nlohmann::json head_config = nlohmann::json::object();
+    nlohmann::json objective_config = nlohmann::json::object();
+};
+
+// One thing that a library offers.
+struct Provided {
+    std::string interface_id; // "hekla.architecture/1"
+    std::string id;           // "gpt2"
+    std::string about;
+    nlohmann::json defaults = nlohmann::json::object(); // every parameter that has a default
+    std::vector<std::string> parameters;                // every key it knows
+    std::vector<std::string> ignored;                   // keys that change nothing here (patterns with *)
+    // Architectures only:
+    std::vector<std::string> model_types;
+    NameRules names;
+    std::vector<ReferenceClass> classes;
+};
+
+struct Manifest {
+    std::filesystem::path file;    // of the manifest
+    std::filesystem::path library; // absolute
+    std::string plugin, version, licence;
+    uint32_t abi_major = 0, abi_minor_needed = 0;
+    std::vector<Provided> provides;
+};
+
+// Reads and checks one manifest. Errors name the file, the key and what was expected.
+Result<Manifest> read_manifest(const std::filesystem::path& file);
+
+bool matches(std::string_view pattern, std::string_view name); // * stands for any characters
+
+} // namespace hekla::plugin

@@ -1,0 +1,154 @@
+#include "plugin/registry.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace hekla::plugin {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kArchitecture = "hekla.architecture/1";
+
+// "hekla.architecture/1" -> "architecture"
+std::string kind_of(std::string_view interface_id) {
+    const std::size_t dot = interface_id.find('.'), slash = interface_id.find('/');
+    if (dot == std::string_view::npos || slash == std::string_view::npos || slash < dot)
+        return std::string(interface_id);
+    return std::string(interface_id.substr(dot + 1, slash - dot - 1));
+}
+
+std::string choices_text(std::string_view word, const std::vector<std::string>& choices) {
+    const std::string near = nearest(word, choices);
+    const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
+    return choices.empty() ? "there are none: is --plugin-path right?"
+                           : fmt::format("there are {}{}", fmt::join(choices, ", "), hint);
+}
+
+} // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& choices) {
+    std::string best;
+    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+    for (const std::string& choice : choices) {
+        std::vector<std::size_t> row(choice.size() + 1);
+        for (std::size_t i = 0; i < row.size(); ++i) row[i] = i;
+        for (std::size_t i = 1; i <= word.size(); ++i) {
+            std::size_t diagonal = row[0];
+            row[0] = i;
+            for (std::size_t j = 1; j <= choice.size(); ++j) {
+                const std::size_t above = row[j];
+                row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (word[i - 1] == choice[j - 1] ? 0u : 1u)});
+                diagonal = above;
+            }
+        }
+        if (row.back() < best_distance) {
+            best_distance = row.back();
+            best = choice;
+        }
+    }
+    return best;
+}
+
+Registry::Registry(Registry&&) noexcept = default;
+Registry& Registry::operator=(Registry&&) noexcept = default;
+Registry::~Registry() = default;
+
+Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
+    Registry registry;
+    registry.manifests_ = std::make_unique<std::vector<Manifest>>();
+    registry.lock_ = std::make_unique<std::mutex>();
+    registry.log_ = std::move(log);
+    std::map<std::pair<std::string, std::string>, fs::path> seen;
+    for (const fs::path& folder : folders) {
+        std::error_code problem;
+        struct stat info {};
+        if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+            registry.warnings_.push_back(fmt::format("plugin folder {} does not exist", folder.string()));
+            continue;
+        }
+        if ((info.st_mode & S_IWOTH) != 0) {
+            registry.warnings_.push_back(
+                fmt::format("plugin folder {} can be written by everyone: not used (chmod o-w it)", folder.string()));
+            continue;
+        }
+        std::vector<fs::path> files;
+        for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem))
+            if (it->path().extension() == ".json") files.push_back(it->path());
+        std::ranges::sort(files); // names resolve the same way every time
+        for (const fs::path& file : files) {
+            Result<Manifest> manifest = read_manifest(file);
+            if (!manifest.ok()) {
+                registry.warnings_.push_back(manifest.message());
+                continue;
+            }
+            Manifest kept = manifest.take();
+            std::erase_if(kept.provides, [&](const Provided& p) {
+                const auto [place, fresh] = seen.emplace(std::pair(p.interface_id, p.id), file);
+                if (!fresh)
+                    registry.warnings_.push_back(fmt::format("{} '{}' of {} is hidden by {}", kind_of(p.interface_id),
+                                                             p.id, file.string(), place->second.string()));
+                return !fresh;
+            });
+            registry.manifests_->push_back(std::move(kept));
+        }
+    }
+    return registry;
+}
+
+std::vector<Registry::Entry> Registry::entries(std::string_view interface_id) const {
+    std::vector<Entry> result;
+    for (const Manifest& manifest : *manifests_)
+        for (const Provided& provided : manifest.provides)
+            if (provided.interface_id == interface_id) result.push_back({&manifest, &provided});
+    return result;
+}
+
+Result<Registry::Entry> Registry::find(std::string_view interface_id, std::string_view id) const {
+    std::vector<std::string> ids;
+    for (const Entry& entry : entries(interface_id)) {
+        if (entry.provided->id == id) return entry;
+        ids.push_back(entry.provided->id);
+    }
+    return not_found(
+        fmt::format("no plugin provides the {} '{}': {}", kind_of(interface_id), id, choices_text(id, ids)));
+}
+
+Result<Registry::Entry> Registry::find_model_type(std::string_view model_type) const {
+    std::vector<std::string> types;
+    for (const Entry& entry : entries(kArchitecture))
+        for (const std::string& type : entry.provided->model_types) {
+            if (type == model_type) return entry;
+            types.push_back(type);
+        }
+    return not_found(
+        fmt::format("no plugin serves the model_type '{}': {}", model_type, choices_text(model_type, types)));
+}
+
+Result<std::pair<Registry::Entry, const ReferenceClass*>> Registry::find_class(std::string_view class_name) const {
+    std::vector<std::string> names;
+    for (const Entry& entry : entries(kArchitecture))
+        for (const ReferenceClass& c : entry.provided->classes) {
+            if (c.name == class_name) return std::pair(entry, &c);
+            names.push_back(c.name);
+        }
+    return not_found(
+        fmt::format("no architecture knows the class '{}': {}", class_name, choices_text(class_name, names)));
+}
+
+Result<const void*> Registry::load(const Entry& entry) const {
+    const std::scoped_lock hold(*lock_);
+    auto found = libraries_.find(entry.manifest->library);
+    if (found == libraries_.end()) {
+        HK_ASSIGN(std::unique_ptr<Library> library, Library::load(*entry.manifest, log_));
+        found = libraries_.emplace(entry.manifest->library, std::move(library)).first;
+    }
+    const void* table = found->second->get_interface(entry.provided->interface_id, entry.provided->id);
+    if (table == nullptr)
+        return corrupt(fmt::format("plugin {}: its manifest promises {} '{}', its code does not have it",
+                                   entry.manifest->library.string(), entry.provided->interface_id, entry.provided->id));
+    return table;
+}
+
+} // namespace hekla::plugin

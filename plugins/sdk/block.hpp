@@ -1,0 +1,145 @@
+// The pieces that transformers are made of, each said once: layers under their file names, heads, activations, and one
+// block whose arrangement is an option. Everything here is composed of the operations of operations.hpp.
+#pragma once
+
+#include "hekla_plugin.hpp"
+
+#include <cmath>
+#include <functional>
+
+namespace hekla::plugin {
+
+struct LayerOptions {
+    bool bias = true;
+    bool input_first = false; // GPT-2's Conv1D stores [in, out]
+    Initializer initializer = normal(0.02);
+};
+
+// NAME.weight and NAME.bias: x [..., in] -> [..., out].
+inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t out, const LayerOptions& o = {}) {
+    const int64_t in = x.dim(-1);
+    const Value weight = g.parameter(name + ".weight", o.input_first ? Dims{in, out} : Dims{out, in}, o.initializer);
+    const Value bias = o.bias ? g.parameter(name + ".bias", {out}, zeros()) : Value{};
+    return linear(x, weight, {.bias = bias, .input_first = o.input_first ? 1 : 0});
+}
+
+// NAME.weight and NAME.bias over the last axis.
+inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon) {
+    const int64_t d = x.dim(-1);
+    return layer_norm(x, {.gain = g.parameter(name + ".weight", {d}, ones()),
+                          .bias = g.parameter(name + ".bias", {d}, zeros()),
+                          .epsilon = epsilon});
+}
+
+// NAME.weight over the last axis.
+inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon) {
+    return rms_norm(x, {.gain = g.parameter(name + ".weight", {x.dim(-1)}, ones()), .epsilon = epsilon});
+}
+
+// NAME.weight [rows, width], ids [...] -> [..., width].
+inline Value embedding_layer(Graph& g, Value ids, const std::string& name, int64_t rows, int64_t width,
+                             int64_t no_gradient_id = -1, Initializer initializer = normal(0.02)) {
+    return embedding(g.parameter(name + ".weight", {rows, width}, initializer), ids,
+                     {.no_gradient_id = no_gradient_id});
+}
+
+// Dropout where the mode is train and the probability above 0.
+inline Value drop(Graph& g, Value x, double probability) {
+    return g.training() && probability > 0.0 ? dropout(x, probability) : x;
+}
+// The probability to give to attention: 0 outside training.
+inline double attention_dropout(Graph& g, double probability) { return g.training() ? probability : 0.0; }
+
+// [B, T, H D] -> [B, H, T, D] and back.
+inline Value split_heads(Value x, int64_t heads) {
+    return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
+}
+inline Value merge_heads(Value x) {
+    return reshape(transpose(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
+}
+
+// Activations by the names of transformers' table (ACT2FN).
+inline Value activation(Value x, const std::string& name) {
+    if (name == "gelu" || name == "gelu_python") return gelu(x);
+    if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast" || name == "gelu_python_tanh" ||
+        name == "gelu_accurate")
+        return gelu(x, {.tanh_approximation = 1});
+    if (name == "gelu_10") return clamp(gelu(x), -10.0, 10.0);
+    if (name == "relu") return relu(x);
+    if (name == "relu2") return relu(x) * relu(x);
+    if (name == "relu6") return clamp(x, 0.0, 6.0);
+    if (name == "leaky_relu") return where(greater(x, 0.0), x, x * 0.01);
+    if (name == "silu" || name == "swish") return silu(x);
+    if (name == "quick_gelu") return x * sigmoid(x * 1.702);
+    if (name == "tanh") return tanh(x);
+    if (name == "sigmoid") return sigmoid(x);
+    if (name == "softplus") return softplus(x);
+    if (name == "mish") return x * tanh(softplus(x));
+    if (name == "linear" || name == "identity") return x;
+    if (name == "hardswish" || name == "hard_swish") return x * clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    if (name == "laplace") return (1.0 + erf((x - 0.707107) / (0.282095 * std::sqrt(2.0)))) * 0.5;
+    if (name == "elu") return where(greater(x, 0.0), x, exp(minimum(x, like(x, 0.0))) - 1.0);
+    throw invalid("the activation '" + name + "' is not known");
+}
+
+// Where the norms of a block stand.
+enum class NormPlace { before, after, both, none };
+
+// How its two parts and their residuals are arranged. one_residual goes around both parts at once.
+enum class Arrangement { serial, parallel, one_residual };
+
+// A transformer block: what its parts compute is given as functions, how they hang together as options.
+struct Block {
+    using Part = std::function<Value(Value)>;
+    Part attention;
+    Part feed_forward;
+    Part attention_norm;    // the norm that belongs to attention (before or after it)
+    Part feed_forward_norm; // in the parallel arrangement: empty means that both parts read attention_norm's result
+    Part attention_after_norm, feed_forward_after_norm; // NormPlace::both only
+    NormPlace norm = NormPlace::before;
+    Arrangement arrangement = Arrangement::serial;
+    double residual_dropout = 0.0;
+};
+
+inline Value transformer_block(Graph& g, Value x, const Block& b) {
+    const auto apply = [](const Block::Part& part, Value value) { return part ? part(value) : value; };
+    const bool before = b.norm == NormPlace::before || b.norm == NormPlace::both;
+    const auto part = [&](const char* scope, const Block::Part& compute, const Block::Part& norm,
+                          const Block::Part& after, Value in) {
+        const Scope name(g, scope);
+        Value y = compute(before ? apply(norm, in) : in);
+        if (b.norm == NormPlace::both) y = apply(after, y);
+        return drop(g, y, b.residual_dropout);
+    };
+    const auto close = [&](Value y, const Block::Part& norm) {
+        return b.norm == NormPlace::after ? apply(norm, y) : y;
+    };
+    switch (b.arrangement) {
+    case Arrangement::parallel: {
+        const Block::Part& second = b.feed_forward_norm ? b.feed_forward_norm : b.attention_norm;
+        const Value a = part("attention", b.attention, b.attention_norm, b.attention_after_norm, x);
+        const Value f = part("mlp", b.feed_forward, second, b.feed_forward_after_norm, x);
+        return close(x + a + f, b.attention_norm);
+    }
+    case Arrangement::one_residual: {
+        const Value a = part("attention", b.attention, b.attention_norm, b.attention_after_norm, x);
+        const Value f = part("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm, a);
+        return close(x + f, b.feed_forward_norm);
+    }
+    case Arrangement::serial: break;
+    }
+    x = close(x + part("attention", b.attention, b.attention_norm, b.attention_after_norm, x), b.attention_norm);
+    return close(x + part("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm, x),
+                 b.feed_forward_norm);
+}
+
+// The sum of loss rows where labels count, and how many count: what an objective hands to loss(). labels int32.
+struct LossSum {
+    Value sum, count;
+};
+inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0) {
+    const Value rows = cross_entropy(logits, labels, {.smoothing = smoothing});
+    return {sum_all(rows), sum_all(not_equal(labels, -100.0))};
+}
+
+} // namespace hekla::plugin
