@@ -1,0 +1,164 @@
+#include "data/batcher.hpp"
+
+#include <condition_variable>
+#include <fmt/format.h>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+
+namespace hekla::data {
+namespace {
+
+Status check_fields(const std::vector<Field>& fields) {
+    std::unordered_set<std::string_view> names;
+    for (const Field& field : fields) {
+        uint64_t count = 1;
+        for (const int64_t size : field.shape) {
+            if (size < 0 || (size > 0 && count > (uint64_t{1} << 48) / static_cast<uint64_t>(size)))
+                return invalid_argument(
+                    fmt::format("field \"{}\": the shape [{}] cannot be", field.name, fmt::join(field.shape, ", ")));
+            count *= static_cast<uint64_t>(size);
+        }
+        if (field.bytes.size() != 4 * count)
+            return invalid_argument(fmt::format("field \"{}\": {} bytes, the shape [{}] needs {}", field.name,
+                                                field.bytes.size(), fmt::join(field.shape, ", "), 4 * count));
+        if (!names.insert(field.name).second)
+            return invalid_argument(fmt::format("field \"{}\" was made twice", field.name));
+    }
+    return {};
+}
+
+} // namespace
+
+// Every micro-step has a ticket, counted from step 0. Workers take tickets in order, up to `depth` beyond what was
+// handed out, and put what they made into the ring's place for the ticket.
+class Batcher::Work {
+public:
+    Work(BatcherOptions options, Collate collate)
+        : options_(std::move(options)), collate_(std::move(collate)), ring_(options_.depth),
+          handed_out_(options_.first_step * options_.micro_steps), taken_(handed_out_) {
+        const uint64_t most = std::numeric_limits<uint64_t>::max() / options_.micro_steps;
+        end_ = std::min(options_.end_step, most) * options_.micro_steps;
+    }
+
+    ~Work() {
+        {
+            const std::lock_guard lock(mutex_);
+            stop_ = true;
+        }
+        may_work_.notify_all();
+        for (std::thread& thread : threads_) thread.join();
+    }
+
+    void start() {
+        for (unsigned i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+    }
+
+    Result<std::optional<Batch>> next() {
+        std::unique_lock lock(mutex_);
+        if (!failed_.ok()) return failed_;
+        if (handed_out_ >= end_) return std::optional<Batch>();
+        std::optional<Result<Batch>>& place = ring_[handed_out_ % ring_.size()];
+        has_made_.wait(lock, [&] { return place.has_value(); });
+        Result<Batch> made = std::move(*place);
+        place.reset();
+        if (!made.ok()) {
+            failed_ = made.status();
+            return failed_;
+        }
+        ++handed_out_;
+        lock.unlock();
+        may_work_.notify_one();
+        return std::optional<Batch>(made.take());
+    }
+
+private:
+    void run() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            may_work_.wait(lock, [&] { return stop_ || (taken_ < end_ && taken_ < handed_out_ + ring_.size()); });
+            if (stop_) return;
+            const uint64_t ticket = taken_++;
+            lock.unlock();
+            Result<Batch> made = make_or_explain(ticket);
+            lock.lock();
+            if (!made.ok()) stop_ = true; // those before it are being made; none after it will be asked for
+            ring_[ticket % ring_.size()] = std::move(made);
+            has_made_.notify_all();
+        }
+    }
+
+    Result<Batch> make_or_explain(uint64_t ticket) {
+        const std::string where = fmt::format("batch of step {}, micro-step {}", ticket / options_.micro_steps,
+                                              ticket % options_.micro_steps);
+        try {
+            Result<Batch> made = make(ticket);
+            return made.ok() ? std::move(made) : Result<Batch>(made.status().with_context(where));
+        } catch (const std::bad_alloc&) {
+            return out_of_memory(where + ": no memory");
+        } catch (const std::exception& error) {
+            return internal_error(fmt::format("{}: collate threw: {}", where, error.what()));
+        } catch (...) { return internal_error(where + ": collate threw something that is no std::exception"); }
+    }
+
+    Result<Batch> make(uint64_t ticket) const {
+        Batch batch;
+        batch.step = ticket / options_.micro_steps;
+        batch.micro_step = static_cast<uint32_t>(ticket % options_.micro_steps);
+        const uint64_t first =
+            Sampler::first_number(batch.step, batch.micro_step, options_.micro_steps, options_.batch_size);
+        const auto window = static_cast<std::size_t>(options_.sampler.options().window);
+        std::vector<int32_t> tokens(options_.batch_size * window);
+        std::vector<ExampleView> examples(options_.batch_size);
+        for (std::size_t row = 0; row < examples.size(); ++row) {
+            const std::span<int32_t> own = std::span(tokens).subspan(row * window, window);
+            examples[row].position = options_.sampler.at(first + row);
+            examples[row].tokens = own;
+            options_.tokens.copy(examples[row].position.begin, own);
+        }
+        HK_TRY(collate_({batch.step, batch.micro_step, options_.seed, examples}, batch.fields));
+        HK_TRY(check_fields(batch.fields));
+        return batch;
+    }
+
+    const BatcherOptions options_;
+    const Collate collate_;
+    std::mutex mutex_;
+    std::condition_variable may_work_;
+    std::condition_variable has_made_;
+    std::vector<std::optional<Result<Batch>>> ring_;
+    uint64_t handed_out_; // tickets before this were returned by next()
+    uint64_t taken_;      // tickets before this have a worker
+    uint64_t end_ = 0;
+    bool stop_ = false;
+    Status failed_;
+    std::vector<std::thread> threads_;
+};
+
+Batcher::Batcher(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+Batcher::~Batcher() = default;
+
+Result<std::unique_ptr<Batcher>> Batcher::start(BatcherOptions options, Collate collate) {
+    const auto positive = [](uint64_t value, const char* what) {
+        return value > 0 ? Status() : invalid_argument(fmt::format("{} is 0; at least 1 was expected", what));
+    };
+    HK_TRY(positive(options.batch_size, "the batch size"));
+    HK_TRY(positive(options.micro_steps, "the number of micro-steps"));
+    HK_TRY(positive(options.threads, "the number of threads"));
+    HK_TRY(positive(options.depth, "the number of batches made ahead"));
+    if (options.tokens.size() != options.sampler.options().tokens)
+        return invalid_argument(fmt::format("the sampler was made for {} tokens, the data has {}",
+                                            options.sampler.options().tokens, options.tokens.size()));
+    if (options.sampler.options().window == 0) return invalid_argument("the batcher was given no sampler");
+    auto work = std::make_unique<Work>(std::move(options), std::move(collate));
+    try {
+        work->start();
+    } catch (const std::system_error& error) {
+        return io_error(fmt::format("cannot start a thread that makes batches: {}", error.what()));
+    }
+    return std::unique_ptr<Batcher>(new Batcher(std::move(work)));
+}
+
+Result<std::optional<Batch>> Batcher::next() { return work_->next(); }
+
+} // namespace hekla::data

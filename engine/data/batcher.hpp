@@ -1,0 +1,82 @@
+// Batches, made ahead of their use on worker threads and handed out in order.
+#pragma once
+
+#include "base/status.hpp"
+#include "data/sampler.hpp"
+#include "data/token_view.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::data {
+
+enum class FieldKind : int32_t { int32 = 0, float32 = 1 };
+
+// One input of the model for one micro-step, row-major.
+struct Field {
+    std::string name;
+    FieldKind kind = FieldKind::int32;
+    std::vector<int64_t> shape;
+    std::vector<std::byte> bytes; // 4 x the product of the shape
+};
+
+struct Batch {
+    uint64_t step = 0;
+    uint32_t micro_step = 0;
+    std::vector<Field> fields;
+};
+
+struct ExampleView {
+    Position position;
+    std::span<const int32_t> tokens; // [window]; valid during the call
+};
+
+struct CollateInput {
+    uint64_t step = 0;
+    uint32_t micro_step = 0;
+    uint64_t seed = 0;                     // with an example's number, the key of its random numbers
+    std::span<const ExampleView> examples; // [batch_size]
+};
+
+// Makes the fields of one micro-step: a pure function of its input. Thread: called on workers, on several at once.
+using Collate = std::function<Status(const CollateInput& input, std::vector<Field>& fields)>;
+
+struct BatcherOptions {
+    Sampler sampler;
+    TokenView tokens; // must outlive the batcher; as long as the sampler was told
+    uint32_t batch_size = 1;
+    uint32_t micro_steps = 1;                                 // of one step
+    uint64_t first_step = 0;                                  // a resumed run begins later
+    uint64_t end_step = std::numeric_limits<uint64_t>::max(); // no batch of this step or after
+    unsigned threads = 1;
+    unsigned depth = 4; // batches made ahead, at most
+    uint64_t seed = 0;
+};
+
+// Thread: next() from one thread at a time. Destroying it waits for the collate calls that run.
+class Batcher {
+public:
+    // Errors: a count of 0, tokens of another length than the sampler's.
+    static Result<std::unique_ptr<Batcher>> start(BatcherOptions options, Collate collate);
+    ~Batcher();
+    Batcher(const Batcher&) = delete;
+    Batcher& operator=(const Batcher&) = delete;
+
+    // The next batch: micro-steps of first_step, then of the step after it, and so on; nothing after the last. Waits
+    // for it. An error of collate (or what it throws) comes in the place of its batch, and again at every later call.
+    Result<std::optional<Batch>> next();
+
+private:
+    class Work;
+    explicit Batcher(std::unique_ptr<Work> work);
+    std::unique_ptr<Work> work_;
+};
+
+} // namespace hekla::data

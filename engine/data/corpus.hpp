@@ -1,0 +1,76 @@
+// Text files as one long row of tokens: tokenized once, kept in a cache file, memory-mapped.
+#pragma once
+
+#include "base/status.hpp"
+#include "data/token_file.hpp"
+#include "data/token_view.hpp"
+#include "text/tokenizer.hpp"
+#include "text/trainer.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::data {
+
+// Told bytes of text done and in all; returning false stops the work with Code::cancelled. Called on the caller's
+// thread.
+using Progress = std::function<bool(uint64_t done, uint64_t total)>;
+
+struct CorpusOptions {
+    std::vector<std::string> inputs;    // files, folders, patterns: data/text_files.hpp
+    std::filesystem::path cache_folder; // made if absent
+    bool separate_files = true; // the eos token, if the tokenizer has one, between two files (none after the last)
+    unsigned threads = 0;       // 0: as many as the machine has
+    std::size_t chunk_bytes = std::size_t{4} << 20; // text a thread takes at a time; memory is threads x 5 x this
+    Progress progress = {};
+};
+
+class Corpus {
+public:
+    // Finds the cache file for (texts, tokenizer), or makes it. Text is read in chunks cut where the tokenizer says the
+    // ids do not change; a tokenizer with no such places reads file by file. A cache file that is damaged is made anew.
+    // Errors: an input that is not there; text that is empty, not UTF-8 or has a character without a token (file, line
+    // and byte offset); a cache folder that cannot be written.
+    static Result<Corpus> open(const text::Tokenizer& tokenizer, const CorpusOptions& options);
+
+    TokenView tokens() const { return file_.tokens(); } // valid while this lives; moving keeps it valid
+    const std::vector<std::filesystem::path>& files() const { return files_; }
+    uint64_t text_bytes() const { return text_bytes_; }
+    const std::filesystem::path& cache_file() const { return cache_file_; }
+    bool was_cached() const { return was_cached_; }
+
+private:
+    TokenFile file_;
+    std::vector<std::filesystem::path> files_;
+    std::filesystem::path cache_file_;
+    uint64_t text_bytes_ = 0;
+    bool was_cached_ = false;
+};
+
+struct DatasetOptions {
+    CorpusOptions train;
+    std::vector<std::string> valid; // texts of their own for validation, or empty
+    double valid_fraction =
+        0.1; // without `valid`: this much of the end of the tokens (nanoGPT: the last tenth); 0 for none
+};
+
+// Texts to train on and to validate with.
+struct Dataset {
+    Corpus corpus;
+    std::optional<Corpus> valid_corpus; // where validation has its own texts
+    TokenView train;                    // views of the above; moving a Dataset keeps them valid
+    TokenView valid;                    // empty if there is no validation
+};
+
+// Errors: those of Corpus::open, and a fraction outside [0, 1).
+Result<Dataset> open_dataset(const text::Tokenizer& tokenizer, const DatasetOptions& options);
+
+// Trains a tokenizer on the texts that `inputs` name, a file at a time. Errors name file, line and byte.
+Result<std::unique_ptr<text::Tokenizer>>
+train_tokenizer(text::TokenizerTrainer& trainer, std::span<const std::string> inputs, const Progress& progress = {});
+
+} // namespace hekla::data

@@ -1,0 +1,56 @@
+// Which windows of the tokens make up the training: a pure function of (seed, number of the example), so that a run's
+// place in its data is one integer and resuming is calling the same function.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace hekla::data {
+
+enum class Order : int32_t {
+    random,     // any window, each drawn anew, as nanoGPT does
+    shuffle,    // every window once an epoch, in an order of that epoch's own
+    sequential, // every window once an epoch, from the front (evaluation)
+};
+
+struct SamplerOptions {
+    Order order = Order::shuffle;
+    uint64_t tokens = 0; // in the data
+    uint64_t window = 0; // of one example: the context, and one more where the next token is predicted
+    uint64_t stride = 0; // from one window's begin to the next in shuffle and sequential; 0: window - 1, so that with
+                         // one more token than the context every token is predicted once
+    uint64_t seed = 0;
+    std::string name = "the data"; // for messages
+};
+
+// One window.
+struct Position {
+    uint64_t number = 0; // of the example since the training began; with the seed, the key of its random numbers
+    uint64_t epoch = 0;
+    uint64_t begin = 0; // first token; begin + window <= tokens
+    bool operator==(const Position&) const = default;
+};
+
+class Sampler {
+public:
+    // Errors: data shorter than one window (says both lengths and what to change), a window of 0.
+    static Result<Sampler> create(const SamplerOptions& options);
+
+    Position at(uint64_t number) const;
+    // Windows an epoch. In random order an epoch is as many examples as shuffle would have.
+    uint64_t examples_per_epoch() const { return windows_; }
+    const SamplerOptions& options() const { return options_; }
+
+    // The number of the first example of a micro-step: every step uses micro_steps x batch_size examples, in order.
+    static uint64_t first_number(uint64_t step, uint64_t micro_step, uint64_t micro_steps, uint64_t batch_size) {
+        return (step * micro_steps + micro_step) * batch_size;
+    }
+
+private:
+    SamplerOptions options_;
+    uint64_t windows_ = 0;
+};
+
+} // namespace hekla::data

@@ -1,0 +1,67 @@
+// A file of tokens: a header of 64 bytes, the tokens (16 bits where the vocabulary allows, else 32, little endian), and
+// a trailer with their number and hash. The trailer is last because only then both are known; a file cut short has
+// none.
+#pragma once
+
+#include "base/file.hpp"
+#include "base/hash.hpp"
+#include "base/status.hpp"
+#include "data/token_view.hpp"
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+namespace hekla::data {
+
+// What a file of tokens was made from. A file with another identity is of no use.
+struct TokenFileIdentity {
+    Hash128 tokenizer;
+    Hash128 source;
+    uint32_t vocabulary = 0; // every token is below this
+    bool operator==(const TokenFileIdentity&) const = default;
+    uint32_t width() const { return vocabulary <= 0x10000u ? 2 : 4; }
+};
+
+// A hash of a long content that arrives in pieces of any size.
+class BlockHash {
+public:
+    void add(std::span<const std::byte> bytes);
+    Hash128 finish();
+
+private:
+    void fold(std::string_view block);
+    std::vector<char> block_;
+    Hash128 state_;
+    uint64_t size_ = 0;
+};
+
+class TokenFileWriter {
+public:
+    static Result<TokenFileWriter> create(const std::filesystem::path& path, const TokenFileIdentity& identity);
+    Status append(std::span<const int32_t> tokens);
+    Status commit(); // the file appears under its name, complete
+    uint64_t count() const { return count_; }
+
+private:
+    TokenFileWriter(AtomicFile file, const TokenFileIdentity& identity);
+    AtomicFile file_;
+    TokenFileIdentity identity_;
+    BlockHash hash_;
+    std::vector<std::byte> buffer_;
+    uint64_t count_ = 0;
+};
+
+class TokenFile {
+public:
+    // Maps the file and checks all of it: sizes, identity, every token, the hash. Errors: corrupt (with what is wrong),
+    // and failed_precondition for a sound file of another identity.
+    static Result<TokenFile> open(const std::filesystem::path& path, const TokenFileIdentity& identity);
+    TokenView tokens() const { return tokens_; } // valid while this lives
+
+private:
+    MappedFile file_;
+    TokenView tokens_;
+};
+
+} // namespace hekla::data

@@ -1,0 +1,186 @@
+#include "support.hpp"
+
+#include "data/batcher.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+#include <stdexcept>
+#include <thread>
+
+using namespace hekla;
+using namespace hekla::data;
+using namespace hekla::data::testing;
+
+namespace {
+
+std::vector<uint16_t> count_up(std::size_t size) {
+    std::vector<uint16_t> tokens(size);
+    for (std::size_t i = 0; i < size; ++i) tokens[i] = static_cast<uint16_t>(i);
+    return tokens;
+}
+
+Field int_field(const std::string& name, std::vector<int64_t> shape, const std::vector<int32_t>& values) {
+    Field field{name, FieldKind::int32, std::move(shape), {}};
+    field.bytes.resize(values.size() * 4);
+    std::memcpy(field.bytes.data(), values.data(), field.bytes.size());
+    return field;
+}
+
+std::vector<int32_t> values(const Field& field) {
+    std::vector<int32_t> out(field.bytes.size() / 4);
+    std::memcpy(out.data(), field.bytes.data(), field.bytes.size());
+    return out;
+}
+
+Status collate_windows(const CollateInput& input, std::vector<Field>& fields) {
+    std::vector<int32_t> ids;
+    std::vector<int32_t> numbers;
+    for (const ExampleView& example : input.examples) {
+        ids.insert(ids.end(), example.tokens.begin(), example.tokens.end());
+        numbers.push_back(static_cast<int32_t>(example.position.number));
+    }
+    const auto rows = static_cast<int64_t>(input.examples.size());
+    fields.push_back(int_field("ids", {rows, static_cast<int64_t>(ids.size()) / rows}, ids));
+    fields.push_back(int_field("numbers", {rows}, numbers));
+    return {};
+}
+
+BatcherOptions options_for(const std::vector<uint16_t>& tokens, uint64_t window = 5) {
+    BatcherOptions options;
+    options.tokens = TokenView(std::span(tokens));
+    options.sampler = must(Sampler::create({Order::shuffle, tokens.size(), window, 0, 11, "the data"}));
+    options.batch_size = 3;
+    options.micro_steps = 2;
+    options.end_step = 20;
+    return options;
+}
+
+std::vector<Batch> take_all(Batcher& batcher) {
+    std::vector<Batch> batches;
+    for (;;) {
+        std::optional<Batch> batch = must(batcher.next());
+        if (!batch) return batches;
+        batches.push_back(std::move(*batch));
+    }
+}
+
+} // namespace
+
+TEST_CASE("batcher: the same batches in the same order with any number of threads, and from any step") {
+    const std::vector<uint16_t> tokens = count_up(500);
+    std::vector<std::vector<int32_t>> expected;
+    for (const unsigned threads : {1u, 2u, 5u})
+        for (const unsigned depth : {1u, 3u}) {
+            BatcherOptions options = options_for(tokens);
+            options.threads = threads;
+            options.depth = depth;
+            const auto batcher = must(Batcher::start(options, collate_windows));
+            const std::vector<Batch> batches = take_all(*batcher);
+            REQUIRE(batches.size() == 40);
+            for (std::size_t i = 0; i < batches.size(); ++i) {
+                CHECK(batches[i].step == i / 2);
+                CHECK(batches[i].micro_step == i % 2);
+                const std::vector<int32_t> numbers = values(batches[i].fields[1]);
+                const std::vector<int32_t> ids = values(batches[i].fields[0]);
+                for (std::size_t row = 0; row < 3; ++row) {
+                    CHECK(numbers[row] == static_cast<int32_t>(i * 3 + row));
+                    const uint64_t begin = options.sampler.at(i * 3 + row).begin;
+                    for (std::size_t k = 0; k < 5; ++k) CHECK(ids[row * 5 + k] == static_cast<int32_t>(begin + k));
+                }
+                if (expected.size() < 40) {
+                    expected.push_back(ids);
+                } else {
+                    CHECK(ids == expected[i]);
+                }
+            }
+            CHECK(!must(batcher->next()));
+        }
+    BatcherOptions options = options_for(tokens);
+    options.first_step = 13;
+    options.threads = 3;
+    const auto batcher = must(Batcher::start(options, collate_windows));
+    const std::vector<Batch> batches = take_all(*batcher);
+    REQUIRE(batches.size() == 14);
+    for (std::size_t i = 0; i < batches.size(); ++i) CHECK(values(batches[i].fields[0]) == expected[26 + i]);
+}
+
+TEST_CASE("batcher: never makes more ahead than it may") {
+    const std::vector<uint16_t> tokens = count_up(500);
+    BatcherOptions options = options_for(tokens);
+    options.threads = 4;
+    options.depth = 3;
+    std::atomic<uint64_t> made = 0;
+    std::atomic<uint64_t> taken = 0;
+    std::atomic<uint64_t> most = 0;
+    const auto batcher = must(Batcher::start(options, [&](const CollateInput& input, std::vector<Field>& fields) {
+        const uint64_t ahead = ++made - taken.load();
+        for (uint64_t seen = most; ahead > seen && !most.compare_exchange_weak(seen, ahead);) {}
+        return collate_windows(input, fields);
+    }));
+    for (int i = 0; i < 40; ++i) {
+        if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        REQUIRE(must(batcher->next()));
+        ++taken;
+    }
+    CHECK(most <= 4); // depth, and the one that next() has freed but the count has not
+    CHECK(made == 40);
+}
+
+TEST_CASE("batcher: an error, or a throw, comes in its batch's place and stays") {
+    const std::vector<uint16_t> tokens = count_up(500);
+    for (const int kind : {0, 1, 2, 3})
+        for (const unsigned threads : {1u, 4u}) {
+            BatcherOptions options = options_for(tokens);
+            options.threads = threads;
+            const auto batcher =
+                must(Batcher::start(options, [&](const CollateInput& input, std::vector<Field>& fields) -> Status {
+                    if (input.step == 7 && input.micro_step == 1) {
+                        if (kind == 0) return invalid_argument("the mask rate is 2");
+                        if (kind == 1) throw std::runtime_error("boom");
+                        if (kind == 2) throw 7;
+                        fields.push_back(int_field("ids", {4}, {1, 2, 3}));
+                        return {};
+                    }
+                    return collate_windows(input, fields);
+                }));
+            for (int i = 0; i < 15; ++i) REQUIRE(must(batcher->next()));
+            for (int again = 0; again < 2; ++again) {
+                const auto result = batcher->next();
+                REQUIRE(!result.ok());
+                CHECK(contains(result.message(), "step 7, micro-step 1"));
+                const char* parts[] = {"mask rate", "boom", "threw", "12 bytes, the shape [4] needs 16"};
+                CHECK_MESSAGE(contains(result.message(), parts[kind]), result.message());
+            }
+        }
+}
+
+TEST_CASE("batcher: can be left at any moment") {
+    const std::vector<uint16_t> tokens = count_up(500);
+    for (int i = 0; i < 50; ++i) {
+        BatcherOptions options = options_for(tokens);
+        options.threads = 3;
+        options.end_step = std::numeric_limits<uint64_t>::max();
+        const auto batcher = must(Batcher::start(options, collate_windows));
+        for (int k = 0; k < i % 7; ++k) REQUIRE(must(batcher->next()));
+    }
+}
+
+TEST_CASE("batcher: options that cannot be") {
+    const std::vector<uint16_t> tokens = count_up(500);
+    const auto refused = [&](const auto& change) {
+        BatcherOptions options = options_for(tokens);
+        change(options);
+        CHECK(Batcher::start(options, collate_windows).code() == Code::invalid_argument);
+    };
+    refused([](BatcherOptions& o) { o.batch_size = 0; });
+    refused([](BatcherOptions& o) { o.micro_steps = 0; });
+    refused([](BatcherOptions& o) { o.threads = 0; });
+    refused([](BatcherOptions& o) { o.depth = 0; });
+    refused([](BatcherOptions& o) { o.tokens = o.tokens.part(0, 400); });
+    refused([](BatcherOptions& o) {
+        o.sampler = Sampler();
+        o.tokens = {};
+    });
+}
