@@ -136,9 +136,10 @@ public:
     Limits limits;
     std::vector<Resource> resources{1};
     std::vector<Dispatch> dispatches;
-    std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
-    std::map<std::string, std::string> choices; // kernel choices, given and made
-    graph::NodeId current = 0;                  // the node being lowered
+    std::vector<View> views;                             // by graph::ValueId; resource 0: not made yet
+    std::map<std::string, std::string> choices;          // kernel choices, given and made
+    graph::NodeId current = 0;                           // the node being lowered
+    std::map<std::string, std::string> states_of_inputs; // fields that are states: CompileOptions::state_inputs
 
     const View& view(graph::ValueId value) const { return views[value]; }
     // A dense arena tensor (scratch, or the place of a value). Where the value turns out to be an output or a gradient,
@@ -159,12 +160,18 @@ public:
     View step_scalar(const std::string& name, float initial); // float32 []
     View runtime();                                           // the RuntimeRecord, as u32 words [8]
 
+    // Moves a dense arena tensor that fills its resource to another kind and name, so that what was written there needs
+    // no copy. False, and nothing changed, where that cannot be.
+    bool move_to(const View& view, ResourceKind kind, const std::string& name);
+
     // Which kernel, where several would do. `key` names the problem ("matmul NT f32 [512, 512, 512]"); the answer is
     // what a run, a tuner or a test has fixed for that key, else `preferred`, which is noted. Never changes after step
     // 0.
     const std::string& choose(const std::string& key, const std::string& preferred);
 
     std::map<std::string, float> scalar_initials;
+    std::map<std::string, View> outputs;     // every tensor of kind output, as its maker shaped it
+    std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that nothing here reads
 
 private:
     std::map<std::pair<ResourceKind, std::string>, ResourceId> names_;

@@ -16,6 +16,7 @@
 #include "gpu/context.hpp"
 #include "program/lower.hpp"
 #include "program/memory_plan.hpp"
+#include "program/ordering_check.hpp"
 
 #include <map>
 #include <memory>
@@ -212,6 +213,8 @@ public:
     // Proves from what was really recorded that every two accesses that conflict are ordered, across three replays in a
     // row. Needs RuntimeOptions::keep_traces.
     Status check_ordering() const;
+    // What check_ordering() looks at: every command of so many replays in a row, as it was recorded.
+    Result<std::vector<OrderingEvent>> ordering_events(std::size_t replays) const;
     std::size_t barriers() const; // recorded in one replay
     std::size_t dispatches() const;
 

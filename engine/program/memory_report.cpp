@@ -1,0 +1,142 @@
+// The memory plan for people: a table, JSON, and a drawing of the arena over time.
+#include "program/memory_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hekla::program {
+
+namespace {
+
+std::string readable(uint64_t bytes) {
+    const char* units[] = {"B", "KiB", "MiB", "GiB"};
+    double value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (value >= 1024.0 && unit + 1 < std::size(units)) {
+        value /= 1024.0;
+        ++unit;
+    }
+    return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string escaped(const std::string& text, bool json) {
+    std::string out;
+    for (const char c : text) {
+        if (json && (c == '"' || c == '\\')) out += '\\';
+        if (json && static_cast<unsigned char>(c) < 0x20) {
+            out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+            continue;
+        }
+        if (!json && c == '<')
+            out += "&lt;";
+        else if (!json && c == '>')
+            out += "&gt;";
+        else if (!json && c == '&')
+            out += "&amp;";
+        else if (!json && c == '"')
+            out += "&quot;";
+        else
+            out += c;
+    }
+    return out;
+}
+
+std::vector<std::pair<const char*, uint64_t>> parts(const MemoryPlan& plan) {
+    return {{"parameters", plan.parameters}, {"gradients", plan.gradients}, {"moments", plan.moments},
+            {"states", plan.states},         {"activations", plan.arena()}, {"constants", plan.constants},
+            {"inputs", plan.inputs},         {"outputs", plan.outputs},     {"arguments", plan.arguments}};
+}
+
+} // namespace
+
+std::string MemoryPlan::text() const {
+    std::string out;
+    for (const auto& [name, bytes] : parts(*this))
+        if (bytes > 0) out += fmt::format("  {:<12} {:>12}\n", name, readable(bytes));
+    out += fmt::format("  {:<12} {:>12}\n", "total", readable(total()));
+    if (arena() > 0)
+        out += fmt::format("  activations: {} tensors of {} share {} in {} block{} ({} alive at the fullest moment)\n",
+                           placements.size(), readable(unshared_bytes), readable(arena()), blocks.size(),
+                           blocks.size() == 1 ? "" : "s", readable(live_bytes));
+    return out;
+}
+
+std::string MemoryPlan::json() const {
+    std::string out = "{\n";
+    for (const auto& [name, bytes] : parts(*this)) out += fmt::format("  \"{}\": {},\n", name, bytes);
+    out += fmt::format("  \"total\": {},\n  \"live\": {},\n  \"unshared\": {},\n  \"dispatches\": {},\n  \"blocks\": [",
+                       total(), live_bytes, unshared_bytes, dispatches);
+    for (std::size_t b = 0; b < blocks.size(); ++b) out += fmt::format("{}{}", b == 0 ? "" : ", ", blocks[b]);
+    out += "],\n  \"tensors\": [";
+    for (std::size_t p = 0; p < placements.size(); ++p) {
+        const Placement& x = placements[p];
+        out += fmt::format("{}\n    {{\"name\": \"{}\", \"bytes\": {}, \"first\": {}, \"last\": {}, \"block\": {}, "
+                           "\"offset\": {}}}",
+                           p == 0 ? "" : ",", escaped(x.name, true), x.bytes, x.first, x.last, x.block, x.offset);
+    }
+    out += "\n  ]\n}\n";
+    return out;
+}
+
+std::string MemoryPlan::svg() const {
+    constexpr double kLeft = 90.0, kTop = 56.0, kWidth = 1000.0, kHeight = 440.0, kGap = 14.0;
+    const double bytes_in_all = static_cast<double>(std::max<uint64_t>(1, arena()));
+    const double per_byte = kHeight / bytes_in_all;
+    const double per_dispatch = kWidth / static_cast<double>(std::max<uint32_t>(1, dispatches));
+    const double bottom = kTop + kHeight + kGap * static_cast<double>(blocks.empty() ? 0 : blocks.size() - 1);
+
+    std::string out = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+        "height=\"{1:.0f}\" "
+        "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+        "<text x=\"{2}\" y=\"22\" font-size=\"15\" fill=\"#1a1a1a\">Activation arena over one step</text>\n"
+        "<text x=\"{2}\" y=\"41\" fill=\"#555555\">{3} in {4} tensors; {5} without sharing; {6} alive at the fullest "
+        "moment</text>\n",
+        kLeft + kWidth + 24, bottom + 48, kLeft, readable(arena()), placements.size(), readable(unshared_bytes),
+        readable(live_bytes));
+
+    std::vector<double> base(blocks.size(), bottom); // y of each block's address 0
+    double y = bottom;
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        base[b] = y;
+        const double height = static_cast<double>(blocks[b]) * per_byte;
+        out += fmt::format("<rect x=\"{}\" y=\"{:.2f}\" width=\"{}\" height=\"{:.2f}\" fill=\"#f3f3f1\"/>\n"
+                           "<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\" fill=\"#555555\">{}</text>\n"
+                           "<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\" fill=\"#555555\">0</text>\n",
+                           kLeft, y - height, kWidth, height, kLeft - 8, std::min(y - height + 10, y - 14),
+                           readable(blocks[b]), kLeft - 8, y);
+        y -= height + kGap;
+    }
+    // Tones by length of life: what is kept from the forward to the backward pass stands out from passing scratch.
+    for (const Placement& x : placements) {
+        const double life =
+            static_cast<double>(x.last - x.first + 1) / static_cast<double>(std::max<uint32_t>(1, dispatches));
+        const char* fill = life > 0.5 ? "#b5482e" : life > 0.2 ? "#d98a3d" : life > 0.05 ? "#6b9e78" : "#7fa8c9";
+        const double height = static_cast<double>(x.bytes) * per_byte;
+        out +=
+            fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\" "
+                        "stroke=\"#ffffff\" stroke-width=\"0.4\"><title>{}: {}, dispatches {} to {}</title></rect>\n",
+                        kLeft + static_cast<double>(x.first) * per_dispatch,
+                        base[x.block] - static_cast<double>(x.offset) * per_byte - height,
+                        static_cast<double>(x.last - x.first + 1) * per_dispatch, height, fill, escaped(x.name, false),
+                        readable(x.bytes), x.first, x.last);
+    }
+    out += fmt::format("<text x=\"{}\" y=\"{:.2f}\" fill=\"#555555\">dispatch 0</text>\n"
+                       "<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\" fill=\"#555555\">{}</text>\n",
+                       kLeft, bottom + 18, kLeft + kWidth, bottom + 18, dispatches);
+    const std::pair<const char*, const char*> legend[] = {{"#b5482e", "alive for over half of the step"},
+                                                          {"#d98a3d", "a fifth"},
+                                                          {"#6b9e78", "a twentieth"},
+                                                          {"#7fa8c9", "less"}};
+    double x = kLeft;
+    for (const auto& [color, words] : legend) {
+        out += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"{}\"/>"
+                           "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#555555\">{}</text>\n",
+                           x, bottom + 28, color, x + 15, bottom + 37, words);
+        x += 40.0 + 6.5 * static_cast<double>(std::string_view(words).size());
+    }
+    return out + "</svg>\n";
+}
+
+} // namespace hekla::program

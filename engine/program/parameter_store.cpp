@@ -1,0 +1,165 @@
+#include "program/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hekla::program {
+
+namespace {
+
+constexpr uint64_t kTensorAlignment = 256; // elements
+
+const char* arena_name(StoreArena arena) {
+    switch (arena) {
+    case StoreArena::parameters: return "parameters";
+    case StoreArena::gradients: return "gradients";
+    case StoreArena::moment1: return "first moments";
+    case StoreArena::moment2: return "second moments";
+    }
+    return "";
+}
+
+} // namespace
+
+std::span<const float> HostTensor::floats() const {
+    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+std::span<const int32_t> HostTensor::ints() const {
+    return {reinterpret_cast<const int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)};
+}
+
+std::vector<ParameterEntry> parameter_table(const graph::Graph& graph) {
+    std::vector<ParameterEntry> table;
+    for (const auto& [name, value] : graph.parameters()) table.push_back({name, graph.shape(value), 0});
+    return table;
+}
+
+Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime, std::vector<ParameterEntry> table,
+                                                               const StoreOptions& options) {
+    std::unique_ptr<ParameterStore> store(new ParameterStore);
+    store->runtime_ = &runtime;
+    store->table_ = std::move(table);
+    for (std::size_t i = 0; i < store->table_.size(); ++i) {
+        ParameterEntry& entry = store->table_[i];
+        if (!store->index_.emplace(entry.name, i).second)
+            return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
+        entry.offset = store->elements_;
+        const auto elements = static_cast<uint64_t>(entry.shape.elements());
+        store->elements_ += (elements + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    }
+    const bool wanted[] = {true, options.gradients, options.moments, options.moments};
+    const uint64_t bytes = std::max<uint64_t>(store->elements_, kTensorAlignment) * sizeof(float);
+    for (std::size_t a = 0; a < 4; ++a) {
+        if (!wanted[a]) continue;
+        const auto arena = static_cast<StoreArena>(a);
+        HK_ASSIGN(store->arenas_[a],
+                  runtime.gpu().memory->create_buffer(bytes, gpu::Residence::device, arena_name(arena)));
+        HK_TRY(store->zero(arena));
+    }
+    return store;
+}
+
+ParameterStore::~ParameterStore() {
+    static_cast<void>(
+        runtime_->gpu().queue->wait_all()); // buffers must not go while commands that use them are pending
+}
+
+const ParameterEntry* ParameterStore::find(std::string_view name) const {
+    const auto it = index_.find(name);
+    return it == index_.end() ? nullptr : &table_[it->second];
+}
+
+bool ParameterStore::has(StoreArena arena) const { return static_cast<bool>(buffer(arena)); }
+
+const gpu::Buffer& ParameterStore::buffer(StoreArena arena) const { return arenas_[static_cast<std::size_t>(arena)]; }
+
+Status ParameterStore::upload(std::string_view name, std::span<const float> values, StoreArena arena) {
+    const ParameterEntry* entry = find(name);
+    if (!entry) return not_found(fmt::format("no parameter is named '{}'", name));
+    if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
+    if (values.size() != static_cast<std::size_t>(entry->shape.elements()))
+        return invalid_argument(fmt::format("'{}' {} takes {} numbers; {} were given", name, entry->shape.text(),
+                                            entry->shape.elements(), values.size()));
+    return runtime_->gpu().staging->upload(buffer(arena), entry->offset * sizeof(float), values);
+}
+
+Result<std::vector<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
+    const ParameterEntry* entry = find(name);
+    if (!entry) return not_found(fmt::format("no parameter is named '{}'", name));
+    if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
+    std::vector<float> values(static_cast<std::size_t>(entry->shape.elements()));
+    HK_TRY(runtime_->gpu().staging->download(buffer(arena), entry->offset * sizeof(float), std::span(values)));
+    return values;
+}
+
+Status ParameterStore::zero(StoreArena arena) {
+    if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
+    return runtime_->gpu().staging->fill(buffer(arena), 0, buffer(arena).bytes(), 0);
+}
+
+Status ParameterStore::make_state(std::string_view name, uint64_t bytes) {
+    const uint64_t whole = (bytes + 3) / 4 * 4;
+    if (const auto it = states_.find(name); it != states_.end()) {
+        if (it->second.bytes() == whole) return {};
+        return invalid_argument(
+            fmt::format("the state '{}' has {} bytes, and {} are asked for", name, it->second.bytes(), whole));
+    }
+    HK_ASSIGN(gpu::Buffer buffer,
+              runtime_->gpu().memory->create_buffer(whole, gpu::Residence::device, std::string(name)));
+    HK_TRY(runtime_->gpu().staging->fill(buffer, 0, whole, 0));
+    states_.emplace(name, std::move(buffer));
+    return {};
+}
+
+bool ParameterStore::has_state(std::string_view name) const { return states_.find(name) != states_.end(); }
+
+const gpu::Buffer* ParameterStore::state_buffer(std::string_view name) const {
+    const auto it = states_.find(name);
+    return it == states_.end() ? nullptr : &it->second;
+}
+
+Result<uint64_t> ParameterStore::state_bytes(std::string_view name) const {
+    const gpu::Buffer* buffer = state_buffer(name);
+    if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
+    return buffer->bytes();
+}
+
+std::vector<std::string> ParameterStore::state_names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, buffer] : states_) names.push_back(name);
+    return names;
+}
+
+Status ParameterStore::upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset) {
+    const gpu::Buffer* buffer = state_buffer(name);
+    if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
+    if (offset > buffer->bytes() || bytes.size() > buffer->bytes() - offset)
+        return invalid_argument(fmt::format("the state '{}' has {} bytes; {} at {} do not fit", name, buffer->bytes(),
+                                            bytes.size(), offset));
+    return runtime_->gpu().staging->upload(*buffer, offset, bytes);
+}
+
+Result<std::vector<std::byte>> ParameterStore::download_state(std::string_view name) {
+    const gpu::Buffer* buffer = state_buffer(name);
+    if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(buffer->bytes()));
+    HK_TRY(runtime_->gpu().staging->download(*buffer, 0, std::span(bytes)));
+    return bytes;
+}
+
+Status ParameterStore::zero_state(std::string_view name) {
+    const gpu::Buffer* buffer = state_buffer(name);
+    if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
+    return runtime_->gpu().staging->fill(*buffer, 0, buffer->bytes(), 0);
+}
+
+uint64_t ParameterStore::bytes() const {
+    uint64_t sum = 0;
+    for (const gpu::Buffer& arena : arenas_) sum += arena.bytes();
+    for (const auto& [name, buffer] : states_) sum += buffer.bytes();
+    return sum;
+}
+
+} // namespace hekla::program

@@ -1,0 +1,37 @@
+// Where each resource of a program really lies: device addresses, once buffers exist.
+#pragma once
+
+#include "program/hazards.hpp"
+#include "program/program.hpp"
+
+#include <vector>
+
+namespace hekla::program {
+
+// A resource's buffer and offset; for the arena the block's number instead, since blocks move when they grow.
+struct Place {
+    const gpu::Buffer* buffer = nullptr;
+    uint32_t block = 0;
+    uint64_t offset = 0;
+};
+
+class Placements {
+public:
+    // Offsets of resources of one kind, one after the other, each a multiple of kAlignment. Gives the bytes of all.
+    static uint64_t pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets);
+
+    Placements() = default;
+    explicit Placements(std::size_t resources) : places_(resources) {}
+    Place& operator[](ResourceId id) { return places_[id]; }
+    const Place& operator[](ResourceId id) const { return places_[id]; }
+
+    uint64_t address(ResourceId id, const Arena& arena) const;
+    std::vector<ByteRange> ranges(const Dispatch& dispatch, const Arena& arena) const;
+    // The argument record with its addresses filled in, and its part [first, end) of the groups.
+    std::vector<std::byte> record(const Dispatch& dispatch, uint32_t first, uint32_t end, const Arena& arena) const;
+
+private:
+    std::vector<Place> places_;
+};
+
+} // namespace hekla::program

@@ -1,0 +1,6 @@
+# The kernels, compiled at build time, and the GLSL that generated kernels begin with, as text.
+include(${CMAKE_SOURCE_DIR}/cmake/texts.cmake)
+hekla_shaders(hekla_program kernels ${CMAKE_SOURCE_DIR}/shaders)
+hekla_texts(hekla_program kernels ${CMAKE_SOURCE_DIR}/shaders
+  group.glsl runtime.glsl math.glsl philox.glsl
+  pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl)

@@ -1,0 +1,597 @@
+#include "program/program.hpp"
+
+#include "program/hazards.hpp"
+#include "program/ordering_check.hpp"
+#include "program/placement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace hekla::program {
+
+namespace {
+
+constexpr uint64_t kSmallOutputs = 64 * 1024; // bytes that are copied to the host at the end of every replay
+constexpr std::size_t kRecordings = 2;
+
+// About how fast a device is, for cutting work into segments and submits; nothing depends on it but their number.
+struct Speed {
+    double flops;
+    double bytes;
+};
+Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
+
+// A dispatch, or a part of its groups.
+struct Piece {
+    uint32_t dispatch = 0;
+    uint32_t first_group = 0;
+    uint32_t end_group = 0;
+    uint64_t record = 0; // offset in the argument buffer
+    bool barrier = false;
+    double seconds = 0;
+};
+
+struct Recording {
+    std::vector<gpu::CommandBuffer> commands;
+    std::vector<gpu::Segment> segments;
+    gpu::Buffer upload;   // inputs as the host gave them
+    gpu::Buffer readback; // small outputs
+    std::unique_ptr<gpu::Timer> timer;
+    uint64_t value = 0; // of the queue's timeline when its last replay is done; 0: never submitted
+};
+
+std::string label_of(const Lowering& lowering, const Dispatch& dispatch) {
+    if (!dispatch.label.empty()) return dispatch.label;
+    return lowering.graph ? lowering.graph->describe(dispatch.node) : dispatch.shader;
+}
+
+} // namespace
+
+struct Program::State {
+    Runtime* runtime = nullptr;
+    ParameterStore* store = nullptr;
+    CompileOptions options;
+    Lowering lowering;               // its graph is not there any more
+    std::vector<std::string> labels; // by dispatch
+    MemoryPlan plan;
+    Placements places;
+    uint64_t generation = 0; // of the arena, when the argument records were written
+
+    gpu::Buffer constants;
+    gpu::Buffer inputs;
+    gpu::Buffer outputs;
+    gpu::Buffer arguments;
+    uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied each time
+    std::vector<Piece> pieces;
+    std::vector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
+    std::shared_ptr<gpu::CommandPool> pool;
+    Recording recordings[kRecordings];
+    std::size_t barriers = 0;
+
+    std::vector<std::byte> image; // of `inputs`
+    std::map<std::string, ResourceId, std::less<>> fields;
+    std::map<std::string, ResourceId, std::less<>> scalars;
+    std::set<std::string, std::less<>> unset;
+    std::set<std::string, std::less<>> ignored;
+    ResourceId runtime_record = 0;
+    std::vector<std::string> gradient_names;
+    uint64_t replays = 0;
+    uint64_t last_value = 0;
+
+    Status prepare();
+    Status find_store_places();
+    Status make_buffers();
+    Status compile_pipelines();
+    void cut_pieces();
+    Status write_arguments();
+    Status record(Recording& recording);
+    Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
+    Recording& latest() { return recordings[(replays - 1) % kRecordings]; }
+};
+
+Program::Program() : state_(new State) {}
+
+Program::~Program() { static_cast<void>(state_->wait_for(state_->last_value)); }
+
+Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
+                                                  const CompileOptions& options) {
+    HK_ASSIGN(Lowering lowering, lower(graph, runtime.limits(), options));
+    return compile(runtime, std::move(lowering), store, options);
+}
+
+Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, Lowering lowering, ParameterStore& store,
+                                                  const CompileOptions& options) {
+    std::unique_ptr<Program> program(new Program);
+    State& state = *program->state_;
+    state.runtime = &runtime;
+    state.store = &store;
+    state.options = options;
+    state.lowering = std::move(lowering);
+    for (const Dispatch& dispatch : state.lowering.dispatches)
+        state.labels.push_back(label_of(state.lowering, dispatch));
+    state.lowering.graph = nullptr;
+    state.lowering.views.clear();
+    HK_TRY(state.prepare());
+    return program;
+}
+
+Status Program::State::prepare() {
+    HK_ASSIGN(plan, plan_memory(lowering, runtime->options().max_block_bytes));
+    places = Placements(lowering.resources.size());
+    for (const Placement& placement : plan.placements)
+        places[placement.resource] = {nullptr, placement.block, placement.offset};
+    HK_TRY(find_store_places());
+    HK_TRY(compile_pipelines());
+    HK_TRY(runtime->reserve_arena(plan.blocks));
+    HK_TRY(make_buffers());
+    cut_pieces();
+    HK_TRY(write_arguments());
+    HK_ASSIGN(pool, gpu::CommandPool::create(runtime->gpu().device));
+    for (Recording& recording : recordings) HK_TRY(record(recording));
+    return {};
+}
+
+Status Program::State::find_store_places() {
+    std::set<std::string> gradients;
+    for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
+        Resource& resource = lowering.resources[id];
+        StoreArena arena = StoreArena::parameters;
+        switch (resource.kind) {
+        case ResourceKind::parameter: break;
+        case ResourceKind::gradient: arena = StoreArena::gradients; break;
+        case ResourceKind::moment1: arena = StoreArena::moment1; break;
+        case ResourceKind::moment2: arena = StoreArena::moment2; break;
+        case ResourceKind::state: {
+            const bool fresh = !store->has_state(resource.name);
+            HK_TRY(store->make_state(resource.name, resource.bytes));
+            if (fresh && !resource.content.empty()) HK_TRY(store->upload_state(resource.name, resource.content));
+            places[id] = {store->state_buffer(resource.name), 0, 0};
+            plan.states += resource.bytes;
+            continue;
+        }
+        case ResourceKind::arena:
+        case ResourceKind::constant:
+        case ResourceKind::input:
+        case ResourceKind::output: continue;
+        }
+        if (!store->has(arena))
+            return failed_precondition(
+                fmt::format("'{}' needs an arena that the parameter store was made without: ask for "
+                            "gradients and moments in StoreOptions",
+                            resource.name));
+        places[id] = {&store->buffer(arena), 0, 0};
+        if (resource.name.empty()) continue; // the whole arena
+        const ParameterEntry* entry = store->find(resource.name);
+        if (!entry) return not_found(fmt::format("the parameter store has no '{}'", resource.name));
+        if (static_cast<uint64_t>(entry->shape.elements()) * sizeof(float) != std::max<uint64_t>(4, resource.bytes))
+            return invalid_argument(
+                fmt::format("the parameter '{}' has the shape {} in the store and {} bytes in the graph", entry->name,
+                            entry->shape.text(), resource.bytes));
+        places[id].offset = entry->offset * sizeof(float);
+        if (resource.kind == ResourceKind::gradient) gradients.insert(resource.name);
+    }
+    for (const ParameterEntry& entry : store->table())
+        if (gradients.contains(entry.name)) gradient_names.push_back(entry.name);
+    const auto bytes_of_arena = [&](StoreArena arena) { return store->has(arena) ? store->buffer(arena).bytes() : 0; };
+    plan.parameters = bytes_of_arena(StoreArena::parameters);
+    plan.gradients = bytes_of_arena(StoreArena::gradients);
+    plan.moments = bytes_of_arena(StoreArena::moment1) + bytes_of_arena(StoreArena::moment2);
+    return {};
+}
+
+Status Program::State::make_buffers() {
+    gpu::Memory& memory = *runtime->gpu().memory;
+    gpu::Staging& staging = *runtime->gpu().staging;
+    std::vector<uint64_t> offsets;
+
+    uint64_t bytes = Placements::pack(lowering, ResourceKind::constant, offsets);
+    HK_ASSIGN(constants, memory.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "constants"));
+    std::vector<std::byte> content(static_cast<std::size_t>(bytes));
+    for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
+        Resource& resource = lowering.resources[id];
+        if (resource.kind != ResourceKind::constant) continue;
+        places[id] = {&constants, 0, offsets[id]};
+        std::copy(resource.content.begin(), resource.content.end(),
+                  content.begin() + static_cast<std::ptrdiff_t>(offsets[id]));
+        resource.content = {};
+    }
+    if (bytes > 0) HK_TRY(staging.upload(constants, 0, std::span<const std::byte>(content)));
+
+    bytes = Placements::pack(lowering, ResourceKind::input, offsets);
+    image.resize(static_cast<std::size_t>(bytes));
+    HK_ASSIGN(inputs, memory.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "inputs"));
+    const std::string_view prefix = kScalarPrefix;
+    for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
+        const Resource& resource = lowering.resources[id];
+        if (resource.kind != ResourceKind::input) continue;
+        places[id] = {&inputs, 0, offsets[id]};
+        if (resource.name == kRuntimeInput) {
+            runtime_record = id;
+        } else if (resource.name.starts_with(prefix)) {
+            const std::string name = resource.name.substr(prefix.size());
+            scalars.emplace(name, id);
+            const float initial = lowering.scalar_initials.at(name);
+            std::memcpy(image.data() + offsets[id], &initial, sizeof initial);
+        } else {
+            fields.emplace(resource.name, id);
+            unset.insert(resource.name);
+        }
+    }
+    ignored.insert(lowering.ignored_inputs.begin(), lowering.ignored_inputs.end());
+
+    // Small outputs first, so that one copy takes them all.
+    uint64_t end = 0;
+    for (const bool small : {true, false}) {
+        for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
+            const Resource& resource = lowering.resources[id];
+            if (resource.kind != ResourceKind::output || (resource.bytes <= kSmallOutputs) != small) continue;
+            places[id] = {&outputs, 0, end};
+            end += (resource.bytes + kAlignment - 1) / kAlignment * kAlignment;
+        }
+        if (small) small_outputs = end;
+    }
+    HK_ASSIGN(outputs, memory.create_buffer(std::max(end, kAlignment), gpu::Residence::device, "outputs"));
+
+    for (Recording& recording : recordings) {
+        HK_ASSIGN(recording.upload,
+                  memory.create_buffer(inputs.bytes(), gpu::Residence::upload, "inputs on their way"));
+        HK_ASSIGN(recording.readback, memory.create_buffer(std::max(small_outputs, kAlignment),
+                                                           gpu::Residence::readback, "outputs on their way"));
+        if (options.timings) {
+            if (!runtime->gpu().capabilities().timestamps)
+                return unsupported("this device has no timestamps; compile without timings");
+            HK_ASSIGN(recording.timer,
+                      gpu::Timer::create(runtime->gpu().device, static_cast<uint32_t>(lowering.dispatches.size()) + 1));
+        }
+    }
+    return {};
+}
+
+Status Program::State::compile_pipelines() {
+    for (std::size_t d = 0; d < lowering.dispatches.size(); ++d) {
+        auto pipeline = runtime->pipeline(lowering.dispatches[d]);
+        if (!pipeline.ok()) return pipeline.status().with_context(labels[d]);
+        pipelines.push_back(pipeline.take());
+    }
+    return {};
+}
+
+void Program::State::cut_pieces() {
+    const Speed speed = speed_of(runtime->limits());
+    std::vector<std::vector<ByteRange>> ranges;
+    for (const Dispatch& dispatch : lowering.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
+    std::vector<bool> before = place_barriers(ranges);
+    if (options.serialized || options.timings) before.assign(before.size(), true);
+
+    const double budget = runtime->options().budget_seconds;
+    uint64_t end = 0;
+    for (uint32_t d = 0; d < lowering.dispatches.size(); ++d) {
+        const Dispatch& dispatch = lowering.dispatches[d];
+        const double seconds = std::max(dispatch.flops / speed.flops, dispatch.bytes / speed.bytes);
+        const uint64_t groups = dispatch.groups;
+        // A dispatch that alone would take longer than a submit may is cut into parts of its groups.
+        uint64_t parts = 1;
+        if (budget > 0 && !options.timings) parts = static_cast<uint64_t>(std::clamp(seconds / budget, 1.0, 1024.0));
+        parts = std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, groups));
+        for (uint64_t p = 0; p < parts; ++p) {
+            Piece piece;
+            piece.dispatch = d;
+            piece.first_group = static_cast<uint32_t>(groups * p / parts);
+            piece.end_group = static_cast<uint32_t>(groups * (p + 1) / parts);
+            piece.record = end;
+            piece.barrier = p == 0 && before[d];
+            piece.seconds = seconds / static_cast<double>(parts);
+            pieces.push_back(piece);
+            end += (dispatch.arguments.bytes().size() + 63) / 64 * 64;
+        }
+    }
+    plan.arguments = end;
+}
+
+Status Program::State::write_arguments() {
+    if (!arguments)
+        HK_ASSIGN(arguments, runtime->gpu().memory->create_buffer(std::max(plan.arguments, kAlignment),
+                                                                  gpu::Residence::device, "arguments"));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments));
+    for (const Piece& piece : pieces) {
+        const std::vector<std::byte> one =
+            places.record(lowering.dispatches[piece.dispatch], piece.first_group, piece.end_group, runtime->arena());
+        std::copy(one.begin(), one.end(), bytes.begin() + static_cast<std::ptrdiff_t>(piece.record));
+    }
+    if (!bytes.empty()) HK_TRY(runtime->gpu().staging->upload(arguments, 0, std::span<const std::byte>(bytes)));
+    generation = runtime->arena().generation();
+    return {};
+}
+
+Status Program::State::record(Recording& recording) {
+    const bool traced = runtime->options().keep_traces;
+    double seconds = 0;
+    gpu::CommandBuffer commands;
+    barriers = 0;
+    const auto open = [&]() -> Status {
+        HK_ASSIGN(commands, pool->allocate(gpu::Level::secondary));
+        seconds = 0;
+        return commands.begin(traced);
+    };
+    const auto close = [&]() -> Status {
+        HK_TRY(commands.end());
+        recording.commands.push_back(std::move(commands));
+        recording.segments.push_back({nullptr, seconds});
+        return {};
+    };
+    const auto barrier = [&] {
+        commands.barrier();
+        ++barriers;
+    };
+    HK_TRY(open());
+    barrier(); // against the replay before, of this or another program
+    if (!image.empty()) {
+        commands.copy(recording.upload, 0, inputs, 0, image.size());
+        barrier();
+    }
+    if (recording.timer) {
+        commands.reset_timer(*recording.timer);
+        commands.timestamp(*recording.timer, 0);
+    }
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+        const Piece& piece = pieces[p];
+        if (seconds > 0 && seconds + piece.seconds > runtime->options().segment_seconds) {
+            HK_TRY(close());
+            HK_TRY(open());
+        }
+        if (piece.barrier && p > 0) barrier();
+        commands.dispatch(*pipelines[piece.dispatch], arguments.address() + piece.record,
+                          piece.end_group - piece.first_group, p);
+        seconds += piece.seconds;
+        if (recording.timer) commands.timestamp(*recording.timer, static_cast<uint32_t>(p) + 1);
+    }
+    if (small_outputs > 0) {
+        barrier();
+        commands.copy(outputs, 0, recording.readback, 0, small_outputs);
+    }
+    HK_TRY(close());
+    for (std::size_t s = 0; s < recording.segments.size(); ++s) recording.segments[s].commands = &recording.commands[s];
+    return {};
+}
+
+Status Program::set_input(std::string_view field, std::span<const std::byte> bytes) {
+    State& state = *state_;
+    const auto it = state.fields.find(field);
+    if (it == state.fields.end()) {
+        if (state.ignored.contains(field)) return {};
+        std::string known;
+        for (const auto& [name, id] : state.fields) known += (known.empty() ? "" : ", ") + name;
+        return not_found(
+            fmt::format("the program reads no field '{}'; it reads: {}", field, known.empty() ? "none" : known));
+    }
+    const Resource& resource = state.lowering.resources[it->second];
+    if (bytes.size() != resource.bytes)
+        return invalid_argument(
+            fmt::format("the field '{}' takes {} bytes; {} were given", field, resource.bytes, bytes.size()));
+    std::copy(bytes.begin(), bytes.end(),
+              state.image.begin() + static_cast<std::ptrdiff_t>(state.places[it->second].offset));
+    if (const auto missing = state.unset.find(field); missing != state.unset.end()) state.unset.erase(missing);
+    return {};
+}
+
+bool Program::has_input(std::string_view field) const { return state_->fields.find(field) != state_->fields.end(); }
+
+Status Program::set_scalar(std::string_view name, float value) {
+    State& state = *state_;
+    const auto it = state.scalars.find(name);
+    if (it == state.scalars.end()) {
+        if (state.ignored.contains(kScalarPrefix + std::string(name))) return {};
+        return not_found(fmt::format("the program reads no step scalar '{}'", name));
+    }
+    std::memcpy(state.image.data() + state.places[it->second].offset, &value, sizeof value);
+    return {};
+}
+
+bool Program::has_scalar(std::string_view name) const { return state_->scalars.find(name) != state_->scalars.end(); }
+
+Status Program::submit(const RunScalars& scalars) {
+    State& state = *state_;
+    if (!state.unset.empty())
+        return failed_precondition(fmt::format("the field '{}' was never set", *state.unset.begin()));
+    Recording& recording = state.recordings[state.replays % kRecordings];
+    HK_TRY(state.wait_for(recording.value));
+    if (state.generation != state.runtime->arena().generation()) {
+        HK_TRY(state.wait_for(state.last_value));
+        const std::vector<gpu::Buffer>& blocks = state.runtime->arena().blocks();
+        for (std::size_t b = 0; b < state.plan.blocks.size(); ++b)
+            if (b >= blocks.size() || blocks[b].bytes() < state.plan.blocks[b])
+                return failed_precondition("the activation arena was lost when growing it for another program failed");
+        HK_TRY(state.write_arguments());
+    }
+    if (state.runtime_record != 0) {
+        RuntimeRecord record;
+        record.seed_low = static_cast<uint32_t>(scalars.seed);
+        record.seed_high = static_cast<uint32_t>(scalars.seed >> 32);
+        record.step = scalars.step;
+        record.first_example = scalars.first_example;
+        record.accumulate = scalars.accumulate ? 1 : 0;
+        std::memcpy(state.image.data() + state.places[state.runtime_record].offset, &record, sizeof record);
+    }
+    if (!state.image.empty()) {
+        std::copy(state.image.begin(), state.image.end(), recording.upload.host().begin());
+        HK_TRY(recording.upload.flush(0, state.image.size()));
+    }
+    gpu::SubmitOptions options;
+    options.budget_seconds = state.runtime->options().budget_seconds;
+    HK_ASSIGN(recording.value, state.runtime->gpu().queue->submit(recording.segments, options));
+    state.last_value = recording.value;
+    ++state.replays;
+    return {};
+}
+
+Status Program::wait() { return state_->wait_for(state_->last_value); }
+
+Status Program::run(const RunScalars& scalars) {
+    HK_TRY(submit(scalars));
+    return wait();
+}
+
+Result<HostTensor> Program::read_output(std::string_view name) {
+    State& state = *state_;
+    const auto it = state.lowering.outputs.find(std::string(name));
+    if (it == state.lowering.outputs.end()) {
+        std::string known;
+        for (const auto& [output, view] : state.lowering.outputs) known += (known.empty() ? "" : ", ") + output;
+        return not_found(
+            fmt::format("the program keeps no output '{}'; it keeps: {}", name, known.empty() ? "none" : known));
+    }
+    if (state.replays == 0) return failed_precondition("the program has not run yet");
+    HK_TRY(wait());
+    const View& view = it->second;
+    HostTensor tensor;
+    tensor.kind = view.storage == Storage::i32 ? graph::Kind::int32 : graph::Kind::float32;
+    tensor.shape = view.shape;
+    tensor.bytes.resize(static_cast<std::size_t>(view.bytes()));
+    if (tensor.bytes.empty()) return tensor;
+    const Place& place = state.places[view.resource];
+    if (place.offset < state.small_outputs) {
+        const gpu::Buffer& readback = state.latest().readback;
+        HK_TRY(readback.invalidate(place.offset, view.bytes()));
+        const auto from = readback.host().subspan(static_cast<std::size_t>(place.offset), tensor.bytes.size());
+        std::copy(from.begin(), from.end(), tensor.bytes.begin());
+    } else {
+        HK_TRY(state.runtime->gpu().staging->download(state.outputs, place.offset, std::span<std::byte>(tensor.bytes)));
+    }
+    return tensor;
+}
+
+Result<float> Program::read_scalar_output(std::string_view name) {
+    HK_ASSIGN(const HostTensor tensor, read_output(name));
+    if (tensor.shape.elements() != 1)
+        return invalid_argument(fmt::format("the output '{}' is {}, not one number", name, tensor.shape.text()));
+    return tensor.kind == graph::Kind::int32 ? static_cast<float>(tensor.ints()[0]) : tensor.floats()[0];
+}
+
+std::vector<std::string> Program::output_names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, view] : state_->lowering.outputs) names.push_back(name);
+    return names;
+}
+
+const std::vector<std::string>& Program::gradient_names() const { return state_->gradient_names; }
+
+const MemoryPlan& Program::memory_plan() const { return state_->plan; }
+
+double Program::flops() const {
+    double sum = 0;
+    for (const Dispatch& dispatch : state_->lowering.dispatches) sum += dispatch.flops;
+    return sum;
+}
+
+std::vector<DispatchTiming> Program::timings() {
+    State& state = *state_;
+    if (!state.options.timings || state.replays == 0 || !wait().ok()) return {};
+    const auto ticks = state.latest().timer->read(0, static_cast<uint32_t>(state.pieces.size()) + 1);
+    if (!ticks.ok()) return {};
+    std::vector<DispatchTiming> result;
+    for (std::size_t p = 0; p < state.pieces.size(); ++p) {
+        const Dispatch& dispatch = state.lowering.dispatches[state.pieces[p].dispatch];
+        result.push_back({state.labels[state.pieces[p].dispatch], dispatch.shader,
+                          (ticks.value()[p + 1] - ticks.value()[p]) * 1e-9, dispatch.flops, dispatch.bytes});
+    }
+    return result;
+}
+
+std::string Program::dump() const {
+    const State& state = *state_;
+    std::string out;
+    for (std::size_t p = 0; p < state.pieces.size(); ++p) {
+        const Piece& piece = state.pieces[p];
+        const Dispatch& dispatch = state.lowering.dispatches[piece.dispatch];
+        if (piece.barrier && p > 0) out += "      ----\n";
+        out += fmt::format("{:5} {} [{}", p, state.labels[piece.dispatch], dispatch.shader);
+        for (const uint32_t constant : dispatch.constants) out += fmt::format(" {}", constant);
+        out += fmt::format("] groups {} to {}", piece.first_group, piece.end_group);
+        for (const Access& access : dispatch.accesses)
+            out += fmt::format(" {}{}[{}..{}]", access.write ? ">" : "<",
+                               state.lowering.resources[access.resource].name, access.begin, access.end);
+        out += '\n';
+    }
+    return out;
+}
+
+std::vector<std::string> Program::kernel_choices() const {
+    std::vector<std::string> result;
+    for (const auto& [key, choice] : state_->lowering.choices) result.push_back(key + ": " + choice);
+    return result;
+}
+
+std::size_t Program::barriers() const { return state_->barriers; }
+
+std::size_t Program::dispatches() const { return state_->pieces.size(); }
+
+Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays) const {
+    const State& state = *state_;
+    if (!state.runtime->options().keep_traces)
+        return failed_precondition("what was recorded was not kept; set RuntimeOptions::keep_traces");
+    std::vector<OrderingEvent> events;
+    for (std::size_t replay = 0; replay < replays; ++replay) {
+        for (const gpu::CommandBuffer& commands : state.recordings[replay % kRecordings].commands) {
+            for (const gpu::RecordedCommand& command : commands.trace()) {
+                OrderingEvent event;
+                switch (command.kind) {
+                case gpu::RecordedCommand::Kind::barrier: {
+                    event.kind = OrderingEvent::Kind::barrier;
+                    const auto covers = [](uint64_t stages, uint64_t stage, uint64_t access, uint64_t wanted,
+                                           uint64_t any) {
+                        const bool stage_ok = (stages & (stage | VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT)) != 0;
+                        return stage_ok && ((access & wanted) == wanted || (access & any) == any);
+                    };
+                    const uint64_t stages[] = {VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT,
+                                               VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT};
+                    const uint64_t reads[] = {VK_ACCESS_2_SHADER_STORAGE_READ_BIT, VK_ACCESS_2_TRANSFER_READ_BIT};
+                    const uint64_t writes[] = {VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT, VK_ACCESS_2_TRANSFER_WRITE_BIT};
+                    for (int s = 0; s < 2; ++s) {
+                        event.from[s] = covers(command.from_stages, stages[s], command.from_access, writes[s],
+                                               VK_ACCESS_2_MEMORY_WRITE_BIT);
+                        event.to[s] = covers(command.to_stages, stages[s], command.to_access, reads[s] | writes[s],
+                                             VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT);
+                    }
+                    break;
+                }
+                case gpu::RecordedCommand::Kind::dispatch: {
+                    const Piece& piece = state.pieces[static_cast<std::size_t>(command.tag)];
+                    const Dispatch& dispatch = state.lowering.dispatches[piece.dispatch];
+                    event.group = replay * state.lowering.dispatches.size() + piece.dispatch + 1;
+                    event.name = state.labels[piece.dispatch];
+                    for (const ByteRange& range : state.places.ranges(dispatch, state.runtime->arena()))
+                        event.bytes.push_back({range.begin, range.end, range.write});
+                    event.bytes.push_back(
+                        {command.arguments, command.arguments + dispatch.arguments.bytes().size(), false});
+                    break;
+                }
+                case gpu::RecordedCommand::Kind::copy:
+                    event.bytes.push_back({command.source, command.source + command.bytes, false});
+                    [[fallthrough]];
+                case gpu::RecordedCommand::Kind::fill:
+                case gpu::RecordedCommand::Kind::update:
+                    event.stage = Stage::transfer;
+                    event.name = "transfer";
+                    event.bytes.push_back({command.destination, command.destination + command.bytes, true});
+                    break;
+                case gpu::RecordedCommand::Kind::timestamp: continue;
+                }
+                events.push_back(std::move(event));
+            }
+        }
+    }
+    return events;
+}
+
+Status Program::check_ordering() const {
+    HK_ASSIGN(const std::vector<OrderingEvent> events, ordering_events(3));
+    const OrderingReport report = program::check_ordering(events);
+    if (report.faults.empty()) return {};
+    std::string text = fmt::format("{} unordered accesses:", report.faults.size());
+    for (const std::string& fault : report.faults) text += "\n  " + fault;
+    return internal_error(text);
+}
+
+} // namespace hekla::program

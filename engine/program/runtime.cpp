@@ -1,0 +1,82 @@
+#include "kernels_shaders.hpp"
+#include "program/program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace hekla::program {
+
+uint64_t Arena::bytes() const {
+    uint64_t sum = 0;
+    for (const gpu::Buffer& block : blocks_) sum += block.bytes();
+    return sum;
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const RuntimeOptions& options) {
+    std::unique_ptr<Runtime> runtime(new Runtime);
+    runtime->gpu_ = std::move(context);
+    runtime->options_ = options;
+    const gpu::Capabilities& device = runtime->gpu_.capabilities();
+    Limits& limits = runtime->limits_;
+    limits.subgroup_size = device.subgroup_size;
+    limits.max_group_invocations = device.max_workgroup_invocations;
+    limits.shared_memory = device.shared_memory_bytes;
+    if (options.shared_memory_bytes > 0)
+        limits.shared_memory = std::min(limits.shared_memory, options.shared_memory_bytes);
+    limits.storage16 = device.storage_16bit;
+    limits.cpu = device.type == gpu::DeviceType::cpu;
+    limits.generated_shaders = options.generated_shaders && runtime->gpu_.glsl && runtime->gpu_.glsl->available().ok();
+
+    RuntimeOptions& own = runtime->options_;
+    const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
+    own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
+    return runtime;
+}
+
+Runtime::~Runtime() {
+    // Blocks must not go while commands that use them are pending; what fails here has been reported where it was
+    // waited for.
+    if (gpu_.queue) static_cast<void>(gpu_.queue->wait_all());
+}
+
+Status Runtime::reserve_arena(std::span<const uint64_t> sizes) {
+    bool grows = sizes.size() > arena_.blocks_.size();
+    for (std::size_t b = 0; b < sizes.size() && !grows; ++b) grows = sizes[b] > arena_.blocks_[b].bytes();
+    if (!grows) return {};
+    HK_TRY(gpu_.queue->wait_all());
+    arena_.blocks_.resize(std::max(arena_.blocks_.size(), sizes.size()));
+    for (std::size_t b = 0; b < sizes.size(); ++b) {
+        gpu::Buffer& block = arena_.blocks_[b];
+        if (block && block.bytes() >= sizes[b]) continue;
+        // The old one first: both together may not fit.
+        block = gpu::Buffer();
+        ++arena_.generation_;
+        HK_ASSIGN(block,
+                  gpu_.memory->create_buffer(sizes[b], gpu::Residence::device, fmt::format("activations {}", b)));
+    }
+    ++arena_.generation_;
+    return {};
+}
+
+Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& dispatch) {
+    auto it = shaders_.find(dispatch.shader);
+    if (it == shaders_.end()) {
+        if (dispatch.source.empty()) {
+            HK_ASSIGN(gpu::Shader shader, gpu::Shader::find(embedded::kernels(), dispatch.shader));
+            it = shaders_.emplace(dispatch.shader, std::move(shader)).first;
+        } else {
+            HK_ASSIGN(gpu::Shader shader, gpu_.glsl->compile(dispatch.shader, dispatch.source));
+            it = shaders_.emplace(dispatch.shader, std::move(shader)).first;
+        }
+    }
+    gpu::PipelineDescription description;
+    description.shader = it->second;
+    description.constants = dispatch.constants;
+    description.subgroup_size = dispatch.subgroup_size;
+    return gpu_.pipelines->get(description);
+}
+
+Status Runtime::save_caches() { return gpu_.pipelines->save(); }
+
+} // namespace hekla::program

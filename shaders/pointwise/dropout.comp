@@ -1,0 +1,42 @@
+// Dropout by key, alone: what runs where no GLSL can be compiled at run time.
+#version 460
+#include "pointwise/elements.glsl"
+#include "pointwise/dropout.glsl"
+
+layout(constant_id = 0) const uint RANK = 0; // 0: x is dense
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
+    HEKLA_RECORD
+    FloatArray x;
+    FloatArray y;
+    RuntimeRecord runtime;
+    uint count;
+    uint example; // elements of one
+    uint stream;
+    uint threshold;
+    float factor;
+    uint dims[6];
+    int strides[6];
+};
+layout(push_constant) uniform Push { Record record; };
+
+void main() {
+    HEKLA_GROUP(group, record)
+    RuntimeRecord runtime = record.runtime;
+    HEKLA_EACH_ELEMENT(i, group, record.count, {
+        int at = int(i);
+        if (RANK != 0u) {
+            at = 0;
+            uint rest = i;
+            for (int d = int(RANK) - 1; d >= 0; --d) {
+                const uint dim = record.dims[d];
+                const uint whole = rest / dim;
+                at += int(rest - whole * dim) * record.strides[d];
+                rest = whole;
+            }
+        }
+        const float value = hekla_dropout(record.x.at[at], runtime, record.stream, record.threshold, record.factor,
+                                          i, record.example);
+        if (live) record.y.at[i] = value;
+    })
+}

@@ -1,0 +1,45 @@
+// The frame of every elementwise kernel: a workgroup does 512 elements (kElementsPerGroup of engine/program/loop.hpp), 128
+// at a time, so that neighbours of a subgroup read neighbours in memory. Self-contained: generated kernels begin with it.
+#ifndef HEKLA_ELEMENTS_GLSL
+#define HEKLA_ELEMENTS_GLSL
+
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+
+#include "group.glsl"
+#include "runtime.glsl"
+
+layout(local_size_x = 128) in;
+
+// The two words that every argument record begins with.
+#define HEKLA_RECORD                                                                                                   \
+    uint first_group;                                                                                                  \
+    uint end_group;
+
+// Declares `name`, the workgroup's number within the whole dispatch, and leaves where folding added groups past the end.
+// `name` is clamped, so that addresses made of it lie inside their buffers even where a driver goes on with no
+// invocation left.
+#define HEKLA_GROUP(name, record)                                                                                      \
+    const uint name##_unclamped = hekla_group() + (record).first_group;                                                \
+    const uint name = min(name##_unclamped, (record).end_group - 1u);                                                  \
+    if (name##_unclamped >= (record).end_group) return;
+
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer FloatArray { float at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer IntArray { int at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WordArray { uint at[]; };
+
+// Runs `body` for each of this workgroup's elements: `i` is its number, clamped to the last; `live` says whether it is one.
+#define HEKLA_EACH_ELEMENT(i, group, count, body)                                                                      \
+    {                                                                                                                  \
+        uint hekla_round = 0u;                                                                                         \
+        do {                                                                                                           \
+            const uint hekla_element = (group) * 512u + hekla_round * 128u + gl_LocalInvocationID.x;                   \
+            const uint i = min(hekla_element, (count) - 1u);                                                           \
+            const bool live = hekla_element < (count);                                                                 \
+            body                                                                                                       \
+        } while (++hekla_round < 4u);                                                                                  \
+    }
+
+#endif

@@ -1,0 +1,32 @@
+// A tensor [outer, places, inner] of `value`, but for x [outer, parts, inner] (strided) at start, start + stride, ... of the
+// axis: pad (stride 1) and the gradient of slice.
+#version 460
+#include "pointwise/elements.glsl"
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
+    HEKLA_RECORD
+    WordArray x; // dense
+    WordArray y;
+    uint count;
+    uint places;
+    uint inner;
+    uint parts;
+    uint start;
+    uint stride;
+    uint value; // its bits
+};
+layout(push_constant) uniform Push { Record record; };
+
+void main() {
+    HEKLA_GROUP(group, record)
+    HEKLA_EACH_ELEMENT(i, group, record.count, {
+        const uint row = i / record.inner;
+        const uint outer = row / record.places;
+        const uint place = row - outer * record.places;
+        const uint part = (place - record.start) / record.stride; // wraps to something large before start
+        const bool inside = place >= record.start && part < record.parts && part * record.stride == place - record.start;
+        const uint from = (outer * record.parts + min(part, record.parts - 1u)) * record.inner + (i - row * record.inner);
+        const uint word = record.x.at[from];
+        if (live) record.y.at[i] = inside ? word : record.value;
+    })
+}
