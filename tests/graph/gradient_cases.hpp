@@ -1,0 +1,15 @@
+// Cases for the gradient check, by family.
+#pragma once
+
+#include "gradient_check.hpp"
+
+namespace hekla::graph::test {
+
+std::vector<GradientCase> pointwise_cases();
+std::vector<GradientCase> shape_cases();
+std::vector<GradientCase> reduce_cases();
+std::vector<GradientCase> layer_cases();
+std::vector<GradientCase> recurrent_cases();
+std::vector<GradientCase> attention_cases();
+
+} // namespace hekla::graph::test

@@ -1,0 +1,182 @@
+// The interpreter's shape operations, reductions and lookups, and how a graph is run.
+#include "support.hpp"
+
+namespace hekla::graph::test {
+
+namespace {
+
+const Tensor kSix = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+using Ints = std::vector<int64_t>;
+
+} // namespace
+
+TEST_CASE("shape operations move elements") {
+    check_tensor(run1(Op::reshape, {kSix}, {{"shape", Ints{3, -1}}}), {3, 2}, {1, 2, 3, 4, 5, 6});
+    check_tensor(run1(Op::transpose, {kSix}, {{"permutation", Ints{1, 0}}}), {3, 2}, {1, 4, 2, 5, 3, 6});
+    check_tensor(run1(Op::transpose, {floats({1, 2, 2}, {1, 2, 3, 4})}, {{"permutation", Ints{2, 0, 1}}}), {2, 1, 2},
+                 {1, 3, 2, 4});
+    const auto slice = [](int64_t axis, int64_t start, int64_t length, int64_t stride) {
+        return std::vector<NamedAttribute>{{"axis", axis}, {"start", start}, {"length", length}, {"stride", stride}};
+    };
+    check_tensor(run1(Op::slice, {kSix}, slice(1, 0, 2, 2)), {2, 2}, {1, 3, 4, 6});
+    check_tensor(run1(Op::slice, {kSix}, slice(-2, 1, 1, 1)), {1, 3}, {4, 5, 6});
+    check_tensor(run1(Op::slice, {kSix}, slice(1, 3, 0, 1)), {2, 0}, {});
+    check_tensor(run1(Op::unslice, {floats({2, 2}, {1, 3, 4, 6})},
+                      {{"axis", int64_t{1}}, {"start", int64_t{1}}, {"stride", int64_t{2}}, {"length", int64_t{5}}}),
+                 {2, 5}, {0, 1, 0, 3, 0, 0, 4, 0, 6, 0});
+    check_tensor(run1(Op::concat, {kSix, floats({2, 1}, {7, 8}), floats({2, 0}, {})}, {{"axis", int64_t{1}}}), {2, 4},
+                 {1, 2, 3, 7, 4, 5, 6, 8});
+    check_tensor(run1(Op::concat, {kSix, kSix}, {{"axis", int64_t{-2}}}), {4, 3}, {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
+    check_tensor(
+        run1(Op::pad, {kSix}, {{"axis", int64_t{1}}, {"before", int64_t{1}}, {"after", int64_t{1}}, {"value", 9.0}}),
+        {2, 5}, {9, 1, 2, 3, 9, 9, 4, 5, 6, 9});
+    check_tensor(run1(Op::broadcast, {floats({2, 1}, {1, 2})}, {{"shape", Ints{2, 2, 3}}}), {2, 2, 3},
+                 {1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2});
+    check_tensor(run1(Op::flip, {kSix}, {{"axis", int64_t{1}}}), {2, 3}, {3, 2, 1, 6, 5, 4});
+    check_tensor(run1(Op::flip, {kSix}, {{"axis", int64_t{0}}}), {2, 3}, {4, 5, 6, 1, 2, 3});
+    for (const Op op : {Op::once, Op::state_read, Op::state_write, Op::site})
+        check_tensor(run1(op, {kSix}, {{"name", std::string("n")}}), {2, 3}, kSix.data);
+}
+
+TEST_CASE("a transpose and its inverse give back any tensor of rank 6") {
+    const Tensor x = wave({2, 1, 3, 2, 2, 5}, 0.3);
+    const Tensor there = run1(Op::transpose, {x}, {{"permutation", Ints{4, 2, 0, 5, 1, 3}}});
+    CHECK(there.shape.text() == "[2, 3, 2, 5, 1, 2]");
+    CHECK(there.data != x.data);
+    check_tensor(run1(Op::transpose, {there}, {{"permutation", Ints{2, 4, 1, 5, 0, 3}}}), x.shape, x.data, 0);
+}
+
+TEST_CASE("reductions") {
+    const auto over = [](Ints axes, int64_t keep = 0) {
+        return std::vector<NamedAttribute>{{"axes", std::move(axes)}, {"keep", keep}};
+    };
+    check_tensor(run1(Op::sum, {kSix}, over({0})), {3}, {5, 7, 9});
+    check_tensor(run1(Op::sum, {kSix}, over({-1}, 1)), {2, 1}, {6, 15});
+    check_tensor(run1(Op::sum, {kSix}, over({0, 1})), {}, {21});
+    check_tensor(run1(Op::sum, {kSix}, over({})), {2, 3}, kSix.data);
+    check_tensor(run1(Op::sum, {floats({0, 2}, {})}, over({0})), {2}, {0, 0});
+    check_tensor(run1(Op::sum, {ints({2}, {2147483647, 2})}, over({0})), {}, {-2147483647});
+    check_tensor(run1(Op::mean, {kSix}, over({1})), {2}, {2, 5});
+    check_tensor(run1(Op::max, {kSix}, over({0})), {3}, {4, 5, 6});
+    check_tensor(run1(Op::max, {floats({3}, {1, NAN, 2})}, over({0})), {}, {NAN});
+    check_tensor(run1(Op::max, {ints({2, 2}, {-4, -3, -2, -9})}, over({1})), {2}, {-3, -2});
+    check_tensor(run1(Op::logsumexp, {floats({2, 2}, {1000, 1000, -INFINITY, 3})}, over({1})), {2},
+                 {1000 + std::log(2), 3});
+    check_tensor(run1(Op::logsumexp, {floats({2, 2}, {-INFINITY, -INFINITY, INFINITY, 0})}, over({1})), {2},
+                 {-INFINITY, INFINITY});
+    const Tensor x = wave({2, 3, 4, 5}, 0.5);
+    const Tensor twice = run1(Op::sum, {run1(Op::sum, {x}, over({3}))}, over({1}));
+    check_tensor(run1(Op::sum, {x}, over({1, 3})), {2, 4}, twice.data, 1e-13);
+}
+
+TEST_CASE("argmax, cumsum, top_k") {
+    const Tensor index = run1(Op::argmax, {floats({2, 3}, {1, 3, 3, NAN, 7, 2})});
+    CHECK(index.kind == Kind::int32);
+    check_tensor(index, {2}, {1, 0});
+    check_tensor(run1(Op::argmax, {kSix}, {{"axis", int64_t{0}}}), {3}, {1, 1, 1});
+    check_tensor(run1(Op::cumsum, {kSix}, {{"axis", int64_t{1}}}), {2, 3}, {1, 3, 6, 4, 9, 15});
+    check_tensor(run1(Op::cumsum, {kSix}, {{"axis", int64_t{0}}, {"reverse", int64_t{1}}}), {2, 3}, {5, 7, 9, 4, 5, 6});
+    const auto best = run(Op::top_k, {floats({2, 4}, {1, 3, 2, 3, 4, 4, 4, 5})}, {{"k", int64_t{3}}});
+    check_tensor(best[0], {2, 3}, {3, 3, 2, 5, 4, 4});
+    check_tensor(best[1], {2, 3}, {1, 3, 2, 3, 0, 1});
+}
+
+TEST_CASE("embedding and gather") {
+    const Tensor table = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+    check_tensor(run1(Op::embedding, {table, ints({2, 2}, {2, 0, 1, 1})}), {2, 2, 2}, {5, 6, 1, 2, 3, 4, 3, 4});
+    check_tensor(run1(Op::embedding_gradient, {floats({3, 2}, {1, 2, 3, 4, 5, 6}), ints({3}, {2, 0, 2})},
+                      {{"rows", int64_t{4}}, {"no_gradient_id", int64_t{0}}}),
+                 {4, 2}, {0, 0, 0, 0, 6, 8, 0, 0});
+    check_tensor(run1(Op::gather, {table, ints({2}, {2, 0})}), {2, 2}, {5, 6, 1, 2});
+    check_tensor(run1(Op::gather, {kSix, ints({2, 2}, {2, 0, 1, 1})}, {{"batch_dimensions", int64_t{1}}}), {2, 2},
+                 {3, 1, 5, 5});
+    check_tensor(run1(Op::gather, {ints({2, 2}, {1, 2, 3, 4}), ints({2}, {1, 0})}, {{"batch_dimensions", int64_t{1}}}),
+                 {2}, {2, 3});
+    check_tensor(run1(Op::gather_gradient, {floats({2, 2}, {3, 1, 5, 6}), ints({2, 2}, {2, 0, 1, 1})},
+                      {{"batch_dimensions", int64_t{1}}, {"rows", int64_t{3}}}),
+                 {2, 3}, {1, 0, 3, 0, 11, 0});
+    for (const double bad : {-1.0, 3.0}) {
+        const auto refused = try_run(Op::embedding, {table, ints({2}, {0, bad})});
+        CHECK(refused.code() == Code::invalid_argument);
+        CHECK_MESSAGE(refused.message().find("element 1 of ids") != std::string::npos, refused.message());
+        CHECK(!try_run(Op::gather, {table, ints({1}, {bad})}).ok());
+    }
+}
+
+TEST_CASE("a graph computes what is wanted and nothing else") {
+    Builder b;
+    const ValueId x = b.parameter("x", {3}, 0, 0, 0, 0);
+    const ValueId unused = b.parameter("not given", {3}, 0, 0, 0, 0);
+    const ValueId view = b(Op::reshape, {b(Op::neg, {x})}, {{"shape", Ints{3, 1}}});
+    const ValueId y = b(Op::add, {view, b.scalar(1)});
+    const ValueId z = b(Op::add, {y, unused});
+    auto graph = b.finish();
+    REQUIRE(graph.ok());
+    Feeds feeds;
+    feeds.parameters["x"] = floats({3}, {1, 2, 3});
+    const std::vector<ValueId> wanted = {y, view, x, y};
+    const auto values = evaluate(graph.value(), feeds, wanted);
+    REQUIRE_MESSAGE(values.ok(), values.message());
+    check_tensor(values.value()[0], {3, 1}, {0, -1, -2});
+    check_tensor(values.value()[1], {3, 1}, {-1, -2, -3});
+    check_tensor(values.value()[2], {3}, {1, 2, 3});
+    check_tensor(values.value()[3], {3, 1}, {0, -1, -2});
+    CHECK(feeds.parameters["x"].data == std::vector<double>{1, 2, 3});
+
+    const auto missing = evaluate(graph.value(), feeds, {&z, 1});
+    CHECK(missing.code() == Code::not_found);
+    CHECK(missing.message().find("'not given'") != std::string::npos);
+    feeds.parameters["not given"] = floats({4}, {1, 2, 3, 4});
+    const auto wrong = evaluate(graph.value(), feeds, {&z, 1});
+    CHECK(wrong.code() == Code::invalid_argument);
+    CHECK_MESSAGE(wrong.message().find("[4]") != std::string::npos, wrong.message());
+    const ValueId outside = 999;
+    CHECK(!evaluate(graph.value(), feeds, {&outside, 1}).ok());
+}
+
+TEST_CASE("visiting shows every computed node with its values") {
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {2});
+    const ValueId once = b(Op::once, {b(Op::exp, {x})}, {{"name", std::string("n")}});
+    const ValueId y = b(Op::log, {once});
+    b(Op::sin, {x}); // not needed
+    auto graph = b.finish();
+    REQUIRE(graph.ok());
+    Feeds feeds;
+    feeds.fields["x"] = floats({2}, {0, 1});
+    std::vector<std::string> seen;
+    const auto values =
+        evaluate_visiting(graph.value(), feeds, {&y, 1}, [&](NodeId id, std::span<const Tensor> outputs) {
+            seen.emplace_back(info(graph->nodes[id].op).name);
+            REQUIRE(outputs.size() == 1);
+            check_tensor(outputs[0], {2},
+                         seen.back() == "exp" || seen.back() == "once" ? std::vector<double>{1, std::exp(1)}
+                                                                       : std::vector<double>{0, 1});
+        });
+    REQUIRE(values.ok());
+    CHECK(seen == std::vector<std::string>{"input", "exp", "once", "log"});
+}
+
+TEST_CASE("leaves") {
+    Builder b;
+    const std::vector<ValueId> wanted = {b.constant(Kind::int32, {2}, {4, 5}),
+                                         b.fill(Kind::float32, {2, 1}, 7),
+                                         b.iota(4, 3, -2),
+                                         b.positions(2, 3),
+                                         b.step_scalar("s", 0.5),
+                                         b.step_scalar("t", 0.5),
+                                         b.buffer("given", Kind::float_, {1}, {1}),
+                                         b.buffer("described", Kind::float_, {1}, {1})};
+    auto graph = b.finish();
+    REQUIRE(graph.ok());
+    Feeds feeds;
+    feeds.step_scalars["t"] = 2;
+    feeds.buffers["given"] = floats({1}, {9});
+    const auto values = evaluate(graph.value(), feeds, wanted);
+    REQUIRE_MESSAGE(values.ok(), values.message());
+    const std::vector<std::vector<double>> expected = {{4, 5}, {7, 7}, {3, 1, -1, -3}, {0, 1, 2, 0, 1, 2}, {0.5}, {2},
+                                                       {9},    {1}};
+    for (std::size_t i = 0; i < expected.size(); ++i) check_values(values.value()[i], expected[i], 0);
+}
+
+} // namespace hekla::graph::test
