@@ -1,5 +1,6 @@
 #include "model/names.hpp"
 
+#include "model/weights.hpp"
 #include "temporary.hpp"
 
 #include <doctest/doctest.h>
@@ -187,4 +188,27 @@ TEST_CASE("another model altogether: a few lines, not thousands") {
     CHECK(message.starts_with("f: 6000 tensors do not fit the model:\n"));
     CHECK(std::count(message.begin(), message.end(), '\n') == 9);
     CHECK(message.ends_with("... and 5992 more"));
+}
+
+TEST_CASE("real GPT-2 folders fit by the same rules, with their prefix and without") {
+    for (const char* name : {"fixtures/models/gpt2-clm", "data/pretrained/capp_gpt2"}) {
+        const auto path = shared() / name;
+        if (!fs::is_directory(path)) continue;
+        CAPTURE(name);
+        auto weights = Weights::open(path);
+        REQUIRE_MESSAGE(weights.ok(), weights.message());
+        for (const bool prefixed : {true, false}) {
+            std::vector<ParameterSpec> parameters;
+            for (const TensorView& tensor : weights->tensors()) {
+                if (tensor.name == "lm_head.weight" || matches("*.attn.bias", tensor.name)) continue;
+                std::string bare = tensor.name.starts_with("transformer.") ? tensor.name.substr(12) : tensor.name;
+                parameters.push_back({prefixed ? "transformer." + bare : bare, DType::f32, tensor.dims});
+            }
+            NameRules rules = gpt2;
+            if (!prefixed) rules.ties = {{"lm_head.weight", "wte.weight"}};
+            auto resolved = weights->resolve(parameters, rules);
+            REQUIRE_MESSAGE(resolved.ok(), resolved.message());
+            for (const TensorView* tensor : resolved->tensors) CHECK(tensor != nullptr);
+        }
+    }
 }
