@@ -1,0 +1,202 @@
+#include "comparison.hpp"
+
+#include "graph/gradient.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+double ratio(double difference, double size) { return size > 0.0 ? difference / size : difference; }
+
+std::string cell(const char* name, double value, bool present, double bar) {
+    if (!present) return fmt::format("{} -", name);
+    return fmt::format("{} {:.1e}{}", name, value, value <= bar ? "" : " (!)");
+}
+
+} // namespace
+
+double max_error(const graph::Tensor& a, const graph::Tensor& b) {
+    double difference = 0.0, size = 0.0;
+    for (std::size_t i = 0; i < b.data.size(); ++i) {
+        const double d = std::abs(a.data[i] - b.data[i]);
+        if (!(d <= difference)) difference = d;
+        size = std::max(size, std::abs(b.data[i]));
+    }
+    return ratio(difference, size);
+}
+
+double norm_error(const graph::Tensor& a, const graph::Tensor& b) {
+    double difference = 0.0, size = 0.0;
+    for (std::size_t i = 0; i < b.data.size(); ++i) {
+        difference += (a.data[i] - b.data[i]) * (a.data[i] - b.data[i]);
+        size += b.data[i] * b.data[i];
+    }
+    return ratio(std::sqrt(difference), std::sqrt(size));
+}
+
+bool FixtureReport::pass(const Bars& bars) const {
+    if (!problem.ok()) return false;
+    const bool forward =
+        outputs.error <= bars.outputs && (!has_loss || (loss <= bars.loss && gradients.error <= bars.gradients));
+    const bool steps = !has_adamw || (adamw_loss <= bars.adamw_loss && adamw.error <= bars.adamw);
+    return forward && steps && generation.value_or(true);
+}
+
+nlohmann::json FixtureReport::json(const Bars& bars) const {
+    using nlohmann::json;
+    const auto number = [](bool present, double value) {
+        return present && std::isfinite(value) ? json(value) : present ? json("not a number") : json(nullptr);
+    };
+    json j;
+    j["fixture"] = fixture;
+    const bool ran = problem.ok();
+    j["outputs"] = number(ran, outputs.error);
+    j["loss"] = number(ran && has_loss, loss);
+    j["gradients"] = number(ran && has_loss, gradients.error);
+    j["adamw_loss"] = number(ran && has_adamw, adamw_loss);
+    j["adamw"] = number(ran && has_adamw, adamw.error);
+    j["generation"] = generation ? json(*generation ? "equal" : "differs") : json(nullptr);
+    j["pass"] = pass(bars);
+    if (!ran) j["problem"] = problem.message();
+    if (ran) j["worst"] = {{"outputs", outputs.tensor}, {"gradients", gradients.tensor}, {"adamw", adamw.tensor}};
+    j["seconds"] = seconds;
+    return j;
+}
+
+std::string FixtureReport::line(const Bars& bars) const {
+    if (!problem.ok()) return fmt::format("{:<28} FAILED  {}", fixture, problem.message());
+    std::string text = fmt::format(
+        "{:<28} {}  {}  {}  {}  {}  {}  generation {}", fixture, pass(bars) ? "ok    " : "FAILED",
+        cell("outputs", outputs.error, true, bars.outputs), cell("loss", loss, has_loss, bars.loss),
+        cell("gradients", gradients.error, has_loss, bars.gradients),
+        cell("adamw loss", adamw_loss, has_adamw, bars.adamw_loss), cell("adamw", adamw.error, has_adamw, bars.adamw),
+        generation ? (*generation ? "equal" : "differs") : "-");
+    if (!pass(bars))
+        text += fmt::format("\n    worst: output {}, gradient {}, stepped {}{}", outputs.tensor, gradients.tensor,
+                            adamw.tensor, generation_detail.empty() ? "" : "\n    " + generation_detail);
+    return text;
+}
+
+Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& report) {
+    double largest_gradient = 0.0;
+    const auto norm = [](const graph::Tensor& t) {
+        double sum = 0.0;
+        for (const double x : t.data) sum += x * x;
+        return std::sqrt(sum);
+    };
+    for (const auto& [name, tensor] : fixture.expected)
+        if (name.starts_with("grad.")) largest_gradient = std::max(largest_gradient, norm(tensor));
+
+    const auto find = [](const Tensors& tensors, const std::string& name) -> const graph::Tensor* {
+        const auto found = tensors.find(name);
+        return found == tensors.end() ? nullptr : &found->second;
+    };
+    for (const auto& [name, expected] : fixture.expected) {
+        const bool stepped = name.starts_with("adamw.") && name != "adamw.loss";
+        const graph::Tensor* ours = stepped ? find(computed.stepped, name.substr(6)) : find(computed.first, name);
+        if (name == "adamw.loss") {
+            if (computed.losses.size() != expected.data.size())
+                return internal_error(
+                    fmt::format("{} AdamW losses, expected {}", computed.losses.size(), expected.data.size()));
+            report.has_adamw = true;
+            for (std::size_t i = 0; i < expected.data.size(); ++i)
+                report.adamw_loss = std::max(report.adamw_loss, ratio(std::abs(computed.losses[i] - expected.data[i]),
+                                                                      std::abs(expected.data[i])));
+            continue;
+        }
+        if (ours == nullptr)
+            return corrupt(fmt::format("the reference has {}, the engine computed nothing of that name", name));
+        if (ours->data.size() != expected.data.size())
+            return corrupt(
+                fmt::format("{} is {}, the reference has {}", name, ours->shape.text(), expected.shape.text()));
+        if (name.starts_with("out.")) {
+            report.outputs.take(max_error(*ours, expected), name);
+        } else if (name == "loss") {
+            report.has_loss = true;
+            report.loss = max_error(*ours, expected);
+        } else if (name.starts_with("grad.")) {
+            // A gradient that is truly zero is rounding noise on both sides: measure it against the largest one.
+            const double size = norm(expected);
+            if (size < 1e-6 * largest_gradient) {
+                graph::Tensor none = expected;
+                for (double& x : none.data) x = 0.0;
+                report.gradients.take(ratio(norm_error(*ours, none), largest_gradient), name);
+            } else {
+                report.gradients.take(norm_error(*ours, expected), name);
+            }
+        } else if (stepped) {
+            const graph::Tensor* gradient = find(fixture.expected, "grad." + name.substr(6));
+            if (gradient != nullptr && norm(*gradient) < 1e-6 * largest_gradient) continue;
+            report.adamw.take(norm_error(*ours, expected), name);
+        }
+    }
+    return {};
+}
+
+Result<Computed> compute_reference(const Fixture& fixture, const FixtureModel& model) {
+    HK_ASSIGN(const graph::Graph graph, graph::differentiate(model.graph));
+    graph::Feeds feeds;
+    feeds.fields = fixture.inputs;
+    feeds.parameters = model.parameters;
+
+    // The counts depend on fields alone: loss_scale.i = weight / count.
+    std::vector<graph::ValueId> counts;
+    for (const graph::LossTerm& term : model.graph.losses) counts.push_back(term.count);
+    HK_ASSIGN(const std::vector<graph::Tensor> counted, graph::evaluate(model.graph, feeds, counts));
+    for (std::size_t i = 0; i < counted.size(); ++i)
+        feeds.step_scalars[fmt::format("loss_scale.{}", i)] =
+            counted[i].data[0] != 0.0 ? model.graph.losses[i].weight / counted[i].data[0] : 0.0;
+
+    std::vector<std::string> names;
+    std::vector<graph::ValueId> wanted;
+    for (const auto& [name, value] : graph.outputs) {
+        names.push_back(name);
+        wanted.push_back(value);
+    }
+    Computed computed;
+    const auto run = [&]() -> Result<Tensors> {
+        HK_ASSIGN(std::vector<graph::Tensor> values, graph::evaluate(graph, feeds, wanted));
+        Tensors result;
+        for (std::size_t i = 0; i < names.size(); ++i) result.emplace(names[i], std::move(values[i]));
+        return result;
+    };
+    HK_ASSIGN(computed.first, run());
+    if (!fixture.has_adamw) return computed;
+
+    const AdamwSettings& a = fixture.adamw;
+    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> moments;
+    for (int64_t step = 1; step <= a.steps; ++step) {
+        HK_ASSIGN(const Tensors values, run());
+        computed.losses.push_back(values.at("loss").data[0]);
+        double norm = 0.0;
+        for (const auto& [name, tensor] : values)
+            if (name.starts_with("grad."))
+                for (const double g : tensor.data) norm += g * g;
+        norm = std::sqrt(norm);
+        const double clip = std::min(1.0, a.clip_norm / (norm + 1e-6)); // as clip_grad_norm_
+        for (const auto& [name, gradient] : values) {
+            if (!name.starts_with("grad.")) continue;
+            graph::Tensor& parameter = feeds.parameters.at(name.substr(5));
+            auto& [m, v] = moments[name];
+            m.resize(gradient.data.size());
+            v.resize(gradient.data.size());
+            const double decay = parameter.shape.rank() >= 2 ? a.weight_decay : 0.0;
+            const double bias1 = 1.0 - std::pow(a.beta1, static_cast<double>(step));
+            const double bias2 = 1.0 - std::pow(a.beta2, static_cast<double>(step));
+            for (std::size_t i = 0; i < m.size(); ++i) {
+                const double g = gradient.data[i] * clip;
+                double& p = parameter.data[i];
+                p -= a.learning_rate * decay * p;
+                m[i] = a.beta1 * m[i] + (1.0 - a.beta1) * g;
+                v[i] = a.beta2 * v[i] + (1.0 - a.beta2) * g * g;
+                p -= a.learning_rate * (m[i] / bias1) / (std::sqrt(v[i] / bias2) + a.epsilon);
+            }
+        }
+    }
+    computed.stepped = feeds.parameters;
+    return computed;
+}
+
+} // namespace hekla::app

@@ -1,0 +1,59 @@
+// How `verify` compares: errors of tensors, the bars, and the report of one fixture.
+#pragma once
+
+#include "fixture.hpp"
+
+#include <optional>
+
+namespace hekla::app {
+
+// PyTorch's own float32 stays within 1e-6, 2e-7, 3e-6, 4e-7, 3e-4 of its float64 on the public fixtures.
+struct Bars {
+    double outputs = 1e-5, loss = 1e-6, gradients = 5e-5, adamw_loss = 1e-5, adamw = 2e-3;
+};
+
+// A largest error and the tensor that has it.
+struct Worst {
+    double error = 0.0;
+    std::string tensor;
+    void take(double value, const std::string& name) {
+        if (tensor.empty() || !(value <= error)) { // a NaN is the worst there is
+            error = value;
+            tensor = name;
+        }
+    }
+};
+
+struct FixtureReport {
+    std::string fixture;
+    Status problem; // could not be run
+    Worst outputs, gradients, adamw;
+    double loss = 0.0, adamw_loss = 0.0;
+    bool has_loss = false, has_adamw = false;
+    std::optional<bool> generation; // equal or not; none without cases
+    std::string generation_detail;
+    double seconds = 0.0;
+
+    bool pass(const Bars& bars) const;
+    nlohmann::json json(const Bars& bars) const;
+    std::string line(const Bars& bars) const;
+};
+
+double max_error(const graph::Tensor& a, const graph::Tensor& b);  // max|a-b| / max|b|
+double norm_error(const graph::Tensor& a, const graph::Tensor& b); // ||a-b|| / ||b||
+
+// What an engine computed from a fixture: "out.*", "loss", "grad.*" in `first`; then per AdamW step the loss before it,
+// and the parameters after the last.
+struct Computed {
+    Tensors first;
+    std::vector<double> losses;
+    Tensors stepped;
+};
+
+// Fills the report's numbers.
+Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& report);
+
+// The float64 interpreter as the engine.
+Result<Computed> compute_reference(const Fixture& fixture, const FixtureModel& model);
+
+} // namespace hekla::app

@@ -1,0 +1,143 @@
+#include "fixture.hpp"
+
+#include "base/file.hpp"
+#include "model/architecture_names.hpp"
+#include "model/weights.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::json;
+
+Result<graph::Tensor> convert(const model::TensorView& view) {
+    graph::Tensor tensor;
+    tensor.kind = model::is_floating(view.dtype) ? graph::Kind::float_ : graph::Kind::int32;
+    if (view.dims.size() > graph::kMaxRank)
+        return unsupported(fmt::format("tensor '{}' has {} dimensions, at most {} are possible", view.name,
+                                       view.dims.size(), graph::kMaxRank));
+    tensor.shape = graph::Shape(view.dims);
+    tensor.data.resize(static_cast<std::size_t>(tensor.shape.elements()));
+    HK_TRY(model::load_float64(view, tensor.data));
+    return tensor;
+}
+
+Result<Tensors> read_tensors(const std::filesystem::path& file) {
+    HK_ASSIGN(const model::SafetensorsFile opened, model::SafetensorsFile::open(file));
+    Tensors tensors;
+    for (const model::TensorView& view : opened.tensors()) {
+        Result<graph::Tensor> tensor = convert(view);
+        if (!tensor.ok()) return tensor.status().with_context(file.string());
+        tensors.emplace(view.name, tensor.take());
+    }
+    return tensors;
+}
+
+Result<json> read_json(const std::filesystem::path& file) {
+    HK_ASSIGN(const std::string text, read_file(file));
+    json value = json::parse(text, nullptr, false);
+    if (!value.is_object()) return corrupt(fmt::format("{}: is not a JSON object", file.string()));
+    return value;
+}
+
+// "hidden_states.*" -> "layer.*.hidden": the port of an output's name, or "" where no pattern fits.
+std::string port_of(const plugin::ReferenceClass& c, const std::string& output) {
+    for (const auto& [from, to] : c.outputs) {
+        const std::size_t star = from.find('*');
+        if (star == std::string::npos) {
+            if (from == output) return to;
+            continue;
+        }
+        const std::string head = from.substr(0, star), tail = from.substr(star + 1);
+        if (output.size() < head.size() + tail.size() || !output.starts_with(head) || !output.ends_with(tail)) continue;
+        std::string port = to;
+        const std::size_t place = port.find('*');
+        if (place != std::string::npos)
+            port.replace(place, 1, output.substr(head.size(), output.size() - head.size() - tail.size()));
+        return port;
+    }
+    return {};
+}
+
+} // namespace
+
+std::vector<plugin::BatchField> Fixture::fields() const {
+    std::vector<plugin::BatchField> result;
+    for (const auto& [name, tensor] : inputs) result.push_back({name, tensor.kind, tensor.shape});
+    return result;
+}
+
+Result<Fixture> read_fixture(const std::filesystem::path& folder) {
+    Fixture f;
+    f.folder = folder;
+    HK_ASSIGN(const json info, read_json(folder / "fixture.json"));
+    HK_ASSIGN(f.config, read_json(folder / "config.json"));
+    HK_ASSIGN(f.inputs, read_tensors(folder / "inputs.safetensors"));
+    HK_ASSIGN(f.expected, read_tensors(folder / "expected.safetensors"));
+    try {
+        f.class_name = info.at("class").get<std::string>();
+        if (info.contains("adamw")) {
+            const json& a = info["adamw"];
+            f.has_adamw = true;
+            f.adamw = {a.at("lr"),           a.at("betas").at(0),    a.at("betas").at(1), a.at("eps"),
+                       a.at("weight_decay"), a.at("clip_grad_norm"), a.at("steps")};
+        }
+        for (const json& c : info.value("generate", json::array())) {
+            GenerationCase g;
+            g.prompt = c.at("prompt").get<std::vector<std::vector<int32_t>>>();
+            g.ids = c.at("ids").get<std::vector<std::vector<int32_t>>>();
+            g.arguments = c.at("args");
+            g.with = c.value("with", std::vector<std::string>{});
+            f.generation.push_back(std::move(g));
+        }
+    } catch (const json::exception& e) {
+        return corrupt(fmt::format("{}: {}", (folder / "fixture.json").string(), e.what()));
+    }
+    return f;
+}
+
+Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log) {
+    FixtureModel m;
+    HK_ASSIGN(const auto found, registry.find_class(fixture.class_name));
+    m.reference = found.second;
+    plugin::CompositionSpec spec;
+    spec.architecture = found.first.provided->id;
+    spec.config = fixture.config;
+    spec.head = m.reference->head;
+    spec.head_config = m.reference->head_config;
+    spec.objective = m.reference->objective;
+    spec.objective_config = m.reference->objective_config;
+    spec.refuse_unknown_keys = false;
+    HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
+
+    std::vector<std::string> ports;
+    std::vector<std::pair<std::string, std::string>> outputs; // port, expected name
+    for (const auto& [name, tensor] : fixture.expected) {
+        if (!name.starts_with("out.")) continue;
+        const std::string port = port_of(*m.reference, name.substr(4));
+        if (port.empty())
+            return unsupported(fmt::format("{}: the manifest of '{}' maps no port to {}", fixture.folder.string(),
+                                           spec.architecture, name));
+        ports.push_back(port);
+        outputs.emplace_back(port, name);
+    }
+    const std::vector<plugin::BatchField> fields = fixture.fields();
+    HK_ASSIGN(m.graph, m.composition->build(HK_MODE_TRAIN, fields, ports));
+    std::map<std::string, graph::ValueId, std::less<>> named;
+    for (const auto& [port, name] : outputs) named[name] = m.graph.outputs.at(port);
+    m.graph.outputs = std::move(named);
+
+    HK_ASSIGN(const model::Weights weights, model::Weights::open(fixture.folder));
+    const std::vector<model::ParameterSpec> specs = model::parameter_specs(m.graph);
+    HK_ASSIGN(const model::Resolution resolved, weights.resolve(specs, model::name_rules(found.first.provided->names)));
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+        if (resolved.tensors[i] == nullptr)
+            return not_found(fmt::format("{}: parameter {} has no tensor", fixture.folder.string(), specs[i].name));
+        HK_ASSIGN(graph::Tensor tensor, convert(*resolved.tensors[i]));
+        m.parameters.emplace(specs[i].name, std::move(tensor));
+    }
+    return m;
+}
+
+} // namespace hekla::app

@@ -1,0 +1,49 @@
+// A fixture folder: a model of the reference implementation with a batch, and what the reference computed from it.
+#pragma once
+
+#include "graph/reference.hpp"
+#include "plugin/compose.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace hekla::app {
+
+using Tensors = std::map<std::string, graph::Tensor, std::less<>>;
+
+struct AdamwSettings {
+    double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1, clip_norm = 1.0;
+    int64_t steps = 5;
+};
+
+struct GenerationCase {
+    std::vector<std::vector<int32_t>> prompt, ids;
+    nlohmann::json arguments;
+    std::vector<std::string> with; // fields of the batch that go along
+};
+
+struct Fixture {
+    std::filesystem::path folder;
+    std::string class_name;
+    nlohmann::json config;
+    Tensors inputs, expected; // expected: "out.*", "loss", "grad.*", "adamw.*"
+    bool has_adamw = false;
+    AdamwSettings adamw;
+    std::vector<GenerationCase> generation;
+
+    std::vector<plugin::BatchField> fields() const;
+};
+
+Result<Fixture> read_fixture(const std::filesystem::path& folder);
+
+// The model of a fixture, described: its graph with the ports of `expected` as outputs "out.*", and its parameters'
+// values.
+struct FixtureModel {
+    std::unique_ptr<plugin::Composition> composition;
+    const plugin::ReferenceClass* reference = nullptr;
+    graph::Graph graph; // mode train, not differentiated
+    Tensors parameters;
+};
+Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log);
+
+} // namespace hekla::app
