@@ -1,0 +1,396 @@
+#include "train/recipe.hpp"
+
+#include "base/file.hpp"
+#include "plugin/registry.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <toml++/toml.h>
+
+namespace hekla::train {
+namespace {
+
+using nlohmann::json;
+
+const char* type_name(const toml::node& node) {
+    if (node.is_string()) return "a text";
+    if (node.is_integer()) return "an integer";
+    if (node.is_floating_point()) return "a number";
+    if (node.is_boolean()) return "true or false";
+    if (node.is_array()) return "an array";
+    if (node.is_table()) return "a table";
+    return "a date or time";
+}
+
+// Reads the keys of one table; remembers which there are, so that the others can be refused by name.
+class Section {
+public:
+    Section(const toml::table& root, const char* name, const std::string& file, Status& status)
+        : name_(name), file_(file), status_(status) {
+        const toml::node* node = root.get(name);
+        if (node == nullptr) return;
+        table_ = node->as_table();
+        if (table_ == nullptr) fail(*node, "", fmt::format("[{}] is {}, expected a table", name, type_name(*node)));
+    }
+
+    void read(const char* key, std::string& out) {
+        if (const toml::node* node = find(key)) {
+            if (const auto* text = node->as_string())
+                out = text->get();
+            else
+                wrong(*node, key, "a text");
+        }
+    }
+    void read(const char* key, bool& out) {
+        if (const toml::node* node = find(key)) {
+            if (const auto* value = node->as_boolean())
+                out = value->get();
+            else
+                wrong(*node, key, "true or false");
+        }
+    }
+    void read(const char* key, int64_t& out, int64_t low, int64_t high = std::numeric_limits<int64_t>::max()) {
+        if (const toml::node* node = find(key)) {
+            const auto* value = node->as_integer();
+            if (value == nullptr) return wrong(*node, key, "an integer");
+            if (value->get() < low || value->get() > high)
+                return fail(*node, key,
+                            high == std::numeric_limits<int64_t>::max()
+                                ? fmt::format("{} is too small, expected {} or more", value->get(), low)
+                                : fmt::format("{} is outside {} to {}", value->get(), low, high));
+            out = value->get();
+        }
+    }
+    void read(const char* key, double& out, double low, double high = std::numeric_limits<double>::infinity()) {
+        if (const toml::node* node = find(key)) {
+            double value = 0.0;
+            if (const auto* real = node->as_floating_point())
+                value = real->get();
+            else if (const auto* integer = node->as_integer())
+                value = static_cast<double>(integer->get());
+            else
+                return wrong(*node, key, "a number");
+            if (!(value >= low && value <= high) || !std::isfinite(value))
+                return fail(*node, key,
+                            std::isfinite(high) ? fmt::format("{} is outside {} to {}", value, low, high)
+                                                : fmt::format("{} is not possible, expected {} or more", value, low));
+            out = value;
+        }
+    }
+    // A text or an array of texts.
+    void read(const char* key, std::vector<std::string>& out) {
+        const toml::node* node = find(key);
+        if (node == nullptr) return;
+        if (const auto* text = node->as_string()) {
+            out = {text->get()};
+            return;
+        }
+        const auto* array = node->as_array();
+        if (array == nullptr) return wrong(*node, key, "a text or an array of texts");
+        out.clear();
+        for (const toml::node& element : *array) {
+            const auto* text = element.as_string();
+            if (text == nullptr) return wrong(element, key, "an array of texts");
+            out.push_back(text->get());
+        }
+    }
+    void choice(const char* key, std::string& out, std::initializer_list<const char*> choices) {
+        read(key, out);
+        for (const char* c : choices)
+            if (out == c) return;
+        if (const toml::node* node = find(key))
+            fail(*node, key, fmt::format("'{}' is not one of {}", out, fmt::join(choices, ", ")));
+    }
+    // What no read() asked for: given to a plugin...
+    json rest() {
+        json result = json::object();
+        if (table_ == nullptr) return result;
+        for (const auto& [key, node] : *table_) {
+            const std::string name(key.str());
+            if (!known_.contains(name)) result[name] = value_of(node, name);
+        }
+        return result;
+    }
+    // ... or refused.
+    void refuse_rest() {
+        if (table_ == nullptr) return;
+        for (const auto& [key, node] : *table_) {
+            const std::string name(key.str());
+            if (known_.contains(name)) continue;
+            const std::string near = plugin::nearest(name, {known_.begin(), known_.end()});
+            fail(node, "",
+                 fmt::format("[{}] has no key '{}'{}", name_, name,
+                             near.empty() ? fmt::format(" (it has {})", fmt::join(known_, ", "))
+                                          : fmt::format("; did you mean '{}'?", near)));
+        }
+    }
+    void fail(const toml::node& node, const char* key, const std::string& what) {
+        if (!status_.ok()) return;
+        const uint32_t line = node.source().begin.line;
+        const std::string place = line > 0 ? fmt::format("{}:{}", file_, line) : file_;
+        status_ = invalid_argument(key[0] != '\0' ? fmt::format("{}: {}.{}: {}", place, name_, key, what)
+                                                  : fmt::format("{}: {}", place, what));
+    }
+
+private:
+    const toml::node* find(const char* key) {
+        known_.insert(key);
+        return table_ != nullptr ? table_->get(key) : nullptr;
+    }
+    void wrong(const toml::node& node, const char* key, const char* expected) {
+        fail(node, key, fmt::format("is {}, expected {}", type_name(node), expected));
+    }
+    json value_of(const toml::node& node, const std::string& key) {
+        if (const auto* text = node.as_string()) return text->get();
+        if (const auto* integer = node.as_integer()) return integer->get();
+        if (const auto* real = node.as_floating_point()) return real->get();
+        if (const auto* flag = node.as_boolean()) return flag->get();
+        if (const auto* array = node.as_array()) {
+            json result = json::array();
+            for (const toml::node& element : *array) result.push_back(value_of(element, key));
+            return result;
+        }
+        if (const auto* table = node.as_table()) {
+            json result = json::object();
+            for (const auto& [name, element] : *table) result[std::string(name.str())] = value_of(element, key);
+            return result;
+        }
+        fail(node, key.c_str(), "a date or time has no meaning here");
+        return nullptr;
+    }
+
+    const char* name_;
+    const std::string& file_;
+    Status& status_;
+    const toml::table* table_ = nullptr;
+    std::set<std::string> known_;
+};
+
+// "a.b=value" put into the table; the value as TOML, or as a text where it is none.
+Status apply_override(toml::table& root, const std::string& text) {
+    const std::size_t equals = text.find('=');
+    const std::size_t dot = text.find('.');
+    if (equals == std::string::npos || dot == std::string::npos || dot > equals)
+        return invalid_argument(fmt::format("override '{}' is not SECTION.KEY=VALUE", text));
+    const std::string section = text.substr(0, dot), key = text.substr(dot + 1, equals - dot - 1),
+                      value = text.substr(equals + 1);
+    toml::parse_result parsed = toml::parse("x = " + value);
+    if (!parsed) parsed = toml::parse("x = \"\"");
+    toml::table holder = std::move(parsed).table();
+    if (holder.size() != 1) return invalid_argument(fmt::format("override '{}' is more than one value", text));
+    toml::node* node = holder.get("x");
+    if (node->is_string() && node->as_string()->get().empty() && !value.empty() && value != "\"\"")
+        *node->as_string() = value;
+    if (root.get(section) == nullptr) root.insert(section, toml::table{});
+    toml::table* table = root.get(section)->as_table();
+    if (table == nullptr) return invalid_argument(fmt::format("override '{}': [{}] is no table", text, section));
+    table->insert_or_assign(key, std::move(*node));
+    return {};
+}
+
+std::string quoted(const std::string& text) { return json(text).dump(); } // JSON's escapes are valid TOML
+
+std::string toml_value(const json& value) {
+    if (value.is_object()) {
+        std::vector<std::string> parts;
+        for (const auto& [key, element] : value.items()) parts.push_back(quoted(key) + " = " + toml_value(element));
+        return fmt::format("{{{}}}", fmt::join(parts, ", "));
+    }
+    if (value.is_array()) {
+        std::vector<std::string> parts;
+        for (const json& element : value) parts.push_back(toml_value(element));
+        return fmt::format("[{}]", fmt::join(parts, ", "));
+    }
+    return value.dump();
+}
+
+std::string real_text(double value) {
+    std::string text = fmt::format("{}", value); // the shortest that reads back the same
+    if (text.find_first_of(".en") == std::string::npos) text += ".0";
+    return text;
+}
+
+std::string texts(const std::vector<std::string>& values) {
+    std::vector<std::string> parts;
+    for (const std::string& value : values) parts.push_back(quoted(value));
+    return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+} // namespace
+
+Result<Recipe> parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
+    toml::parse_result parsed = toml::parse(text, name);
+    if (!parsed) {
+        const toml::parse_error& e = parsed.error();
+        return invalid_argument(fmt::format("{}:{}: {}", name, e.source().begin.line, e.description()));
+    }
+    toml::table root = std::move(parsed).table();
+    for (const std::string& override_text : overrides) HK_TRY(apply_override(root, override_text));
+
+    Status status;
+    Recipe r;
+    const std::vector<std::string> sections{"model", "objective", "head", "data", "tokenizer", "train", "output"};
+    for (const auto& [key, node] : root) {
+        const std::string section(key.str());
+        if (std::find(sections.begin(), sections.end(), section) != sections.end()) continue;
+        const std::string near = plugin::nearest(section, sections);
+        return invalid_argument(fmt::format("{}:{}: there is no section [{}]{}", name, node.source().begin.line,
+                                            section,
+                                            near.empty() ? fmt::format(" (there are {})", fmt::join(sections, ", "))
+                                                         : fmt::format("; did you mean [{}]?", near)));
+    }
+    {
+        Section s(root, "model", name, status);
+        s.read("architecture", r.model.architecture);
+        s.read("from", r.model.from);
+        r.model.config = s.rest();
+    }
+    const auto plugin_section = [&](const char* key, PluginSection& out) {
+        Section s(root, key, name, status);
+        s.read("id", out.id);
+        out.config = s.rest();
+    };
+    plugin_section("objective", r.objective);
+    plugin_section("head", r.head);
+    {
+        Section s(root, "data", name, status);
+        s.read("train", r.data.train);
+        s.read("valid", r.data.valid);
+        s.read("valid_fraction", r.data.valid_fraction, 0.0, 0.9);
+        s.choice("format", r.data.format, {"text"});
+        s.choice("order", r.data.order, {"random", "shuffle"});
+        s.read("cache", r.data.cache);
+        s.refuse_rest();
+    }
+    {
+        Section s(root, "tokenizer", name, status);
+        s.choice("kind", r.tokenizer.kind, {"char", "bpe", "from"});
+        s.read("vocab_size", r.tokenizer.vocab_size, 257, 1 << 24);
+        s.read("from", r.tokenizer.from);
+        if (!r.tokenizer.from.empty()) r.tokenizer.kind = "from";
+        s.refuse_rest();
+    }
+    {
+        TrainSection& t = r.train;
+        Section s(root, "train", name, status);
+        s.read("max_steps", t.max_steps, 0);
+        s.read("learning_rate", t.learning_rate, 0.0);
+        s.read("min_learning_rate", t.min_learning_rate, 0.0);
+        s.choice("lr_scheduler_type", t.lr_scheduler_type, {"cosine", "linear", "constant", "inverse_sqrt"});
+        s.read("warmup_steps", t.warmup_steps, 0);
+        s.read("warmup_ratio", t.warmup_ratio, 0.0, 1.0);
+        s.choice("optim", t.optim, {"adamw", "sgd"});
+        s.read("weight_decay", t.weight_decay, 0.0);
+        s.read("adam_beta1", t.adam_beta1, 0.0, 0.999999);
+        s.read("adam_beta2", t.adam_beta2, 0.0, 0.9999999);
+        s.read("adam_epsilon", t.adam_epsilon, 0.0);
+        s.read("momentum", t.momentum, 0.0, 0.999999);
+        s.read("max_grad_norm", t.max_grad_norm, 0.0);
+        s.read("per_device_train_batch_size", t.per_device_train_batch_size, 1, 1 << 20);
+        s.read("per_device_eval_batch_size", t.per_device_eval_batch_size, 0, 1 << 20);
+        s.read("gradient_accumulation_steps", t.gradient_accumulation_steps, 1, 1 << 20);
+        s.read("context_length", t.context_length, 1, 1 << 24);
+        s.read("eval_steps", t.eval_steps, 0);
+        s.read("eval_batches", t.eval_batches, 0);
+        s.read("save_steps", t.save_steps, 0);
+        s.read("save_total_limit", t.save_total_limit, 1, 1 << 20);
+        s.read("logging_steps", t.logging_steps, 1);
+        s.read("seed", t.seed, 0);
+        s.read("max_bad_steps", t.max_bad_steps, 1);
+        s.read("gradient_checkpointing", t.gradient_checkpointing);
+        s.read("bf16", t.bf16);
+        s.read("fp16", t.fp16);
+        s.refuse_rest();
+    }
+    {
+        Section s(root, "output", name, status);
+        s.read("dir", r.output.dir);
+        s.refuse_rest();
+    }
+    if (!status.ok()) return status;
+    if (r.model.architecture.empty() && r.model.from.empty())
+        return invalid_argument(
+            fmt::format("{}: [model] needs `architecture` (a plugin's id) or `from` (a model folder)", name));
+    if (r.data.train.empty())
+        return invalid_argument(fmt::format("{}: [data] needs `train`: a file, a folder or a pattern", name));
+    if (r.output.dir.empty())
+        return invalid_argument(fmt::format("{}: [output] needs `dir`: the folder of the run", name));
+    if (r.train.bf16 || r.train.fp16)
+        return unsupported(
+            fmt::format("{}: bf16 and fp16 training are not there yet: remove the key, float32 is used", name));
+    return r;
+}
+
+Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+    HK_ASSIGN(const std::string text, read_file(file));
+    HK_ASSIGN(Recipe recipe, parse_recipe(text, file.string(), overrides));
+    recipe.file = file;
+    return recipe;
+}
+
+std::string write_recipe(const Recipe& r) {
+    std::string s;
+    const auto line = [&](const char* key, const std::string& value) { s += fmt::format("{} = {}\n", key, value); };
+    const auto rest = [&](const json& config) {
+        for (const auto& [key, value] : config.items())
+            if (!value.is_null()) s += fmt::format("{} = {}\n", quoted(key), toml_value(value));
+    };
+    const auto number = [](int64_t value) { return fmt::format("{}", value); };
+    const auto flag = [](bool value) { return std::string(value ? "true" : "false"); };
+    s += "[model]\n";
+    if (!r.model.architecture.empty()) line("architecture", quoted(r.model.architecture));
+    if (!r.model.from.empty()) line("from", quoted(r.model.from));
+    rest(r.model.config);
+    s += "\n[objective]\n";
+    line("id", quoted(r.objective.id));
+    rest(r.objective.config);
+    s += "\n[head]\n";
+    line("id", quoted(r.head.id));
+    rest(r.head.config);
+    s += "\n[data]\n";
+    line("train", texts(r.data.train));
+    if (!r.data.valid.empty()) line("valid", texts(r.data.valid));
+    line("valid_fraction", real_text(r.data.valid_fraction));
+    line("format", quoted(r.data.format));
+    line("order", quoted(r.data.order));
+    if (!r.data.cache.empty()) line("cache", quoted(r.data.cache));
+    s += "\n[tokenizer]\n";
+    line("kind", quoted(r.tokenizer.kind));
+    line("vocab_size", number(r.tokenizer.vocab_size));
+    if (!r.tokenizer.from.empty()) line("from", quoted(r.tokenizer.from));
+    const TrainSection& t = r.train;
+    s += "\n[train]\n";
+    line("max_steps", number(t.max_steps));
+    line("learning_rate", real_text(t.learning_rate));
+    line("min_learning_rate", real_text(t.min_learning_rate));
+    line("lr_scheduler_type", quoted(t.lr_scheduler_type));
+    line("warmup_steps", number(t.warmup_steps));
+    line("warmup_ratio", real_text(t.warmup_ratio));
+    line("optim", quoted(t.optim));
+    line("weight_decay", real_text(t.weight_decay));
+    line("adam_beta1", real_text(t.adam_beta1));
+    line("adam_beta2", real_text(t.adam_beta2));
+    line("adam_epsilon", real_text(t.adam_epsilon));
+    line("momentum", real_text(t.momentum));
+    line("max_grad_norm", real_text(t.max_grad_norm));
+    line("per_device_train_batch_size", number(t.per_device_train_batch_size));
+    line("per_device_eval_batch_size", number(t.per_device_eval_batch_size));
+    line("gradient_accumulation_steps", number(t.gradient_accumulation_steps));
+    line("context_length", number(t.context_length));
+    line("eval_steps", number(t.eval_steps));
+    line("eval_batches", number(t.eval_batches));
+    line("save_steps", number(t.save_steps));
+    line("save_total_limit", number(t.save_total_limit));
+    line("logging_steps", number(t.logging_steps));
+    line("seed", number(t.seed));
+    line("max_bad_steps", number(t.max_bad_steps));
+    line("gradient_checkpointing", flag(t.gradient_checkpointing));
+    s += "\n[output]\n";
+    line("dir", quoted(r.output.dir));
+    return s;
+}
+
+} // namespace hekla::train
