@@ -1,50 +1,92 @@
-// What every kernel of the engine begins with (engine/program/dispatch.hpp holds the other half).
-//
-// The push constants hold one address: the dispatch's argument record. Each record begins with HEKLA_RECORD, so that a
-// dispatch can be split into several, each with its own part of the groups:
-//
-//     layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-//         HEKLA_RECORD
-//         Floats x;          // addresses first keeps 8-byte alignment without padding
-//         uint count;
-//     };
-//     layout(push_constant) uniform Push { Record record; };
-//     void main() {
-//         HEKLA_GROUP(group, record)
-//         ...
-//     }
+// What the built-in kernels include. A dispatch's push constant is the address of its argument record: HEKLA_RECORD, then
+// all addresses, then 32-bit words, in scalar layout (engine/program/dispatch.hpp holds the other half).
 #ifndef HEKLA_COMMON_GLSL
 #define HEKLA_COMMON_GLSL
 
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_control_flow_attributes : require
 
 #include "group.glsl"
 
+// The two words that every argument record begins with: the first linear group of this part of the dispatch, and one past
+// the last of all parts.
 #define HEKLA_RECORD                                                                                                   \
-    uint group_offset;                                                                                                 \
-    uint group_end;
+    uint first_group;                                                                                                  \
+    uint end_group;
+#define RECORD(name) layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer name
+#define PUSH_RECORD(name) layout(push_constant, scalar) uniform Push { name record; }
 
 // Declares `name`, the workgroup's number within the whole dispatch, and leaves where folding added groups past the end.
 // `name` is clamped, so that addresses made of it lie inside their buffers even where a driver goes on with no
 // invocation left.
 #define HEKLA_GROUP(name, record)                                                                                      \
-    const uint name##_unclamped = hekla_group() + (record).group_offset;                                               \
-    const uint name = min(name##_unclamped, (record).group_end - 1u);                                                  \
-    if (name##_unclamped >= (record).group_end) return;
+    const uint name##_unclamped = hekla_group() + (record).first_group;                                                \
+    const uint name = min(name##_unclamped, (record).end_group - 1u);                                                  \
+    if (name##_unclamped >= (record).end_group) return;
 
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { float at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Ints { int at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Words { uint at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Ints { int v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Words { uint v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uint64_t v; };
 
-// RuntimeRecord of engine/program/dispatch.hpp.
-layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer RuntimeRecord {
-    uint seed_low;
-    uint seed_high;
-    uint step;
-    uint first_example;
-    uint accumulate;
-    uint reserved[3];
-};
+// Storage, as hekla::program::Storage. Kernels without 16-bit storage read and write f32 whatever the constant says.
+const uint kF32 = 0u;
+const uint kF16 = 1u;
+const uint kBF16 = 2u;
+
+#ifdef STORAGE16
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
+float unpack_half(uint storage, uint bits) {
+    return storage == kF16 ? unpackHalf2x16(bits).x : uintBitsToFloat(bits << 16);
+}
+uint pack_half(uint storage, float x) {
+    if (storage == kF16) return packHalf2x16(vec2(x, 0.0)) & 0xFFFFu;
+    uint bits = floatBitsToUint(x);
+    // To nearest, ties to even; NaN stays NaN.
+    uint rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    return (bits & 0x7FFFFFFFu) > 0x7F800000u ? (bits >> 16) | 0x40u : rounded;
+}
+#endif
+
+uint bytes_of(uint storage) { return storage == kF32 ? 4u : 2u; }
+
+// Element i of a tensor at an address.
+float load_float(uint64_t address, uint64_t i, uint storage) {
+#ifdef STORAGE16
+    if (storage != kF32) return unpack_half(storage, uint(Halves(address + i * 2ul).v[0]));
+#endif
+    return Floats(address + i * 4ul).v[0];
+}
+void store_float(uint64_t address, uint64_t i, float x, uint storage) {
+#ifdef STORAGE16
+    if (storage != kF32) {
+        Halves(address + i * 2ul).v[0] = uint16_t(pack_half(storage, x));
+        return;
+    }
+#endif
+    Floats(address + i * 4ul).v[0] = x;
+}
+int load_int(uint64_t address, uint64_t i) { return Ints(address + i * 4ul).v[0]; }
+void store_int(uint64_t address, uint64_t i, int x) { Ints(address + i * 4ul).v[0] = x; }
+
+// Elements i and i + 1, i even, in one load of 8 (or 4) bytes: the address must allow it, which lowering checks. Where a
+// driver gathers lane by lane this halves the cost of reading.
+vec2 load_pair(uint64_t address, uint64_t i, uint storage) {
+#ifdef STORAGE16
+    if (storage != kF32) {
+        uint both = Words(address + i * 2ul).v[0];
+        return vec2(unpack_half(storage, both & 0xFFFFu), unpack_half(storage, both >> 16));
+    }
+#endif
+    return uintBitsToFloat(unpackUint2x32(Pairs(address + i * 4ul).v));
+}
+
+void store_pair(uint64_t address, uint64_t i, vec2 x) {
+    Pairs(address + i * 4ul).v = packUint2x32(floatBitsToUint(x));
+}
 
 #endif

@@ -1,0 +1,90 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// Attention, one lane a query, keys and values in blocks passed round the lanes; a running softmax, so that no T x T matrix
+// is made (Milakov and Gimelshein 2018; Dao et al. 2022). Keeps the log-sum-exp of every row for the backward kernels.
+#include "attention/options.glsl"
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint first = (group % r.blocks) * S;
+    const uint h = (group / r.blocks) % r.heads;
+    const uint b = group / r.blocks / r.heads;
+    const uint g = h / (r.heads / r.key_heads);
+    const uint row = first + gl_SubgroupInvocationID;
+    const uint i = min(row, r.queries - 1);
+    const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
+    const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
+    const uvec4 key = random_key(r);
+
+    float q[D];
+    LOAD_ROW(q, r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul, D, r.scale)
+    float y[DV];
+    [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = 0.0;
+    float most = -kInfinity;
+    float total = 0.0;
+
+    // Without positions of their own, causal rows end at the diagonal and a window begins there.
+    uint j0 = 0;
+    uint end = r.keys;
+    if (has(kCausal) && !has(kPositions | kPrefix)) end = clamp(first + S, 1, r.keys);
+    if (has(kWindow) && !has(kPositions)) {
+        j0 = uint(max(int(first) - r.window + 1, 0));
+        j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
+    }
+    do {
+        float s[BLOCK];
+        vec2 shares[SHARES(D)];
+        LOAD_SHARES(shares, keys, r.k_t, j0, r.keys, D)
+        float top = most;
+        [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
+            const uint j = min(j0 + jj, r.keys - 1);
+            float dot_ = 0.0;
+            [[unroll]] for (uint d = 0; d < D; ++d) dot_ = fma(q[d], SHARED(shares, jj, d, D), dot_);
+            s[jj] = dot_ + extra_score(r, b, h, i, j);
+            if (!(allowed(r, b, h, i, j) && j0 + jj < r.keys)) s[jj] = -kInfinity;
+            top = max(top, s[jj]);
+        }
+        const float from = top == -kInfinity ? 0.0 : top;
+        const float fade = exp_(most - from);
+        most = top;
+        total *= fade;
+        float p[BLOCK];
+        [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
+            p[jj] = exp_(s[jj] - from);
+            total += p[jj];
+        }
+        if (has(kDropout)) {
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) p[jj] *= keep(r, key, b, h, i, j0 + jj);
+        }
+        vec2 parts[SHARES(DV)];
+        LOAD_SHARES(parts, values, r.v_t, j0, r.keys, DV)
+        [[unroll]] for (uint d = 0; d < DV; ++d) {
+            float sum = y[d] * fade;
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(p[jj], SHARED(parts, jj, d, DV), sum);
+            y[d] = sum;
+        }
+        j0 += BLOCK;
+    } while (j0 < end);
+
+    const bool empty = total == 0.0;
+    if (!has(kZeroEmpty) && lanes_max(empty ? 1.0 : 0.0) > 0.0) {
+        // Rows with nothing allowed are the mean of all values.
+        uint j = 0;
+        do {
+            vec2 parts[SHARES(DV)];
+            LOAD_SHARES(parts, values, r.v_t, j, r.keys, DV)
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
+                const float weight = empty && j + jj < r.keys ? 1.0 : 0.0;
+                [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = fma(weight, SHARED(parts, jj, d, DV), y[d]);
+            }
+            j += BLOCK;
+        } while (j < r.keys);
+    }
+    const float factor = empty ? 1.0 / float(r.keys) : 1.0 / total;
+    if (row < r.queries) {
+        const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul;
+        STORE_ROW(y, to, DV, factor)
+        store_float(r.lse, (uint64_t(b) * r.heads + h) * r.queries + i, empty ? kEmptyRow : most + log_(total), kF32);
+    }
+}

@@ -1,0 +1,97 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// dk and dv, one lane a key; the query heads of a group one after the other, so that nothing is added by two lanes. Also
+// key_distance's gradient [B, H, Tk, P'] (zero before; each row is one lane's alone).
+#include "attention/options.glsl"
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint first = (group % r.blocks) * S;
+    const uint g = (group / r.blocks) % r.key_heads;
+    const uint b = group / r.blocks / r.key_heads;
+    const uint shared_by = r.heads / r.key_heads;
+    const uint row = first + gl_SubgroupInvocationID;
+    const bool live = row < r.keys;
+    const uint j = min(row, r.keys - 1);
+    const uvec4 key = random_key(r);
+
+    float k[D];
+    LOAD_ROW(k, r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h + uint64_t(j) * r.k_t) * 4ul, D, r.scale)
+    float v[DV];
+    LOAD_ROW(v, r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h + uint64_t(j) * r.v_t) * 4ul, DV, 1.0)
+    float dk[D];
+    [[unroll]] for (uint d = 0; d < D; ++d) dk[d] = 0.0;
+    float dv[DV];
+    [[unroll]] for (uint d = 0; d < DV; ++d) dv[d] = 0.0;
+
+    // Rows with nothing allowed spread their gradient over all keys, so that causal rows may begin at the diagonal only
+    // where no other option can empty them.
+    uint begin = 0;
+    const uint all = kCausal | kDistanceBias | kQueryDistance | kKeyDistance | kQueryClass | kBias | kDropout |
+                     kKeyDistanceGradient;
+    if (has(kCausal) && (OPTIONS & 0xFFFFu & ~all) == 0) begin = min(first, r.queries - 1) / BLOCK * BLOCK;
+    const float share_of_empty = has(kZeroEmpty) ? 0.0 : 1.0 / float(r.keys);
+
+    uint hh = 0;
+    do {
+        const uint h = g * shared_by + hh;
+        const uint64_t queries = r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h) * 4ul;
+        const uint64_t gradients = r.dy + (uint64_t(b) * r.dy_b + uint64_t(h) * r.dy_h) * 4ul;
+        const uint64_t rows = (uint64_t(b) * r.heads + h) * r.queries;
+        uint i0 = begin;
+        do {
+            vec2 shares[SHARES(D)];
+            LOAD_SHARES(shares, queries, r.q_t, i0, r.queries, D)
+            vec2 parts[SHARES(DV)];
+            LOAD_SHARES(parts, gradients, r.dy_t, i0, r.queries, DV)
+            const uint64_t mine = rows + min(i0 + min(gl_SubgroupInvocationID, BLOCK - 1), r.queries - 1);
+            const float lses = load_float(r.lse, mine, kF32);
+            const float deltas = load_float(r.delta, mine, kF32);
+            float used[BLOCK];
+            float ds[BLOCK];
+            [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) {
+                const uint i = min(i0 + ii, r.queries - 1);
+                const float lse = subgroupBroadcast(lses, ii);
+                const float delta = subgroupBroadcast(deltas, ii);
+                float s = 0.0;
+                [[unroll]] for (uint d = 0; d < D; ++d) s = fma(k[d], SHARED(shares, ii, d, D), s);
+                float dp = 0.0;
+                [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(v[d], SHARED(parts, ii, d, DV), dp);
+                const bool real = i0 + ii < r.queries;
+                const bool open = allowed(r, b, h, i, j) && real && lse != kEmptyRow;
+                const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse) : 0.0;
+                float kept = 1.0;
+                if (has(kDropout)) kept = keep(r, key, b, h, i, j);
+                used[ii] = p * kept;
+                if (real && lse == kEmptyRow) used[ii] = share_of_empty;
+                ds[ii] = open ? p * (dp * kept - delta) : 0.0;
+                if (has(kKeyDistanceGradient)) {
+                    const uint64_t place =
+                        ((uint64_t(b) * r.heads + h) * r.keys + j) * r.key_buckets +
+                        key_bucket(r, query_position(r, b, i) - key_position(r, b, j));
+                    const float before = load_float(r.key_distance_gradient, place, kF32);
+                    if (live) store_float(r.key_distance_gradient, place, before + ds[ii], kF32);
+                }
+            }
+            [[unroll]] for (uint d = 0; d < D; ++d) {
+                float sum = dk[d];
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(ds[ii], SHARED(shares, ii, d, D), sum);
+                dk[d] = sum;
+            }
+            [[unroll]] for (uint d = 0; d < DV; ++d) {
+                float sum = dv[d];
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(used[ii], SHARED(parts, ii, d, DV), sum);
+                dv[d] = sum;
+            }
+            i0 += BLOCK;
+        } while (i0 < r.queries);
+    } while (++hh < shared_by);
+
+    if (live) {
+        const uint64_t to_k = r.dk + (uint64_t(b) * r.dk_b + uint64_t(g) * r.dk_h + uint64_t(j) * r.dk_t) * 4ul;
+        STORE_ROW(dk, to_k, D, r.scale)
+        const uint64_t to_v = r.dv + (uint64_t(b) * r.dv_b + uint64_t(g) * r.dv_h + uint64_t(j) * r.dv_t) * 4ul;
+        STORE_ROW(dv, to_v, DV, 1.0)
+    }
+}

@@ -1,0 +1,93 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// dq, one lane a query; delta = dy . y for the key kernel; and what the scores' other terms get: bias [B, H, Tq, Tk],
+// query_distance [B, H, Tq, P] (zero before; each row is one lane's alone), query_class [B, H, Tq, 2].
+#include "attention/options.glsl"
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint first = (group % r.blocks) * S;
+    const uint h = (group / r.blocks) % r.heads;
+    const uint b = group / r.blocks / r.heads;
+    const uint g = h / (r.heads / r.key_heads);
+    const uint row = first + gl_SubgroupInvocationID;
+    const bool live = row < r.queries;
+    const uint i = min(row, r.queries - 1);
+    const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
+    const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
+    const uint64_t at = (uint64_t(b) * r.heads + h) * r.queries + i;
+    const uvec4 key = random_key(r);
+
+    float q[D];
+    LOAD_ROW(q, r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul, D, r.scale)
+    float dy[DV];
+    LOAD_ROW(dy, r.dy + (uint64_t(b) * r.dy_b + uint64_t(h) * r.dy_h + uint64_t(i) * r.dy_t) * 4ul, DV, 1.0)
+    const float lse = load_float(r.lse, at, kF32);
+    float delta = 0.0;
+    {
+        float y[DV];
+        LOAD_ROW(y, r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul, DV, 1.0)
+        [[unroll]] for (uint d = 0; d < DV; ++d) delta = fma(dy[d], y[d], delta);
+    }
+    if (live) store_float(r.delta, at, delta, kF32);
+    float dq[D];
+    [[unroll]] for (uint d = 0; d < D; ++d) dq[d] = 0.0;
+    float same = 0.0, crossing = 0.0;
+
+    uint j0 = 0;
+    uint end = r.keys;
+    if (has(kCausal) && !has(kPositions | kPrefix | kBiasGradient)) end = clamp(first + S, 1, r.keys);
+    if (has(kWindow) && !has(kPositions | kBiasGradient)) {
+        j0 = uint(max(int(first) - r.window + 1, 0));
+        j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
+    }
+    do {
+        vec2 shares[SHARES(D)];
+        LOAD_SHARES(shares, keys, r.k_t, j0, r.keys, D)
+        vec2 parts[SHARES(DV)];
+        LOAD_SHARES(parts, values, r.v_t, j0, r.keys, DV)
+        float ds[BLOCK];
+        [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
+            const uint j = min(j0 + jj, r.keys - 1);
+            float s = 0.0;
+            [[unroll]] for (uint d = 0; d < D; ++d) s = fma(q[d], SHARED(shares, jj, d, D), s);
+            float dp = 0.0;
+            [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(dy[d], SHARED(parts, jj, d, DV), dp);
+            if (has(kDropout)) dp *= keep(r, key, b, h, i, j);
+            const bool open = allowed(r, b, h, i, j) && j0 + jj < r.keys && lse != kEmptyRow;
+            const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse) : 0.0;
+            ds[jj] = open ? p * (dp - delta) : 0.0;
+            const bool real = live && j0 + jj < r.keys;
+            if (has(kBiasGradient)) {
+                if (real) store_float(r.bias_gradient, at * r.keys + j, ds[jj], kF32);
+            }
+            if (has(kQueryDistanceGradient)) {
+                const uint64_t place =
+                    at * r.buckets + bucket(r, query_position(r, b, i) - key_position(r, b, j));
+                const float before = load_float(r.query_distance_gradient, place, kF32);
+                if (real) store_float(r.query_distance_gradient, place, before + ds[jj], kF32);
+            }
+            if (has(kQueryClassGradient)) {
+                const bool other = crosses(r, b, i, j);
+                crossing += other ? ds[jj] : 0.0;
+                same += other ? 0.0 : ds[jj];
+            }
+        }
+        [[unroll]] for (uint d = 0; d < D; ++d) {
+            float sum = dq[d];
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(ds[jj], SHARED(shares, jj, d, D), sum);
+            dq[d] = sum;
+        }
+        j0 += BLOCK;
+    } while (j0 < end);
+
+    if (live) {
+        const uint64_t to = r.dq + (uint64_t(b) * r.dq_b + uint64_t(h) * r.dq_h + uint64_t(i) * r.dq_t) * 4ul;
+        STORE_ROW(dq, to, D, r.scale)
+        if (has(kQueryClassGradient)) {
+            store_float(r.query_class_gradient, at * 2, same, kF32);
+            store_float(r.query_class_gradient, at * 2 + 1, crossing, kF32);
+        }
+    }
+}

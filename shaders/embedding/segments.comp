@@ -1,0 +1,48 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. A group has one
+// place of the sorted order and S * W * 4 columns; it works if an id begins there.
+#include "common.glsl"
+#include "lanes.glsl"
+
+layout(constant_id = 1) const uint W = 1;
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t dy, ids, order, dtable;
+    uint count, width, dy_stride, column_groups;
+    int rows, no_gradient_id;
+    uint batch_rows; // rows of dtable a batch
+};
+PUSH_RECORD(Record);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint width = r.width, count = r.count;
+    const uint first = (group % r.column_groups) * S * W * 4;
+    const uint place = (group / r.column_groups) % count;
+    const uint batch = group / r.column_groups / count;
+    const uint64_t ids = r.ids + uint64_t(batch) * count * 4ul;
+    const uint64_t order = r.order + uint64_t(batch) * count * 4ul;
+    uint token = uint(load_int(order, uint64_t(place)));
+    const int id = load_int(ids, uint64_t(token));
+    const int previous = load_int(ids, uint64_t(uint(load_int(order, uint64_t(max(place, 1) - 1)))));
+    // Uniform in the workgroup, which leaves as a whole.
+    if ((place > 0 && previous == id) || id == r.no_gradient_id || id < 0 || id >= r.rows) return;
+    vec2 sum[4];
+    [[unroll]] for (uint j = 0; j < 4; ++j) sum[j] = vec2(0.0);
+    uint at = place;
+    bool more;
+    do {
+        const uint64_t row = r.dy + (uint64_t(batch) * count + token) * r.dy_stride * 4ul;
+        [[unroll]] for (uint j = 0; j < 4; ++j)
+            sum[j] += load_part(row, first + (j * S + gl_SubgroupInvocationID) * W, width, W, 0.0);
+        ++at;
+        token = uint(load_int(order, uint64_t(min(at, count - 1))));
+        more = at < count && load_int(ids, uint64_t(token)) == id;
+    } while (more);
+    const uint64_t to = r.dtable + (uint64_t(batch) * r.batch_rows + uint(id)) * uint64_t(width) * 4ul;
+    [[unroll]] for (uint j = 0; j < 4; ++j)
+        store_part(to, first + (j * S + gl_SubgroupInvocationID) * W, width, W, sum[j]);
+}

@@ -1,0 +1,60 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// Cross entropy of rows of logits with int32 labels, and their log-sum-exp; a subgroup a row. One pass: every lane keeps a
+// running maximum and the sum of exp under it.
+#include "common.glsl"
+#include "lanes.glsl"
+#include "math.glsl"
+
+layout(constant_id = 1) const uint W = 1;
+layout(constant_id = 2) const uint WEIGHTS = 0;
+layout(constant_id = 3) const uint SMOOTHING = 0;
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t logits, labels, weights, loss, lse;
+    uint rows, width, stride;
+    int ignore;
+    float smoothing;
+};
+PUSH_RECORD(Record);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint width = r.width;
+    HEKLA_EACH_ROW(row, group, r.rows, {
+        const uint64_t x = r.logits + uint64_t(row) * r.stride * 4ul;
+        float most = -kInfinity;
+        float sum = 0.0;
+        vec2 linear = vec2(0.0); // sums of w and of w x
+        HEKLA_EACH_SHARE(i, width, W, {
+            vec2 v = load_part(x, i, width, W, -kInfinity);
+            const float top = max(most, max(v.x, v.y));
+            // While all is -inf the differences are taken from 0, so that no -inf - -inf arises.
+            const float from = top == -kInfinity ? 0.0 : top;
+            sum = sum * exp_(most - from) + exp_(v.x - from) + exp_(v.y - from);
+            most = top;
+            if (SMOOTHING != 0) {
+                vec2 w = WEIGHTS != 0 ? load_part(r.weights, i, width, W, 0.0) : vec2(1.0);
+                if (i < width) linear += vec2(w.x, w.x * v.x);
+                if (i < width && W == 2) linear += vec2(w.y, w.y * v.y);
+            }
+        })
+        const float top = lanes_max(most);
+        const float from = top == -kInfinity ? 0.0 : top;
+        const float lse = top + log_(lanes_sum(sum * exp_(most - from)));
+        const int label = load_int(r.labels, uint64_t(row));
+        const uint at = uint(clamp(label, 0, int(width) - 1));
+        const float w = WEIGHTS != 0 ? load_float(r.weights, uint64_t(at), kF32) : 1.0;
+        float loss = w * (lse - load_float(x, uint64_t(at), kF32));
+        if (SMOOTHING != 0) {
+            const float all = lanes_sum(linear.x) * lse - lanes_sum(linear.y);
+            loss = (1.0 - r.smoothing) * loss + r.smoothing / float(width) * all;
+        }
+        if (gl_SubgroupInvocationID == 0) {
+            store_float(r.loss, uint64_t(row), label == r.ignore ? 0.0 : loss, kF32);
+            store_float(r.lse, uint64_t(row), lse, kF32);
+        }
+    })
+}

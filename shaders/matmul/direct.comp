@@ -1,0 +1,119 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+//! variant t32x4 TM=32 TN=4 KU=4
+//! variant t16x4 TM=16 TN=4 KU=4
+//! variant t4x4 TM=4 TN=4 KU=4
+// C = A B by one subgroup a tile, without shared memory: TM rows, TN columns a lane. B's values are loaded by the lanes
+// that use them; A's are loaded by all lanes together, each its share of the tile, and passed round by broadcasts from
+// constant lanes, because a driver that turns every load into a gather pays as much for one value as for sixteen.
+#include "common.glsl"
+#include "matmul/record.glsl"
+
+layout(constant_id = 0) const uint S = 8;  // lanes of the subgroup, and of the workgroup
+layout(constant_id = 1) const uint TA = 0; // A is stored [K, M]
+layout(constant_id = 2) const uint TB = 0; // B is stored [N, K]
+layout(constant_id = 3) const uint WA = 1; // elements of A in a load, 1 or 2: with 2 its rows are even and aligned to 8
+layout(constant_id = 4) const uint WB = 1;
+layout(constant_id = 5) const uint EPILOGUE = 0;
+layout(local_size_x_id = 0) in;
+
+// How many loads of the subgroup hold A's part of a step.
+const uint SLOTS = (TM * KU + S * WA - 1) / (S * WA);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint M = r.m, N = r.n, K = r.k, lda = r.lda, ldb = r.ldb;
+    const uint lane = gl_SubgroupInvocationID;
+    const Place p = place(r, group, TM, S * TN);
+
+    // Where this lane's share of A begins: element a_kk of a step, in row or (TA) column m.
+    uint64_t a_from[SLOTS];
+    uint a_kk[SLOTS];
+    [[unroll]] for (uint q = 0; q < SLOTS; ++q) {
+        uint e = min((q * S + lane) * WA, TM * KU - WA);
+        uint m = p.m0 + (TA == 0 ? e / KU : e % TM);
+        a_kk[q] = TA == 0 ? e % KU : e / TM;
+        m = min(m, TA == 0 ? M - 1 : M - WA);
+        a_from[q] = p.a + (TA == 0 ? uint64_t(m) * lda : uint64_t(m)) * 4ul;
+    }
+    // This lane's columns.
+    uint column[TN];
+    uint64_t b_from[TN];
+    [[unroll]] for (uint j = 0; j < TN; ++j) {
+        bool pairs = TB == 0 && WB == 2;
+        column[j] = pairs ? p.n0 + (lane + S * (j / 2)) * 2 + j % 2 : p.n0 + lane + S * j;
+        uint n = min(column[j], pairs ? N - 2 + j % 2 : N - 1);
+        b_from[j] = p.b + (TB == 0 ? uint64_t(n) : uint64_t(n) * ldb) * 4ul;
+    }
+    const uint64_t a_step = TA == 0 ? 4ul : uint64_t(lda) * 4ul;
+    const uint64_t b_step = TB == 0 ? uint64_t(ldb) * 4ul : 4ul;
+    const uint a_last = TA == 0 ? K - WA : K - 1;
+    const uint b_last = TB == 1 ? K - WB : K - 1;
+
+    float sum[TM * TN];
+    [[unroll]] for (uint i = 0; i < TM * TN; ++i) sum[i] = 0.0;
+
+    uint k = p.k0;
+    do {
+        vec2 x[SLOTS];
+        [[unroll]] for (uint q = 0; q < SLOTS; ++q) {
+            uint ka = k + a_kk[q];
+            uint64_t at = a_from[q] + uint64_t(min(ka, a_last)) * a_step;
+            vec2 value = WA == 2 ? load_pair(at, 0ul, kF32) : vec2(load_float(at, 0ul, kF32), 0.0);
+            x[q] = ka < p.k1 ? value : vec2(0.0);
+        }
+        [[unroll]] for (uint k2 = 0; k2 < KU; k2 += 2) {
+            float y[2 * TN];
+            uint64_t even = uint64_t(min(k + k2, b_last)) * b_step;
+            uint64_t odd = uint64_t(min(k + k2 + 1, b_last)) * b_step;
+            [[unroll]] for (uint j = 0; j < TN; ++j) {
+                if (WB == 2 && TB == 1) {
+                    vec2 pair = load_pair(b_from[j] + even, 0ul, kF32);
+                    y[j] = pair.x;
+                    y[TN + j] = pair.y;
+                } else if (WB == 2) {
+                    if (j % 2 == 0) {
+                        vec2 pair = load_pair(b_from[j] + even, 0ul, kF32);
+                        y[j] = pair.x;
+                        y[j + 1] = pair.y;
+                        pair = load_pair(b_from[j] + odd, 0ul, kF32);
+                        y[TN + j] = pair.x;
+                        y[TN + j + 1] = pair.y;
+                    }
+                } else {
+                    y[j] = load_float(b_from[j] + even, 0ul, kF32);
+                    y[TN + j] = load_float(b_from[j] + odd, 0ul, kF32);
+                }
+            }
+            [[unroll]] for (uint h = 0; h < 2; ++h) {
+                [[unroll]] for (uint i = 0; i < TM; ++i) {
+                    uint e = TA == 0 ? i * KU + k2 + h : (k2 + h) * TM + i;
+                    uint from = (e / WA) % S;
+                    vec2 share = x[e / (S * WA)];
+                    float factor = subgroupBroadcast(WA == 2 && e % 2 == 1 ? share.y : share.x, from);
+                    [[unroll]] for (uint j = 0; j < TN; ++j)
+                        sum[i * TN + j] = fma(factor, y[h * TN + j], sum[i * TN + j]);
+                }
+            }
+        }
+        k += KU;
+    } while (k < p.k1);
+
+    float bias[TN];
+    [[unroll]] for (uint j = 0; j < TN; ++j)
+        bias[j] = (EPILOGUE & kBias) != 0 ? load_float(r.bias, min(column[j], N - 1), kF32) : 0.0;
+    [[unroll]] for (uint i = 0; i < TM; ++i) {
+        uint m = min(p.m0 + i, M - 1);
+        [[unroll]] for (uint j = 0; j < TN; ++j) {
+            uint n = min(column[j], N - 1);
+            uint64_t at = uint64_t(m) * r.ldc + n;
+            float residual = (EPILOGUE & kResidual) != 0 ? load_float(p.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
+            float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kF32) : 0.0;
+            float y = finish(sum[i * TN + j], bias[j], residual, before, EPILOGUE);
+            if (p.m0 + i < M && column[j] < N) store_float(p.c, at, y, kF32);
+        }
+    }
+}

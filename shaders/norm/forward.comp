@@ -1,0 +1,53 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over rows: a subgroup a row, two passes for the
+// statistics, so that a large mean costs no digits.
+#include "common.glsl"
+#include "lanes.glsl"
+
+layout(constant_id = 1) const uint W = 1;     // elements a load
+layout(constant_id = 2) const uint RMS = 0;   // no mean is taken away
+layout(constant_id = 3) const uint GAIN = 0;
+layout(constant_id = 4) const uint BIAS = 0;
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t x, gain, bias, y;
+    uint64_t mean, inverse; // [rows]; mean not with RMS
+    uint rows, width, stride;
+    float epsilon;
+};
+PUSH_RECORD(Record);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint width = r.width;
+    const uint64_t x0 = r.x, y0 = r.y, gain = r.gain, bias = r.bias;
+    HEKLA_EACH_ROW(row, group, r.rows, {
+        const uint64_t x = x0 + uint64_t(row) * r.stride * 4ul;
+        const uint64_t y = y0 + uint64_t(row) * width * 4ul;
+        float mean = 0.0;
+        if (RMS == 0) {
+            vec2 sum = vec2(0.0);
+            HEKLA_EACH_SHARE(i, width, W, { sum += load_part(x, i, width, W, 0.0); })
+            mean = lanes_sum(sum.x + sum.y) / float(width);
+        }
+        vec2 square = vec2(0.0);
+        HEKLA_EACH_SHARE(i, width, W, {
+            vec2 d = load_part(x, i, width, W, mean) - mean;
+            square += d * d;
+        })
+        const float inverse = 1.0 / sqrt(lanes_sum(square.x + square.y) / float(width) + r.epsilon);
+        HEKLA_EACH_SHARE(i, width, W, {
+            vec2 v = (load_part(x, i, width, W, 0.0) - mean) * inverse;
+            if (GAIN != 0) v *= load_part(gain, i, width, W, 0.0);
+            if (BIAS != 0) v += load_part(bias, i, width, W, 0.0);
+            store_part(y, i, width, W, v);
+        })
+        if (gl_SubgroupInvocationID == 0) {
+            if (RMS == 0) store_float(r.mean, uint64_t(row), mean, kF32);
+            store_float(r.inverse, uint64_t(row), inverse, kF32);
+        }
+    })
+}

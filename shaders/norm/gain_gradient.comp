@@ -1,0 +1,48 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// dgain and dbias of layer norm and RMS norm: sums over rows, lanes along columns; each group a chunk of the rows and
+// S * W * 4 columns. The chunks' sums are added in order by reduce/columns.
+#include "common.glsl"
+#include "lanes.glsl"
+
+layout(constant_id = 1) const uint W = 1;
+layout(constant_id = 2) const uint RMS = 0;
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t dy, x, mean, inverse;
+    uint64_t gain_sums, bias_sums; // [chunks, width]; bias_sums not with RMS
+    uint rows, width, dy_stride, x_stride;
+    uint chunk, column_groups;
+};
+PUSH_RECORD(Record);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint width = r.width;
+    const uint part = group / r.column_groups;
+    const uint first = (group % r.column_groups) * S * W * 4;
+    vec2 gain[4];
+    vec2 bias[4];
+    [[unroll]] for (uint j = 0; j < 4; ++j) gain[j] = bias[j] = vec2(0.0);
+    uint row = part * r.chunk;
+    const uint end = min(row + r.chunk, r.rows);
+    do {
+        const uint64_t x = r.x + uint64_t(row) * r.x_stride * 4ul;
+        const uint64_t dy = r.dy + uint64_t(row) * r.dy_stride * 4ul;
+        const float mean = RMS == 0 ? load_float(r.mean, uint64_t(row), kF32) : 0.0;
+        const float inverse = load_float(r.inverse, uint64_t(row), kF32);
+        [[unroll]] for (uint j = 0; j < 4; ++j) {
+            const uint i = first + (j * S + gl_SubgroupInvocationID) * W;
+            vec2 g = load_part(dy, i, width, W, 0.0);
+            gain[j] += g * (load_part(x, i, width, W, mean) - mean) * inverse;
+            bias[j] += g;
+        }
+    } while (++row < end);
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+        const uint i = first + (j * S + gl_SubgroupInvocationID) * W;
+        store_part(r.gain_sums + uint64_t(part) * width * 4ul, i, width, W, gain[j]);
+        if (RMS == 0) store_part(r.bias_sums + uint64_t(part) * width * 4ul, i, width, W, bias[j]);
+    }
+}

@@ -1,0 +1,51 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// One group, before the update: adds the chunks' sums in order, tests loss and norm, decides whether the step is skipped,
+// counts, clips, and advances the bias corrections, whose powers are kept on the device because only applied steps count.
+#include "common.glsl"
+#include "lanes.glsl"
+#include "math.glsl"
+#include "optimizer/record.glsl"
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    // Lane by lane over its own chunks, then over lanes: the order depends on the subgroup's size alone.
+    float sum = 0.0;
+    uint base = 0;
+    do {
+        const uint i = base + gl_SubgroupInvocationID;
+        const float part = load_float(r.sums, uint64_t(min(i, r.chunks - 1)), kF32);
+        sum += i < r.chunks ? part : 0.0;
+        base += S;
+    } while (base < r.chunks);
+    const float squares = lanes_sum(sum);
+    StepScalars scalars = StepScalars(r.scalars);
+    OptimizerState state = OptimizerState(r.state);
+    const float scale = scalars.gradient_scale;
+    const float norm = sqrt(squares) * abs(scale);
+    bool good = is_finite(norm);
+    if (r.loss != 0ul) good = good && is_finite(load_float(r.loss, 0ul, kF32));
+    if (gl_SubgroupInvocationID == 0) {
+        state.norm = norm;
+        if (good) {
+            float factor = scale;
+            if (r.max_norm > 0.0 && norm > r.max_norm) factor *= r.max_norm / (norm + 1e-6);
+            const bool first = state.applied == 0;
+            const float power1 = (first ? 1.0 : state.power1) * r.beta1;
+            const float power2 = (first ? 1.0 : state.power2) * r.beta2;
+            state.power1 = power1;
+            state.power2 = power2;
+            state.correction1 = 1.0 - power1;
+            state.correction2 = sqrt(1.0 - power2);
+            state.factor = factor;
+            state.applied = state.applied + 1;
+            state.skipped_in_row = 0;
+            state.skip = 0;
+        } else {
+            state.skipped = state.skipped + 1;
+            state.skipped_in_row = state.skipped_in_row + 1;
+            state.skip = 1;
+        }
+    }
+}

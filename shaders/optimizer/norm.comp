@@ -1,0 +1,28 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// The global gradient norm, first stage: the sum of squares of each chunk of 4,096 elements of the gradient arena. What is
+// not finite stays so in the sum.
+#include "common.glsl"
+#include "lanes.glsl"
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t gradients, sums;
+    uint count; // a multiple of 256
+};
+PUSH_RECORD(Record);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    uint i = group * 4096;
+    const uint end = min(i + 4096, r.count);
+    vec2 sum = vec2(0.0);
+    do {
+        const vec2 g = load_pair(r.gradients, uint64_t(i + gl_SubgroupInvocationID * 2), kF32);
+        sum += g * g;
+        i += S * 2;
+    } while (i < end);
+    const float total = lanes_sum(sum.x + sum.y);
+    if (gl_SubgroupInvocationID == 0) store_float(r.sums, uint64_t(group), total, kF32);
+}
