@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 namespace hekla::graph {
-namespace {
 
-void copy_as_it_is(Builder& builder, Node& node, std::vector<ValueId>& outputs) {
+void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs) {
     const auto kind = [&] { return static_cast<Kind>(node.integer("kind")); };
     const auto shape = [&] { return Shape(node.ints("shape")); };
     switch (node.op) { // through the typed calls, which know a name asked for again
@@ -21,12 +20,10 @@ void copy_as_it_is(Builder& builder, Node& node, std::vector<ValueId>& outputs) 
     std::vector<NamedAttribute> attributes(node.attributes.size());
     for (std::size_t i = 0; i < attributes.size(); ++i) {
         attributes[i].name = node.attributes[i].name;
-        attributes[i].value = std::move(node.attributes[i].value);
+        attributes[i].value = node.attributes[i].value;
     }
     outputs = builder.emit(node.op, node.inputs, attributes);
 }
-
-} // namespace
 
 Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune_result) {
     Builder builder;
@@ -48,7 +45,7 @@ Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune_res
         if (!builder.ok()) break;
         const std::vector<ValueId>& old = graph.nodes[id].outputs;
         outputs.assign(old.size(), kNone);
-        if (!replace || !replace(builder, node, id, outputs)) copy_as_it_is(builder, node, outputs);
+        if (!replace || !replace(builder, node, id, outputs)) copy_node(builder, node, outputs);
         for (std::size_t i = 0; i < old.size() && i < outputs.size(); ++i) now[old[i]] = outputs[i];
     }
     builder.set_scope(0);

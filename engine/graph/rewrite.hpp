@@ -14,7 +14,11 @@ namespace hekla::graph {
 using Replace = std::function<bool(Builder& builder, const Node& node, NodeId id, std::vector<ValueId>& outputs)>;
 Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune);
 
-// Removes what nothing needs.
+// A node, its inputs already the builder's, as it is; what rewrite() does where nothing replaces it.
+void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs);
+
+// Removes what nothing needs, parameters too: whoever loads and saves weights asks the graph as described for their
+// names.
 Result<Graph> prune(const Graph& graph);
 
 } // namespace hekla::graph

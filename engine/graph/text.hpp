@@ -1,0 +1,40 @@
+// A graph as text that reads like the mathematics, and back: parse(print(graph)) is the same graph.
+//
+//     hekla graph 1
+//     ids = input(field="ids", kind=2, shape=[2, 16]) : int32 [2, 16]
+//     scope block.0/attention
+//     %12 = linear(%11, wte, bias) : float [2, 16, 96]  # block.0/attention
+//     %13, %14, %15 = layer_norm(%12, gain) : float [2, 16, 96], float32 [2, 16], float32 [2, 16]  # block.0/norm
+//     loss "lm" = 1 * %40 / %41
+//     metric "accuracy" = %42 / %41
+//     output "logits" = %33
+//
+// Inputs stand in the table's order; after one that is left out they are written name=value. Attributes that have the
+// table's default are left out. A leaf with a name that is one word is called by it, every other value by its number. A
+// line `scope PATH` opens the next scope (the second of one path is PATH~2); `recompute N` before the # is the region.
+#pragma once
+
+#include "base/hash.hpp"
+#include "graph/graph.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace hekla::graph {
+
+// The graph is one that check() accepts.
+std::string print(const Graph& graph);
+
+// Any text: what is no graph is an error with its line. The result has passed check().
+Result<Graph> parse(std::string_view text);
+
+// The same for the same graph on every machine and in every version that prints it alike.
+Hash128 hash(const Graph& graph);
+
+// The name that print() gives each scope: unique, "" for the root.
+std::vector<std::string> scope_labels(const Graph& graph);
+
+// "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\ \n \t \xHH.
+std::string quoted(std::string_view text);
+
+} // namespace hekla::graph

@@ -1,0 +1,406 @@
+// The text of a graph, read as from a stranger: every token is checked, nothing is allocated that the text does not
+// hold.
+#include "graph/builder.hpp"
+#include "graph/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fmt/format.h>
+#include <set>
+#include <unordered_map>
+
+namespace hekla::graph {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool in_word(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-'; }
+
+// One line, read from left to right.
+class Cursor {
+public:
+    explicit Cursor(std::string_view line) : rest_(line) {}
+
+    void spaces() {
+        while (!rest_.empty() && rest_[0] == ' ') rest_.remove_prefix(1);
+    }
+    bool at_end() {
+        spaces();
+        return rest_.empty();
+    }
+    bool take(std::string_view token) {
+        spaces();
+        if (!rest_.starts_with(token)) return false;
+        rest_.remove_prefix(token.size());
+        return true;
+    }
+    // A word like `linear`, and only a whole one.
+    bool take_word(std::string_view word) {
+        spaces();
+        if (!rest_.starts_with(word) || (rest_.size() > word.size() && in_word(rest_[word.size()]))) return false;
+        rest_.remove_prefix(word.size());
+        return true;
+    }
+    Status expect(std::string_view token) {
+        if (take(token)) return {};
+        return error(fmt::format("'{}'", token));
+    }
+    std::string_view word() { // empty where there is none
+        spaces();
+        std::size_t size = 0;
+        if (!rest_.empty() && is_letter(rest_[0]))
+            while (size < rest_.size() && in_word(rest_[size])) ++size;
+        return cut(size);
+    }
+    // What a value is called: %12 or a word.
+    std::string_view value() {
+        spaces();
+        if (rest_.empty() || rest_[0] != '%') return word();
+        std::size_t size = 1;
+        while (size < rest_.size() && is_digit(rest_[size])) ++size;
+        return size == 1 ? std::string_view() : cut(size);
+    }
+    // A scope's component as it stands in a path: bare, or quoted.
+    Result<std::string> component() {
+        spaces();
+        if (!rest_.empty() && rest_[0] == '"') return quoted_text();
+        std::size_t size = 0;
+        while (size < rest_.size() && in_word(rest_[size])) ++size;
+        if (size == 0) return error("a scope's name");
+        return std::string(cut(size));
+    }
+    Result<std::string> quoted_text() {
+        HK_TRY(expect("\""));
+        std::string text;
+        while (!rest_.empty() && rest_[0] != '"') {
+            char c = cut(1)[0];
+            if (c == '\\') {
+                if (rest_.empty()) return error("an escape");
+                c = cut(1)[0];
+                if (c == 'n') {
+                    c = '\n';
+                } else if (c == 't') {
+                    c = '\t';
+                } else if (c == 'x') {
+                    unsigned byte = 0;
+                    const char* end = rest_.data() + std::min<std::size_t>(2, rest_.size());
+                    if (rest_.size() < 2 || std::from_chars(rest_.data(), end, byte, 16).ptr != end)
+                        return error("two hexadecimal digits");
+                    rest_.remove_prefix(2);
+                    c = static_cast<char>(byte);
+                } else if (c != '"' && c != '\\') {
+                    return error("an escape that exists");
+                }
+            }
+            text += c;
+        }
+        HK_TRY(expect("\""));
+        return text;
+    }
+    template<class T>
+    Result<T> number(const char* what) {
+        spaces();
+        T value{};
+        const auto [end, wrong] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+        if (wrong != std::errc()) return error(what);
+        rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+        return value;
+    }
+    template<class T>
+    Result<std::vector<T>> list(const char* what) {
+        std::vector<T> values;
+        HK_TRY(expect("["));
+        if (take("]")) return values;
+        do {
+            HK_ASSIGN(const T value, number<T>(what));
+            values.push_back(value);
+        } while (take(","));
+        HK_TRY(expect("]"));
+        return values;
+    }
+    std::string_view rest() const { return rest_; }
+    Status error(std::string_view expected) const {
+        constexpr std::size_t shown = 40;
+        const std::string_view found = rest_.substr(0, shown);
+        return invalid_argument(
+            fmt::format("expected {}, found {}", expected, found.empty() ? "the end of the line" : quoted(found)));
+    }
+
+private:
+    std::string_view cut(std::size_t size) {
+        const std::string_view taken = rest_.substr(0, size);
+        rest_.remove_prefix(size);
+        return taken;
+    }
+
+    std::string_view rest_;
+};
+
+Result<AttributeValue> attribute_value(Cursor& line, AttributeType type) {
+    switch (type) {
+    case AttributeType::integer: {
+        HK_ASSIGN(const int64_t value, line.number<int64_t>("an integer"));
+        return AttributeValue(value);
+    }
+    case AttributeType::real: {
+        HK_ASSIGN(const double value, line.number<double>("a number"));
+        if (std::isnan(value)) return invalid_argument("an attribute is not a number");
+        return AttributeValue(value);
+    }
+    case AttributeType::text: {
+        HK_ASSIGN(std::string value, line.quoted_text());
+        return AttributeValue(std::move(value));
+    }
+    case AttributeType::ints: {
+        HK_ASSIGN(std::vector<int64_t> value, line.list<int64_t>("an integer"));
+        return AttributeValue(std::move(value));
+    }
+    case AttributeType::reals: {
+        HK_ASSIGN(std::vector<double> value, line.list<double>("a number"));
+        return AttributeValue(std::move(value));
+    }
+    }
+    return internal_error("an attribute of no type");
+}
+
+class Parser {
+public:
+    Status line(std::string_view text) {
+        Cursor cursor(text);
+        if (cursor.at_end()) return {};
+        if (!headed_) {
+            if (!cursor.take("hekla graph 1") || !cursor.at_end())
+                return invalid_argument("expected 'hekla graph 1'; is this a graph's text, of this version?");
+            headed_ = true;
+            return {};
+        }
+        if (cursor.take_word("scope")) return scope(cursor);
+        if (cursor.take_word("loss")) return loss(cursor);
+        if (cursor.take_word("metric")) return metric(cursor);
+        if (cursor.take_word("output")) return output(cursor);
+        return node(cursor);
+    }
+
+    Result<Graph> finish() {
+        if (!headed_) return invalid_argument("the text is empty; expected 'hekla graph 1'");
+        HK_TRY(check(graph_));
+        // Losses, metrics and outputs by the builder's rules.
+        Builder builder(std::move(graph_));
+        for (const LossTerm& l : losses_) builder.loss(l.name, l.sum, l.count, l.weight);
+        for (const Metric& m : metrics_) builder.metric(m.name, m.sum, m.count);
+        for (const auto& [name, value] : outputs_) builder.output(name, value);
+        return builder.finish();
+    }
+
+private:
+    Status scope(Cursor& cursor) {
+        cursor.spaces();
+        const std::string_view label = cursor.rest();
+        std::string name;
+        std::string_view parent;
+        for (;;) {
+            const std::size_t before = label.size() - cursor.rest().size();
+            HK_ASSIGN(name, cursor.component());
+            if (cursor.take("~")) HK_TRY(cursor.number<int64_t>("a number").status()); // tells labels apart, no more
+            if (cursor.rest().empty()) {
+                parent = before == 0 ? std::string_view() : label.substr(0, before - 1);
+                break;
+            }
+            HK_TRY(cursor.expect("/"));
+        }
+        Scope scope;
+        scope.name = std::move(name);
+        if (!parent.empty()) {
+            const auto found = scopes_.find(std::string(parent));
+            if (found == scopes_.end())
+                return invalid_argument(fmt::format("scope {} stands in none that was opened", quoted(label)));
+            scope.parent = found->second;
+        }
+        graph_.scopes.push_back(std::move(scope));
+        if (!scopes_.emplace(std::string(label), static_cast<ScopeId>(graph_.scopes.size() - 1)).second)
+            return invalid_argument(fmt::format("scope {} was opened before", quoted(label)));
+        return {};
+    }
+
+    Result<ValueId> value(Cursor& cursor) {
+        const Cursor before = cursor;
+        const std::string_view name = cursor.value();
+        const auto found = values_.find(std::string(name));
+        if (found == values_.end()) {
+            if (name.empty()) return before.error("a value");
+            return invalid_argument(fmt::format("there is no value {} yet", name));
+        }
+        return found->second;
+    }
+
+    Status node(Cursor& cursor) {
+        std::vector<std::string> names;
+        do {
+            const Cursor before = cursor;
+            names.emplace_back(cursor.value());
+            if (names.back().empty()) return before.error("a value's name, or scope, loss, metric or output");
+        } while (cursor.take(","));
+        HK_TRY(cursor.expect("="));
+        const std::string_view operation = cursor.word();
+        const OperationInfo* o = find_operation(operation);
+        if (o == nullptr) return invalid_argument(fmt::format("there is no operation '{}'", operation));
+        Node node;
+        node.op = o->op;
+        HK_TRY(cursor.expect("("));
+        HK_TRY(arguments(cursor, *o, node));
+        if (const char* attribute = leaf_name_attribute(node.op))
+            if (!leaves_.emplace(node.op, node.text(attribute)).second)
+                return invalid_argument(fmt::format("{} {} is there already", o->name, quoted(node.text(attribute))));
+        Result<std::vector<std::pair<Kind, Shape>>> outputs = infer(graph_, node);
+        if (!outputs.ok()) return outputs.status();
+        if (outputs.value().size() != names.size())
+            return invalid_argument(
+                fmt::format("{} has {} outputs, {} are named", o->name, outputs.value().size(), names.size()));
+        HK_TRY(cursor.expect(":"));
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            const auto& [kind, shape] = outputs.value()[i];
+            if (i != 0) HK_TRY(cursor.expect(","));
+            const std::string_view given_kind = cursor.word();
+            HK_ASSIGN(const std::vector<int64_t> given_shape, cursor.list<int64_t>("a dimension"));
+            if (given_kind != kind_name(kind) || given_shape != shape.vector())
+                return invalid_argument(fmt::format("{} is {} {} by the operation, {} [{}] by the text", names[i],
+                                                    kind_name(kind), shape.text(), given_kind,
+                                                    fmt::join(given_shape, ", ")));
+        }
+        if (cursor.take_word("recompute")) { HK_ASSIGN(node.region, cursor.number<uint32_t>("a region's number")); }
+        if (cursor.take("#")) {
+            cursor.spaces();
+            const auto found = scopes_.find(std::string(cursor.rest()));
+            if (found == scopes_.end())
+                return invalid_argument(fmt::format("scope {} was not opened", quoted(cursor.rest())));
+            node.scope = found->second;
+        } else if (!cursor.at_end()) {
+            return cursor.error("the end of the line");
+        }
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            const auto id = static_cast<ValueId>(graph_.values.size());
+            if (!values_.emplace(names[i], id).second)
+                return invalid_argument(fmt::format("there is a value {} already", names[i]));
+            node.outputs.push_back(id);
+            graph_.values.push_back({static_cast<NodeId>(graph_.nodes.size()), static_cast<uint32_t>(i),
+                                     outputs.value()[i].first, outputs.value()[i].second});
+        }
+        graph_.nodes.push_back(std::move(node));
+        return {};
+    }
+
+    // Inputs and attributes up to the closing bracket.
+    Status arguments(Cursor& cursor, const OperationInfo& o, Node& node) {
+        const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
+        if (!variadic) node.inputs.assign(o.inputs.size(), kNone);
+        std::vector<std::optional<AttributeValue>> given(o.attributes.size());
+        std::size_t next = 0;
+        for (bool first = true; !cursor.take(")"); first = false) {
+            if (!first) HK_TRY(cursor.expect(","));
+            Cursor ahead = cursor;
+            const std::string_view name = ahead.word();
+            if (name.empty() || !ahead.take("=")) {
+                HK_ASSIGN(const ValueId input, value(cursor));
+                if (variadic)
+                    node.inputs.push_back(input);
+                else if (next < node.inputs.size())
+                    node.inputs[next++] = input;
+                else
+                    return invalid_argument(fmt::format("{} has too many inputs", o.name));
+                continue;
+            }
+            cursor = ahead;
+            const auto attribute = std::ranges::find_if(o.attributes, [&](const auto& a) { return a.name == name; });
+            const auto input = std::ranges::find_if(o.inputs, [&](const auto& in) { return in.name == name; });
+            if (attribute != o.attributes.end()) {
+                auto& place = given[static_cast<std::size_t>(attribute - o.attributes.begin())];
+                if (place) return invalid_argument(fmt::format("attribute {} is given twice", name));
+                HK_ASSIGN(place, attribute_value(cursor, attribute->type));
+            } else if (input != o.inputs.end() && !variadic) {
+                ValueId& place = node.inputs[static_cast<std::size_t>(input - o.inputs.begin())];
+                if (place != kNone) return invalid_argument(fmt::format("input {} is given twice", name));
+                HK_ASSIGN(place, value(cursor));
+            } else {
+                return invalid_argument(fmt::format("{} has no input or attribute '{}'", o.name, name));
+            }
+        }
+        if (variadic && node.inputs.empty()) return invalid_argument(fmt::format("{} needs an input", o.name));
+        for (std::size_t i = 0; i < node.inputs.size() && !variadic; ++i)
+            if (node.inputs[i] == kNone && !o.inputs[i].optional)
+                return invalid_argument(fmt::format("{}: input {} is missing", o.name, o.inputs[i].name));
+        for (std::size_t i = 0; i < o.attributes.size(); ++i) {
+            const AttributeInfo& a = o.attributes[i];
+            if (!given[i] && !a.fallback)
+                return invalid_argument(fmt::format("{}: attribute {} is missing", o.name, a.name));
+            node.attributes.push_back({a.name, given[i] ? std::move(*given[i]) : *a.fallback});
+        }
+        return {};
+    }
+
+    Status loss(Cursor& cursor) {
+        LossTerm term;
+        HK_ASSIGN(term.name, cursor.quoted_text());
+        HK_TRY(cursor.expect("="));
+        HK_ASSIGN(term.weight, cursor.number<double>("a weight"));
+        if (!std::isfinite(term.weight)) return invalid_argument("a loss's weight is not finite");
+        HK_TRY(cursor.expect("*"));
+        HK_ASSIGN(term.sum, value(cursor));
+        HK_TRY(cursor.expect("/"));
+        HK_ASSIGN(term.count, value(cursor));
+        losses_.push_back(std::move(term));
+        return end(cursor);
+    }
+
+    Status metric(Cursor& cursor) {
+        Metric metric;
+        HK_ASSIGN(metric.name, cursor.quoted_text());
+        HK_TRY(cursor.expect("="));
+        HK_ASSIGN(metric.sum, value(cursor));
+        HK_TRY(cursor.expect("/"));
+        HK_ASSIGN(metric.count, value(cursor));
+        metrics_.push_back(std::move(metric));
+        return end(cursor);
+    }
+
+    Status output(Cursor& cursor) {
+        HK_ASSIGN(std::string name, cursor.quoted_text());
+        HK_TRY(cursor.expect("="));
+        HK_ASSIGN(const ValueId id, value(cursor));
+        if (!outputs_.emplace(name, id).second)
+            return invalid_argument(fmt::format("output {} is there already", quoted(name)));
+        return end(cursor);
+    }
+
+    static Status end(Cursor& cursor) { return cursor.at_end() ? Status() : cursor.error("the end of the line"); }
+
+    Graph graph_;
+    bool headed_ = false;
+    std::unordered_map<std::string, ScopeId> scopes_;
+    std::unordered_map<std::string, ValueId> values_;
+    std::set<std::pair<Op, std::string>> leaves_;
+    std::vector<LossTerm> losses_;
+    std::vector<Metric> metrics_;
+    std::map<std::string, ValueId> outputs_;
+};
+
+} // namespace
+
+Result<Graph> parse(std::string_view text) {
+    Parser parser;
+    std::size_t number = 0;
+    while (!text.empty()) {
+        ++number;
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        const Status status = parser.line(line);
+        if (!status.ok()) return status.with_context(fmt::format("graph text, line {}", number));
+    }
+    Result<Graph> graph = parser.finish();
+    if (!graph.ok()) return graph.status().with_context("graph text");
+    return graph;
+}
+
+} // namespace hekla::graph

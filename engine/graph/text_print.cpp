@@ -1,0 +1,133 @@
+#include "graph/text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace hekla::graph {
+namespace {
+
+bool is_word(std::string_view text) {
+    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+    const auto follows = [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-'; };
+    return !text.empty() && letter(text[0]) && std::ranges::all_of(text, follows);
+}
+
+// A component of a scope's path may also begin with a digit or sign: "block/3".
+std::string component(std::string_view name) {
+    return is_word("_" + std::string(name)) && !name.empty() ? std::string(name) : quoted(name);
+}
+
+std::string attribute_text(const AttributeValue& value) {
+    if (const auto* integer = std::get_if<int64_t>(&value)) return fmt::format("{}", *integer);
+    if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real); // shortest that reads back
+    if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
+    if (const auto* ints = std::get_if<std::vector<int64_t>>(&value))
+        return fmt::format("[{}]", fmt::join(*ints, ", "));
+    return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
+}
+
+// What each value is called: leaves by their names where these are words and no two leaves share one.
+std::vector<std::string> value_names(const Graph& graph) {
+    std::map<std::string, int> uses;
+    for (const Node& node : graph.nodes)
+        if (const char* attribute = leaf_name_attribute(node.op)) ++uses[node.text(attribute)];
+    std::vector<std::string> names(graph.values.size());
+    std::size_t number = 0;
+    for (const Node& node : graph.nodes) {
+        for (const ValueId output : node.outputs) names[output] = fmt::format("%{}", ++number);
+        const char* attribute = leaf_name_attribute(node.op);
+        if (attribute == nullptr) continue;
+        const std::string& name = node.text(attribute);
+        if (is_word(name) && name != "_" && name != "scope" && name != "loss" && name != "metric" && name != "output" &&
+            uses[name] == 1)
+            names[node.outputs[0]] = name;
+    }
+    return names;
+}
+
+std::string arguments(const Node& node, const std::vector<std::string>& names) {
+    const OperationInfo& o = info(node.op);
+    std::string text;
+    const auto put = [&](const std::string& argument) {
+        if (!text.empty()) text += ", ";
+        text += argument;
+    };
+    bool gap = false;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNone)
+            gap = true;
+        else
+            put(gap ? fmt::format("{}={}", o.inputs[i].name, names[node.inputs[i]]) : names[node.inputs[i]]);
+    }
+    for (std::size_t i = 0; i < node.attributes.size(); ++i)
+        if (!o.attributes[i].fallback || *o.attributes[i].fallback != node.attributes[i].value)
+            put(fmt::format("{}={}", node.attributes[i].name, attribute_text(node.attributes[i].value)));
+    return text;
+}
+
+} // namespace
+
+std::string quoted(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\')
+            result += std::string("\\") + c;
+        else if (c == '\n')
+            result += "\\n";
+        else if (c == '\t')
+            result += "\\t";
+        else if (byte < 0x20 || byte == 0x7f)
+            result += fmt::format("\\x{:02x}", byte);
+        else
+            result += c;
+    }
+    return result + "\"";
+}
+
+std::vector<std::string> scope_labels(const Graph& graph) {
+    std::vector<std::string> labels(graph.scopes.size());
+    std::set<std::string> taken;
+    for (std::size_t i = 1; i < graph.scopes.size(); ++i) {
+        const std::string& parent = labels[graph.scopes[i].parent];
+        const std::string plain = (parent.empty() ? "" : parent + "/") + component(graph.scopes[i].name);
+        labels[i] = plain;
+        for (int n = 2; !taken.insert(labels[i]).second; ++n) labels[i] = fmt::format("{}~{}", plain, n);
+    }
+    return labels;
+}
+
+std::string print(const Graph& graph) {
+    std::string text = "hekla graph 1\n";
+    const std::vector<std::string> names = value_names(graph);
+    const std::vector<std::string> labels = scope_labels(graph);
+    std::size_t opened = 0; // scopes are introduced in their order, each before the first node that needs it
+    const auto open_to = [&](std::size_t last) {
+        while (opened < last) text += fmt::format("scope {}\n", labels[++opened]);
+    };
+    for (const Node& node : graph.nodes) {
+        open_to(node.scope);
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) text += (i == 0 ? "" : ", ") + names[node.outputs[i]];
+        text += fmt::format(" = {}({}) : ", info(node.op).name, arguments(node, names));
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+            const Value& value = graph.value(node.outputs[i]);
+            text += fmt::format("{}{} {}", i == 0 ? "" : ", ", kind_name(value.kind), value.shape.text());
+        }
+        if (node.region != 0) text += fmt::format(" recompute {}", node.region);
+        if (node.scope != 0) text += "  # " + labels[node.scope];
+        text += '\n';
+    }
+    open_to(graph.scopes.size() - 1);
+    for (const LossTerm& loss : graph.losses)
+        text +=
+            fmt::format("loss {} = {} * {} / {}\n", quoted(loss.name), loss.weight, names[loss.sum], names[loss.count]);
+    for (const Metric& metric : graph.metrics)
+        text += fmt::format("metric {} = {} / {}\n", quoted(metric.name), names[metric.sum], names[metric.count]);
+    for (const auto& [name, value] : graph.outputs) text += fmt::format("output {} = {}\n", quoted(name), names[value]);
+    return text;
+}
+
+Hash128 hash(const Graph& graph) { return hash128(print(graph)); }
+
+} // namespace hekla::graph
