@@ -1,0 +1,136 @@
+// Hekla for host programs: train, evaluate and generate on any Vulkan device. Plain C; vulkan.h is not needed.
+//
+// Rules: strings are pointer and size in UTF-8, borrowed until the call returns. Every function that can fail returns a
+// code of hekla/plugin/error.h and fills `error`, which may be null. Outputs are untouched on error. Nothing is
+// printed, nothing exits or aborts, no signal handler or locale is changed, and no file is written that was not asked
+// for. Callbacks run on the calling thread, during the call.
+//
+// Version 0: this header grows and may still change until 1.0.
+#ifndef HEKLA_HEKLA_H
+#define HEKLA_HEKLA_H
+
+#include "hekla/plugin/abi.h"
+#include "hekla/plugin/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Errors. Owned by the caller.
+// [any-thread]
+HK_EXPORT hk_error* hk_error_create(void);
+HK_EXPORT void hk_error_destroy(hk_error* error);
+HK_EXPORT int32_t hk_error_code(const hk_error* error);
+HK_EXPORT hk_string hk_error_message(const hk_error* error); // valid until the error is used or destroyed
+
+// A device with plugins. Contexts in one process do not know of each other.
+typedef struct hk_context hk_context;
+
+typedef struct hk_context_options {
+    uint32_t struct_size;
+    int32_t validation;              // 0 off, 1 validation layer, 2 GPU-assisted
+    hk_string device;                // "" the best one; an index, or a part of its name
+    const hk_string* plugin_folders; // searched in order; explicit folders only
+    uint64_t plugin_folder_count;
+    hk_string cache_folder; // compiled kernels and tuning; "": nothing is kept
+    void* user;
+    // Messages of the engine: severity as in plugin/log.h. May be null.
+    void(HK_ABI* log)(void* user, int32_t severity, hk_string message);
+} hk_context_options;
+
+// [any-thread]
+HK_EXPORT int32_t hk_context_create(const hk_context_options* options, hk_context** out, hk_error* error);
+// After everything made with the context. [any-thread]
+HK_EXPORT void hk_context_destroy(hk_context* context);
+// One line about the device in use. Valid as long as the context. [any-thread]
+HK_EXPORT hk_string hk_context_device(const hk_context* context);
+
+// A step of training, as the log has it.
+typedef struct hk_train_step {
+    uint32_t struct_size;
+    int32_t skipped; // loss or gradient was not finite: no update
+    int64_t step, max_steps;
+    double loss, loss_z, gradient_norm, learning_rate, seconds, tokens_per_second, share_of_peak, remaining_seconds;
+} hk_train_step;
+
+typedef struct hk_train_evaluation {
+    uint32_t struct_size;
+    int32_t best;
+    int64_t step;
+    double loss, seconds;
+} hk_train_evaluation;
+
+typedef struct hk_train_options {
+    uint32_t struct_size;
+    uint32_t reserved;          // zero
+    hk_string recipe;           // path of a TOML file
+    const hk_string* overrides; // eg: "train.max_steps=100"
+    uint64_t override_count;
+    void* user;
+    // Each may be null.
+    void(HK_ABI* step)(void* user, const hk_train_step* step);
+    void(HK_ABI* evaluation)(void* user, const hk_train_evaluation* evaluation);
+    void(HK_ABI* message)(void* user, hk_string message);
+    int32_t(HK_ABI* stop)(void* user); // asked after every step: not 0 saves a resumable checkpoint and ends
+} hk_train_options;
+
+typedef struct hk_train_result {
+    uint32_t struct_size;
+    int32_t stopped; // by the stop callback
+    int64_t steps, best_step;
+    double best_evaluation; // NaN without one
+} hk_train_result;
+
+// Trains until the recipe's steps are done or stop says so; resumes where the output folder has a complete checkpoint.
+// [any-thread], one at a time a context
+HK_EXPORT int32_t hk_train(hk_context* context, const hk_train_options* options, hk_train_result* result,
+                           hk_error* error);
+
+// What training would take: memory, time, dearest nodes. `text` is given to the callback once. Trains nothing.
+// [any-thread], one at a time a context
+HK_EXPORT int32_t hk_train_plan(hk_context* context, const hk_train_options* options,
+                                void(HK_ABI* text)(void* user, hk_string text), hk_error* error);
+
+// Loss on the recipe's validation text with the run's newest checkpoint.
+// [any-thread], one at a time a context
+HK_EXPORT int32_t hk_train_evaluate(hk_context* context, const hk_train_options* options, double* loss,
+                                    hk_error* error);
+
+typedef struct hk_generate_options {
+    uint32_t struct_size;
+    int32_t greedy;  // not 0: the likeliest token each time; no sampling
+    hk_string model; // a run's folder, a checkpoint's, or a Hugging Face model's
+    const hk_string* prompts;
+    uint64_t prompt_count; // 0: one row that begins with the tokenizer's first token
+    int64_t max_new_tokens;
+    int64_t beams; // 0 or 1: none
+    int64_t top_k; // 0: all
+    double temperature, top_p, repetition_penalty;
+    int64_t no_repeat_ngram_size;
+    uint64_t seed;
+    int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
+    int32_t reserved;  // zero
+    void* user;
+    // Text as it comes; row counts prompts. May be null. Beams give whole rows at the end.
+    void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
+    int32_t(HK_ABI* stop)(void* user);
+} hk_generate_options;
+
+typedef struct hk_generate_result {
+    uint32_t struct_size;
+    uint32_t reserved; // zero
+    int64_t prompt_tokens, new_tokens;
+    double prompt_seconds, seconds; // of the new tokens
+} hk_generate_result;
+
+// A struct with the defaults: 128 new tokens, temperature 1, everything else off.
+HK_EXPORT void hk_generate_defaults(hk_generate_options* options);
+// [any-thread], one at a time a context
+HK_EXPORT int32_t hk_generate(hk_context* context, const hk_generate_options* options, hk_generate_result* result,
+                              hk_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,41 @@
+// AdamW and SGD over all parameters of a store in one program: global norm, the test for what is not finite, clipping
+// and the update. Counters and bias corrections live on the device and are saved with the run.
+#pragma once
+
+#include "program/program.hpp"
+#include "train/recipe.hpp"
+
+namespace hekla::train {
+
+// What the device says after a step.
+struct StepOutcome {
+    double gradient_norm = 0.0; // before clipping
+    bool skipped = false;       // loss or norm was not finite: no parameter changed
+    uint32_t skipped_in_row = 0;
+    uint32_t applied = 0; // updates so far
+};
+
+class Optimizer {
+public:
+    // Updates the parameters named in `reached` (those that a loss reaches); the others are never touched, decay
+    // included. Decay is for parameters of rank 2 and more without the flag no_decay. The store must have gradients and
+    // moments.
+    static Result<std::unique_ptr<Optimizer>> create(program::Runtime& runtime, program::ParameterStore& store,
+                                                     const TrainSection& settings,
+                                                     const std::vector<std::string>& reached,
+                                                     const std::vector<std::string>& no_decay);
+    ~Optimizer();
+
+    // Applies the gradients that are in the store. `loss` is tested with the norm.
+    Result<StepOutcome> step(double learning_rate, double loss);
+
+    // States of the store that belong to a checkpoint.
+    static std::vector<std::string> states();
+
+private:
+    Optimizer();
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace hekla::train

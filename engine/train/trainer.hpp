@@ -1,0 +1,120 @@
+// The training loop: data to batches, batches to gradients, gradients to updates, updates to checkpoints. Everything
+// that a run's bits depend on is a function of (recipe, data, device, kernel choices): a resumed run gives the same
+// bits.
+#pragma once
+
+#include "data/batcher.hpp"
+#include "data/corpus.hpp"
+#include "graph/graph.hpp"
+#include "model/checkpoint.hpp"
+#include "plugin/compose.hpp"
+#include "program/program.hpp"
+#include "text/tokenizer.hpp"
+#include "train/optimizer.hpp"
+#include "train/recipe.hpp"
+#include "train/report.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace hekla::train {
+
+// Called on the thread that runs the loop. Each may be empty.
+struct TrainerEvents {
+    std::function<void(const StepReport&)> step;
+    std::function<void(const EvaluationReport&)> evaluation;
+    std::function<void(const std::string&)> message; // one line about what is being done
+    std::function<bool()> stop; // asked after every step: true saves a resumable checkpoint and ends the run
+};
+
+struct TrainerResult {
+    int64_t steps = 0;
+    double best_evaluation = 0.0; // NaN without one
+    int64_t best_step = 0;
+    bool stopped = false; // by events.stop
+    std::filesystem::path run;
+};
+
+class Trainer {
+public:
+    // Reads data and tokenizer, describes the model, compiles its programs, allocates everything and, where the run
+    // folder has a complete checkpoint, loads it. Nothing is trained. `registry` and `runtime` must outlive this.
+    static Result<std::unique_ptr<Trainer>> create(const Recipe& recipe, const plugin::Registry& registry,
+                                                   program::Runtime& runtime, const Log& log,
+                                                   const TrainerEvents& events);
+    ~Trainer();
+    Trainer(const Trainer&) = delete;
+    Trainer& operator=(const Trainer&) = delete;
+
+    // Memory, time to finish by this device's own timings, and the dearest nodes. Runs the first batch a few times; no
+    // parameter changes.
+    Result<std::string> plan();
+
+    Result<TrainerResult> run();
+
+    // Loss on the validation text, weighted by what each batch counts.
+    Result<double> evaluate();
+
+    // Rebuilds the state after `step` - 1 updates from the nearest checkpoint and computes the gradients of step `step`
+    // again, bit for bit (hekla replay). The run's files are not touched.
+    struct Replay {
+        int64_t from_checkpoint = 0;
+        std::vector<data::Batch> batches;
+        double loss = 0.0;
+        std::vector<std::pair<std::string, std::vector<float>>> gradients;
+    };
+    Result<Replay> replay(int64_t step);
+
+    int64_t step() const { return step_; }
+    const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+    program::ParameterStore& store() { return *store_; }
+    const program::Program& program() const { return *train_program_; }
+
+private:
+    Trainer(const plugin::Registry& registry, program::Runtime& runtime) : registry_(registry), runtime_(runtime) {}
+
+    Status open_tokenizer();
+    Status open_data();
+    Status describe();
+    Status compile();
+    Status begin_or_resume();
+    Status initialize_parameters();
+    Status load_checkpoint(const model::Checkpoint& checkpoint);
+    Status save_checkpoint();
+    Status save_final();
+    void message(const std::string& text) const {
+        if (events_.message) events_.message(text);
+    }
+    data::Collate collate(int64_t batch) const;
+    Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
+    // Sets fields, loss scales; runs forward and backward of all micro-batches. The loss of the step.
+    Result<double> gradients(const std::vector<data::Batch>& micro, int64_t step);
+    Result<std::vector<data::Batch>> next_micro_batches(data::Batcher& batcher) const;
+    Result<std::vector<double>> loss_counts(const data::Batch& batch) const;
+    Status set_fields(program::Program& program, const data::Batch& batch) const;
+
+    const plugin::Registry& registry_;
+    program::Runtime& runtime_;
+    Log log_;
+    TrainerEvents events_;
+    Recipe recipe_;
+    std::filesystem::path run_;
+    std::unique_ptr<text::Tokenizer> tokenizer_;
+    std::optional<data::Dataset> dataset_;
+    std::unique_ptr<plugin::Composition> composition_;
+    graph::Graph described_; // mode train, not differentiated: counts are computed from it
+    graph::Graph differentiated_, evaluated_;
+    std::unique_ptr<program::ParameterStore> store_;
+    std::unique_ptr<program::Program> train_program_, eval_program_;
+    std::unique_ptr<Optimizer> optimizer_;
+    std::vector<plugin::BatchField> fields_;
+    int64_t window_ = 0; // tokens an example
+    int64_t step_ = 0;
+    double best_evaluation_ = 0.0;
+    int64_t best_step_ = -1;
+    double trained_seconds_ = 0.0;
+    LossWindow loss_window_;
+    double peak_flops_ = 0.0;
+};
+
+} // namespace hekla::train
