@@ -1,0 +1,120 @@
+#include "graph/recompute.hpp"
+
+#include "graph/rewrite.hpp"
+
+#include <algorithm>
+
+namespace hekla::graph {
+namespace {
+
+// Nodes that losses, metrics or outputs other than gradients need.
+std::vector<bool> forward_nodes(const Graph& graph) {
+    std::vector<bool> forward(graph.nodes.size(), false);
+    const auto need = [&](ValueId value) {
+        if (value != kNone) forward[graph.value(value).node] = true;
+    };
+    for (const auto& [name, value] : graph.outputs)
+        if (!name.starts_with("grad.")) need(value);
+    for (const LossTerm& loss : graph.losses) need(loss.sum), need(loss.count);
+    for (const Metric& metric : graph.metrics) need(metric.sum), need(metric.count);
+    for (std::size_t id = graph.nodes.size(); id-- > 0;)
+        if (forward[id])
+            for (const ValueId input : graph.nodes[id].inputs) need(input);
+    return forward;
+}
+
+class Recomputer {
+public:
+    explicit Recomputer(const Graph& graph)
+        : graph_(graph), forward_(forward_nodes(graph)), dropped_(graph.values.size(), false),
+          again_(graph.values.size(), kNone), now_(graph.values.size(), kNone) {
+        // Dropped is what forward nodes of its own region alone read, and nothing outside asks for.
+        for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+            const Node& node = graph.nodes[id];
+            if (!forward_[id] || node.region == 0 || is_leaf(node.op)) continue;
+            for (const ValueId output : node.outputs) dropped_[output] = true;
+        }
+        for (NodeId id = 0; id < graph.nodes.size(); ++id)
+            for (const ValueId input : graph.nodes[id].inputs)
+                if (forward_[id] && graph.nodes[id].region != graph.producer(input).region) dropped_[input] = false;
+        for (const auto& [name, value] : graph.outputs) dropped_[value] = false;
+        for (const LossTerm& loss : graph.losses) dropped_[loss.sum] = dropped_[loss.count] = false;
+        for (const Metric& metric : graph.metrics) dropped_[metric.sum] = dropped_[metric.count] = false;
+        // A node that keeps one output keeps all: the others are statistics, small beside computing it again.
+        for (const Node& node : graph.nodes)
+            if (std::ranges::any_of(node.outputs, [&](ValueId output) { return !dropped_[output]; }))
+                for (const ValueId output : node.outputs) dropped_[output] = false;
+    }
+
+    // Before the node `id`: what it reads, made again where it was dropped.
+    bool replace(Builder& b, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
+        if (forward_[id]) {
+            copy_node(b, node, outputs);
+        } else {
+            Node reader = node;
+            for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
+                const ValueId old = graph_.nodes[id].inputs[i];
+                if (old != kNone && dropped_[old]) reader.inputs[i] = once_more(b, old);
+            }
+            b.set_scope(node.scope);
+            b.set_region(node.region);
+            copy_node(b, reader, outputs);
+        }
+        for (std::size_t i = 0; i < outputs.size(); ++i) now_[graph_.nodes[id].outputs[i]] = outputs[i];
+        return true;
+    }
+
+private:
+    // A dropped value, computed again from what was kept. Iterative: a region may be long.
+    ValueId once_more(Builder& b, ValueId wanted) {
+        std::vector<ValueId> open{wanted};
+        while (!open.empty() && b.ok()) {
+            const ValueId value = open.back();
+            if (again_[value] != kNone) {
+                open.pop_back();
+                continue;
+            }
+            Node copy = graph_.producer(value);
+            bool ready = true;
+            for (ValueId& input : copy.inputs) {
+                if (input == kNone) continue;
+                if (!dropped_[input]) {
+                    input = now_[input];
+                } else if (again_[input] != kNone) {
+                    input = again_[input];
+                } else {
+                    open.push_back(input);
+                    ready = false;
+                }
+            }
+            if (!ready) continue;
+            open.pop_back();
+            b.set_scope(copy.scope);
+            b.set_region(copy.region);
+            std::vector<ValueId> outputs;
+            copy_node(b, copy, outputs);
+            const std::vector<ValueId>& old = graph_.producer(value).outputs;
+            for (std::size_t i = 0; i < outputs.size(); ++i) again_[old[i]] = outputs[i];
+        }
+        return again_[wanted];
+    }
+
+    const Graph& graph_;
+    std::vector<bool> forward_;  // by node
+    std::vector<bool> dropped_;  // by value
+    std::vector<ValueId> again_; // what stands for a dropped value in gradients
+    std::vector<ValueId> now_;   // what stands for a value
+};
+
+} // namespace
+
+Result<Graph> recompute(const Graph& graph) {
+    if (std::ranges::none_of(graph.nodes, [](const Node& node) { return node.region != 0; })) return graph;
+    Recomputer recomputer(graph);
+    const Replace replace = [&](Builder& b, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
+        return recomputer.replace(b, node, id, outputs);
+    };
+    return rewrite(graph, replace, false);
+}
+
+} // namespace hekla::graph
