@@ -1,8 +1,8 @@
 # Run by the build: one GLSL compute shader, one set of definitions, to SPIR-V as text that C++ includes.
-#   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DDEFINITIONS=a,b=1 -DOPTIMIZE=ON -P embed_shader.cmake
+#   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DOPTIMIZE=ON -DVALIDATE= -P embed_shader.cmake
 # OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
 string(REPLACE "," ";" definitions "${DEFINITIONS}")
-set(flags -fshader-stage=compute --target-env=vulkan1.2 --target-spv=spv1.5 -Werror -I "${INCLUDE}")
+set(flags -fshader-stage=compute --target-env=vulkan1.2 --target-spv=spv1.5 -Werror -I "${INCLUDE}" -I "${COMMON}")
 foreach(definition IN LISTS definitions)
   list(APPEND flags "-D${definition}")
 endforeach()
@@ -15,6 +15,13 @@ execute_process(COMMAND "${GLSLC}" ${flags} ${optimize} -MD -MF "${DEPFILE}" -MT
   RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "glslc failed on ${SOURCE} [${DEFINITIONS}]")
+endif()
+# What the compiler wrote is valid, or the build stops: drivers do not check.
+if(VALIDATE)
+  execute_process(COMMAND "${VALIDATE}" --target-env vulkan1.2 --scalar-block-layout "${OUTPUT}.spv" RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "spirv-val refuses what glslc made of ${SOURCE} [${DEFINITIONS}]")
+  endif()
 endif()
 execute_process(COMMAND "${GLSLC}" ${flags} ${optimize} -mfmt=num -o "${OUTPUT}" "${SOURCE}" RESULT_VARIABLE failed)
 if(failed)

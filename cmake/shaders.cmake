@@ -1,11 +1,15 @@
 # hekla_shaders(TARGET NAME FOLDER): compiles every FOLDER/**/*.comp (GLSL, SPIR-V 1.5) and adds to TARGET a table
 #     #include "NAME_shaders.hpp"      std::span<const hekla::gpu::EmbeddedShader> hekla::embedded::NAME();
-# A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include looks in FOLDER and beside the file.
+# A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include looks beside the file, in FOLDER and in shaders/.
 # Variants that change SPIR-V's types or capabilities are asked for in the source, one comment line each:
 #     //! variant f16 STORAGE=float16_t HALF    -> the row "matmul/tiled.f16", with -DSTORAGE=float16_t -DHALF
 # A file with variants has no plain row unless a line says so: //! variant plain. Values hold no comma and no space.
 #     //! no-optimizer                          -> spirv-opt stays off (cooperative matrix, bfloat16)
 find_program(HEKLA_GLSLC glslc REQUIRED)
+find_program(HEKLA_SPIRV_VAL spirv-val)
+if(NOT HEKLA_SPIRV_VAL)
+  set(HEKLA_SPIRV_VAL "")
+endif()
 
 function(hekla_shaders target name folder)
   get_filename_component(folder "${folder}" ABSOLUTE)
@@ -49,7 +53,8 @@ function(hekla_shaders target name folder)
       set(module "${out}/${row}.inc")
       add_custom_command(OUTPUT "${module}" "${module}.hash" "${module}.spv"
         COMMAND ${CMAKE_COMMAND} "-DGLSLC=${HEKLA_GLSLC}" "-DSOURCE=${folder}/${source}" "-DOUTPUT=${module}"
-                "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DDEFINITIONS=${definitions}" -DOPTIMIZE=${optimize}
+                "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${CMAKE_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DOPTIMIZE=${optimize}
+                "-DVALIDATE=${HEKLA_SPIRV_VAL}"
                 -P ${CMAKE_SOURCE_DIR}/cmake/embed_shader.cmake
         DEPENDS "${folder}/${source}" "${CMAKE_SOURCE_DIR}/cmake/embed_shader.cmake"
         DEPFILE "${module}.d" COMMENT "Shader ${row}" VERBATIM)

@@ -234,6 +234,7 @@ Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_inst
 
 Status Device::create_instance(const DeviceOptions& options) {
     log_ = options.log;
+    validation_ = options.validation;
     owned_ = true;
     PFN_vkGetInstanceProcAddr get = options.get_instance_proc_addr;
     if (!get) {

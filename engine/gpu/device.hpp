@@ -124,6 +124,7 @@ public:
     Status wait_idle() const;
 
     ValidationCounts validation_counts() const;
+    Validation validation() const { return validation_; }
     // A name that validation messages and captures show. Does nothing without debug utils.
     void set_name(VkObjectType type, uint64_t object, std::string_view name) const;
 
@@ -160,6 +161,7 @@ private:
     VkQueue queue_ = VK_NULL_HANDLE;
     uint32_t queue_family_ = 0;
     uint32_t api_version_ = 0;
+    Validation validation_ = Validation::off;
     bool owned_ = false;
     bool lack_of_another_ = false;
     std::function<void()> lock_queue_;

@@ -250,14 +250,14 @@ Status Pipelines::check(const PipelineDescription& d, std::array<uint32_t, 3>& w
 Result<std::shared_ptr<const Pipeline>> Pipelines::get(const PipelineDescription& description) {
     HK_TRY(device_->alive());
     if (description.shader.words().empty()) return invalid_argument("a pipeline was asked for without a shader");
+    std::array<uint32_t, 3> workgroup{};
+    HK_TRY(check(description, workgroup));
     const std::string key = key_of(description);
     {
         const std::lock_guard guard(mutex_);
         const auto found = pipelines_.find(key);
         if (found != pipelines_.end()) return found->second;
     }
-    std::array<uint32_t, 3> workgroup{};
-    HK_TRY(check(description, workgroup));
     // Outside the lock: several threads compile at once, and where two made the same the first one stays.
     HK_ASSIGN(std::shared_ptr<Pipeline> made, compile(description, workgroup));
     const std::lock_guard guard(mutex_);

@@ -19,6 +19,7 @@ constexpr uint32_t op_constant = 43;
 constexpr uint32_t op_constant_composite = 44;
 constexpr uint32_t op_spec_constant = 50;
 constexpr uint32_t op_spec_constant_composite = 51;
+constexpr uint32_t op_function_end = 56;
 constexpr uint32_t op_decorate = 71;
 constexpr uint32_t op_execution_mode_id = 331;
 constexpr uint32_t model_gl_compute = 5;
@@ -77,12 +78,14 @@ Status Shader::inspect() {
     std::map<uint32_t, std::array<uint32_t, 3>> vectors; // id of a three-part composite -> its parts' ids
     uint32_t workgroup_size_id = 0;
     uint32_t entry_points = 0;
+    uint32_t last = 0;
     for (std::size_t at = 5; at < words_.size();) {
         const uint32_t length = words_[at] >> 16;
         const uint32_t operation = words_[at] & 0xFFFF;
         if (length == 0 || length > words_.size() - at) return bad(fmt::format("instruction at word {} runs over", at));
         const std::span<const uint32_t> in = words_.subspan(at, length);
         at += length;
+        last = operation;
         if (operation == op_capability && length == 2) {
             capabilities_.push_back(in[1]);
         } else if (operation == op_entry_point && length >= 4) {
@@ -105,6 +108,7 @@ Status Shader::inspect() {
             workgroup_size_id = in[1];
         }
     }
+    if (last != op_function_end) return bad("it does not end with the end of a function: it is cut off");
     if (entry_points != 1) return bad(fmt::format("it has {} entry points; one is needed", entry_points));
     if (workgroup_size_id != 0) {
         const auto vector = vectors.find(workgroup_size_id);

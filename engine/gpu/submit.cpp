@@ -150,6 +150,9 @@ Result<bool> Queue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
         return invalid_argument(
             fmt::format("waiting for value {} of a queue that has submitted up to {}", value, last_submitted()));
     }
+    // The layer's instrumentation (1.3.239) does not see a timeline move until its queue was waited for as a whole, and
+    // makes vkWaitSemaphores last 20 seconds.
+    if (device_->validation() == Validation::gpu_assisted) settle();
     VkSemaphoreWaitInfo info{};
     info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
     info.semaphoreCount = 1;

@@ -1,0 +1,158 @@
+#include "gpu/capabilities.hpp"
+#include "gpu/quirks.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace hekla;
+using namespace hekla::gpu;
+
+namespace {
+
+Capabilities some_device() {
+    Capabilities c;
+    c.device_name = "Some GPU 9000";
+    c.driver_name = "somedrv";
+    c.driver_info = "Mesa 25.0.7-2 (LLVM 19.1.7)";
+    c.vendor_id = 0x1002;
+    c.driver_id = 3;
+    c.float16 = true;
+    c.storage_16bit = true;
+    c.cooperative_matrix = true;
+    c.bfloat16 = true;
+    c.bfloat16_cooperative_matrix = true;
+    c.matrix_shapes.resize(2);
+    c.timestamps = true;
+    c.shared_memory_bytes = 49152;
+    c.max_groups = {100, 100, 100};
+    c.max_workgroup_invocations = 1024;
+    c.max_allocation_bytes = uint64_t{1} << 31;
+    return c;
+}
+
+} // namespace
+
+TEST_SUITE("no_device") {
+
+    TEST_CASE("the built-in quirk table is well formed and every row names a link") {
+        const auto quirks = built_in_quirks();
+        REQUIRE_MESSAGE(quirks.ok(), quirks.message());
+        CHECK(quirks.value().size() >= 4);
+        for (const Quirk& quirk : quirks.value()) CHECK(quirk.link.starts_with("https://"));
+    }
+
+    TEST_CASE("a quirk applies where all that it names agrees") {
+        Quirk quirk;
+        quirk.takes = {"float16"};
+        CHECK(quirk_applies(quirk, some_device()));
+        quirk.vendor_id = 0x1002;
+        quirk.driver_contains = "MESA";
+        quirk.device_contains = "gpu 9";
+        CHECK(quirk_applies(quirk, some_device()));
+        quirk.version_from = "25.0";
+        quirk.version_below = "25.0.8";
+        CHECK(quirk_applies(quirk, some_device()));
+        quirk.version_below = "25.0.7";
+        CHECK_FALSE(quirk_applies(quirk, some_device()));
+        quirk.version_below = "26";
+        CHECK_FALSE(quirk_applies(quirk, some_device())); // "26" is no version: parse_quirks refuses it
+        quirk.version_below = "26.0";
+        CHECK(quirk_applies(quirk, some_device()));
+        quirk.version_from = "25.1";
+        CHECK_FALSE(quirk_applies(quirk, some_device()));
+        quirk.version_from.reset();
+        quirk.vendor_id = 1;
+        CHECK_FALSE(quirk_applies(quirk, some_device()));
+    }
+
+    TEST_CASE("versions in drivers' own words") {
+        CHECK(version_in_text("Mesa 25.0.7-2 (LLVM 19.1.7)") == std::vector<uint32_t>{25, 0, 7});
+        CHECK(version_in_text("550.54.14") == std::vector<uint32_t>{550, 54, 14});
+        CHECK(version_in_text("driver 7").empty());
+        CHECK(version_in_text("v2 of 3.4") == std::vector<uint32_t>{3, 4});
+        CHECK(version_in_text("").empty());
+    }
+
+    TEST_CASE("a quirk takes bits away and says so; what depends on them goes too") {
+        Capabilities c = some_device();
+        const auto quirks = parse_quirks(
+            R"({"quirks": [{"vendor_id": 4098, "takes": ["cooperative_matrix"], "reason": "wrong", "link": "https://x"}]})");
+        REQUIRE(quirks.ok());
+        REQUIRE(apply_quirks(c, quirks.value()).ok());
+        CHECK_FALSE(c.cooperative_matrix);
+        CHECK_FALSE(c.bfloat16_cooperative_matrix);
+        CHECK(c.matrix_shapes.empty());
+        CHECK(c.bfloat16);
+        REQUIRE(c.taken_away.size() == 2);
+        CHECK(c.taken_away[0] == "cooperative_matrix: wrong (https://x)");
+    }
+
+    TEST_CASE("bad quirk tables are refused") {
+        for (const char* text :
+             {"", "[]", "{\"quirk\": []}", R"({"quirks": [{"takes": ["float17"], "reason": "a", "link": "b"}]})",
+              R"({"quirks": [{"takes": ["float16"], "reason": "a"}]})", R"({"quirks": [{"vendor": 3}]})",
+              R"({"quirks": [{"vendor_id": -3, "takes": ["float16"], "reason": "a", "link": "b"}]})",
+              R"({"quirks": [{"version_from": "x", "takes": ["float16"], "reason": "a", "link": "b"}]})",
+              R"({"quirks": [3]})", R"({"quirks": [{"takes": "float16"}]})"}) {
+            CAPTURE(text);
+            CHECK_FALSE(parse_quirks(text).ok());
+        }
+    }
+
+    TEST_CASE("overrides lower limits and clear bits, never raise them") {
+        Capabilities c = some_device();
+        CapabilityOverrides overrides;
+        overrides.disable = {"float16", "timestamps"};
+        overrides.shared_memory_bytes = 16384;
+        overrides.max_groups = 10;
+        REQUIRE(apply_overrides(c, overrides).ok());
+        CHECK_FALSE(c.float16);
+        CHECK_FALSE(c.timestamps);
+        CHECK(c.storage_16bit);
+        CHECK(c.shared_memory_bytes == 16384);
+        CHECK(c.max_groups == std::array<uint32_t, 3>{10, 10, 10});
+        CHECK(c.taken_away.size() == 6);
+        overrides = {};
+        overrides.shared_memory_bytes = 1 << 20;
+        CHECK(apply_overrides(c, overrides).code() == Code::invalid_argument);
+        overrides = {};
+        overrides.disable = {"flaot16"};
+        const Status status = apply_overrides(c, overrides);
+        CHECK(status.code() == Code::invalid_argument);
+        CHECK(status.message().find("did you mean \"float16\"") != std::string::npos);
+    }
+
+    TEST_CASE("every bit has a name that finds it") {
+        const Capabilities c;
+        for (const std::string_view name : capability_names()) CHECK(find_capability(c, name) != nullptr);
+        CHECK(find_capability(c, "nothing") == nullptr);
+    }
+
+    TEST_CASE("a host's features are read in both of Vulkan's styles") {
+        VkPhysicalDeviceVulkan13Features v13{};
+        v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
+        v13.synchronization2 = VK_TRUE;
+        VkPhysicalDeviceVulkan12Features v12{};
+        v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+        v12.pNext = &v13;
+        v12.bufferDeviceAddress = VK_TRUE;
+        v12.timelineSemaphore = VK_TRUE;
+        v12.scalarBlockLayout = VK_TRUE;
+        VkPhysicalDeviceFeatures2 features{};
+        features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+        features.pNext = &v12;
+        features.features.shaderInt64 = VK_TRUE;
+        const Features wide = features_from_chain(&features, {}, VK_API_VERSION_1_3);
+        CHECK(missing_baseline(wide).empty());
+        CHECK_FALSE(wide.shader_float16);
+        // On 1.2 the extension must have been enabled too.
+        CHECK(missing_baseline(features_from_chain(&features, {}, VK_API_VERSION_1_2)) ==
+              std::vector<std::string>{"synchronization2"});
+        const char* extensions[] = {VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME};
+        CHECK(missing_baseline(features_from_chain(&features, extensions, VK_API_VERSION_1_2)).empty());
+
+        const FeatureChain narrow(wide);
+        CHECK(features_from_chain(narrow.first(), {}, VK_API_VERSION_1_3) == wide);
+        CHECK(missing_baseline(features_from_chain(nullptr, {}, VK_API_VERSION_1_3)).size() == 5);
+    }
+
+} // suite

@@ -1,0 +1,86 @@
+#include "test_context.hpp"
+
+#include "base/file.hpp"
+#include "base/philox.hpp"
+
+using namespace hekla;
+using namespace hekla::gpu;
+using namespace hekla::testing;
+
+TEST_SUITE("no_device") {
+
+    TEST_CASE("embedded shaders are found by name, with their variants") {
+        CHECK(shader("axpy").workgroup()[0].constant == 0);
+        CHECK(shader("axpy").workgroup()[1].value == 1);
+        CHECK(shader("count").workgroup()[0].constant == -1);
+        const Shader half = shader("count.f16");
+        CHECK(std::ranges::find(half.capabilities(), 4433U) != half.capabilities().end());
+        CHECK_FALSE(half.hash() == shader("count").hash());
+        CHECK(Shader::find(embedded::gpu_tests(), "nothing").code() == Code::not_found);
+        for (const EmbeddedShader& row : embedded::gpu_tests()) {
+            CHECK(row.source_hash.size() == 64);
+            CHECK(row.words[1] == 0x00010500);
+        }
+    }
+
+    TEST_CASE("damaged modules are refused or read without leaving them") {
+        const Shader good = shader("axpy");
+        const std::vector<uint32_t> words(good.words().begin(), good.words().end());
+        CHECK(Shader::from_words("empty", {}).code() == Code::corrupt);
+        for (std::size_t length = 0; length < words.size(); length += 7) {
+            CHECK_FALSE(
+                Shader::from_words("cut", {words.begin(), words.begin() + static_cast<std::ptrdiff_t>(length)}).ok());
+        }
+        RandomStream random(3, 4);
+        int refused = 0;
+        for (int i = 0; i < 2000; ++i) {
+            std::vector<uint32_t> damaged = words;
+            damaged[random.next_below(damaged.size())] = random.next_u32();
+            refused += Shader::from_words("damaged", damaged).ok() ? 0 : 1;
+        }
+        CHECK(refused > 100);
+        std::vector<uint32_t> newer = words;
+        newer[1] = 0x00010600;
+        CHECK(Shader::from_words("newer", newer).message().find("1.6") != std::string::npos);
+    }
+
+    TEST_CASE("GLSL at run time: compiled, cached, reported") {
+        const TemporaryFolder folder;
+        const std::string source = read_file(HEKLA_SOURCE_DIR "/tests/gpu/shaders/subgroup.comp").value();
+        GlslOptions options;
+        options.cache_folder = folder.path() / "cache";
+        Hash128 hash;
+        {
+            GlslCompiler compiler(options);
+            HK_REQUIRE_OK(compiler.available());
+            const Shader made = take(compiler.compile("subgroup", source));
+            hash = made.hash();
+            CHECK(made.workgroup()[0].constant == 0);
+            const auto wrong = compiler.compile("wrong", "#version 460\nvoid main() { x = 3; }\n");
+            CHECK(wrong.code() == Code::invalid_argument);
+            CHECK(wrong.message().find("'x' : undeclared identifier") != std::string::npos);
+        }
+        std::vector<std::filesystem::path> files;
+        for (const auto& entry : std::filesystem::directory_iterator(options.cache_folder))
+            files.push_back(entry.path());
+        REQUIRE(files.size() == 1);
+        {
+            // Without any compiler: only the cache can answer.
+            GlslOptions without = options;
+            without.module = folder.path() / "no-such-module.so";
+            GlslCompiler compiler(without);
+            CHECK(take(compiler.compile("subgroup", source)).hash() == hash);
+            const auto other = compiler.compile("other", source + "\n");
+            CHECK(other.code() == Code::unsupported);
+            CHECK(other.message().find("libhekla_glsl.so") != std::string::npos);
+            // A damaged file is not believed.
+            std::string content = read_file(files[0]).value();
+            content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 1);
+            HK_REQUIRE_OK(write_file_atomically(files[0], content));
+            CHECK(compiler.compile("subgroup", source).code() == Code::unsupported);
+        }
+        GlslCompiler again(options);
+        CHECK(take(again.compile("subgroup", source)).hash() == hash);
+    }
+
+} // suite
