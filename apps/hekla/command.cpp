@@ -1,0 +1,117 @@
+#include "command.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path from_environment(const char* variable, const char* below_home) {
+    if (const char* value = std::getenv(variable); value != nullptr && value[0] == '/') return value;
+    if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return fs::path(home) / below_home;
+    return {};
+}
+
+volatile std::sig_atomic_t g_interrupts = 0; // signal handlers can reach nothing else
+
+void on_interrupt(int signal) {
+    const int before = g_interrupts;
+    g_interrupts = before + 1;
+    if (before > 0) {
+        std::signal(signal, SIG_DFL);
+        std::raise(signal);
+    }
+}
+
+} // namespace
+
+std::vector<fs::path> Globals::plugin_folders() const {
+    std::vector<fs::path> folders(plugin_paths.begin(), plugin_paths.end());
+    std::error_code problem;
+    if (const fs::path data = from_environment("XDG_DATA_HOME", ".local/share"); !data.empty())
+        if (const fs::path own = data / "hekla" / "plugins"; fs::is_directory(own, problem)) folders.push_back(own);
+    const fs::path program = fs::read_symlink("/proc/self/exe", problem);
+    if (!problem) folders.push_back(program.parent_path().parent_path() / "lib" / "hekla" / "plugins");
+    return folders;
+}
+
+fs::path Globals::cache_folder() const {
+    if (no_cache) return {};
+    const fs::path cache = from_environment("XDG_CACHE_HOME", ".cache");
+    return cache.empty() ? fs::path() : cache / "hekla";
+}
+
+Log Globals::log() const {
+    return Log(
+        [](Severity severity, std::string_view message) {
+            const char* prefix = severity == Severity::error ? "hekla: error: " : severity == Severity::warning ? "hekla: warning: " : "hekla: ";
+            std::fprintf(stderr, "%s%.*s\n", prefix, static_cast<int>(message.size()), message.data());
+        },
+        verbose ? Severity::debug : Severity::info);
+}
+
+int fail(const std::string& message) {
+    std::fprintf(stderr, "hekla: %s\n", message.c_str());
+    return kFailed;
+}
+
+int fail(const Status& status) { return fail(status.message()); }
+
+plugin::Registry scan_plugins(const Globals& globals) {
+    plugin::Registry registry = plugin::Registry::scan(globals.plugin_folders(), globals.log());
+    for (const std::string& warning : registry.warnings()) globals.log().warning(warning);
+    return registry;
+}
+
+gpu::ContextOptions context_options(const Globals& globals) {
+    gpu::ContextOptions options;
+    options.device.log = globals.log();
+    options.device.select = globals.device;
+    options.device.validation = globals.validate ? gpu::Validation::on : gpu::Validation::off;
+    options.cache_folder = globals.cache_folder();
+    return options;
+}
+
+Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options) {
+    HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
+    if (context.device->chosen_for_lack_of_another())
+        std::fprintf(stderr, "hekla: there is no GPU: computing on the CPU through %s\n", context.capabilities().device_name.c_str());
+    return program::Runtime::create(std::move(context), options);
+}
+
+int HostError::report() const { return fail(std::string(view(hk_error_message(error)))); }
+
+int HostContext::create(const Globals& globals, const HostError& error) {
+    std::vector<std::string> folders;
+    for (const fs::path& folder : globals.plugin_folders()) folders.push_back(folder.string());
+    std::vector<hk_string> texts;
+    for (const std::string& folder : folders) texts.push_back(text(folder));
+    const std::string cache = globals.cache_folder().string();
+    hk_context_options options{};
+    options.struct_size = sizeof options;
+    options.validation = globals.validate ? 1 : 0;
+    options.device = text(globals.device);
+    options.plugin_folders = texts.data();
+    options.plugin_folder_count = texts.size();
+    options.cache_folder = text(cache);
+    options.log = [](void*, int32_t severity, hk_string message) {
+        Globals().log().write(static_cast<Severity>(severity), view(message));
+    };
+    if (hk_context_create(&options, &context, error.error) != HK_OK) return error.report();
+    return kDone;
+}
+
+bool interrupted() { return g_interrupts > 0; }
+
+void watch_interrupts() {
+    std::signal(SIGINT, on_interrupt);
+    std::signal(SIGTERM, on_interrupt);
+}
+
+} // namespace hekla::app

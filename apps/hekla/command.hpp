@@ -1,0 +1,84 @@
+// What every verb of the command line shares: global options, where plugins and caches are, and how errors are said.
+#pragma once
+
+#include "base/log.hpp"
+#include "base/status.hpp"
+#include "gpu/context.hpp"
+#include "hekla/hekla.h"
+#include "plugin/registry.hpp"
+#include "program/program.hpp"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hekla::app {
+
+// Exit statuses: 0 done, 1 it failed and says why, 2 used wrongly.
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
+
+struct Globals {
+    std::string device;
+    std::vector<std::string> plugin_paths; // in front of the others
+    bool validate = false;                 // the validation layer
+    bool verbose = false;
+    bool no_cache = false;
+
+    std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
+    std::filesystem::path cache_folder() const;                // empty with no_cache
+    Log log() const;                                           // to standard error
+};
+
+// A verb: its parser is filled by add_*, run is called when it was the one.
+struct Verb {
+    CLI::App* parser = nullptr;
+    std::function<int()> run;
+};
+using Verbs = std::vector<Verb>;
+
+// One file each.
+void add_train(CLI::App& app, const Globals& globals, Verbs& verbs);    // train, eval
+void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs);  // devices, doctor
+void add_tokenize(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs);   // plugin list, describe
+void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs);   // replay, diff
+
+// "hekla: MESSAGE" on standard error; kFailed.
+int fail(const Status& status);
+int fail(const std::string& message);
+
+plugin::Registry scan_plugins(const Globals& globals);
+gpu::ContextOptions context_options(const Globals& globals);
+Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options = {});
+
+// hekla.h from C++: an error object, a context, and options filled from the globals.
+struct HostError {
+    HostError() : error(hk_error_create()) {}
+    HostError(const HostError&) = delete;
+    HostError& operator=(const HostError&) = delete;
+    ~HostError() { hk_error_destroy(error); }
+    int report() const; // says it; kFailed
+    hk_error* error;
+};
+struct HostContext {
+    HostContext() = default;
+    HostContext(const HostContext&) = delete;
+    HostContext& operator=(const HostContext&) = delete;
+    ~HostContext() { hk_context_destroy(context); }
+    int create(const Globals& globals, const HostError& error); // kDone or the status it failed with
+    hk_context* context = nullptr;
+};
+inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
+inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
+
+// Set by the first Ctrl+C (the second one ends the program).
+bool interrupted();
+void watch_interrupts();
+
+} // namespace hekla::app

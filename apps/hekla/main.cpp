@@ -1,0 +1,58 @@
+// The command line: global options and verbs. Each verb has a file of its own.
+#include "command.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+// Mesa's CPU driver is told the widest vectors that this CPU has, unless the user decided. Measured with a 512 cubed matmul:
+// 1.1 to 1.7 times as fast on Mesa 26.2, no difference on 25.0.7. It must happen before the driver is loaded.
+void choose_vector_width() {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        ::setenv("LP_NATIVE_VECTOR_WIDTH", "512", 0);
+#endif
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    using namespace hekla::app;
+    choose_vector_width();
+    CLI::App app("Hekla trains and runs transformers on any Vulkan device.", "hekla");
+    app.require_subcommand(1);
+    app.set_version_flag("--version", "hekla 0.1.0");
+    app.fallthrough();
+    Globals globals;
+    app.add_option("--device", globals.device, "the device: an index of `hekla devices`, or a part of its name");
+    app.add_option("--plugin-path", globals.plugin_paths, "a folder with plugins, before the others (may be repeated)");
+    app.add_flag("--validate", globals.validate, "run with Vulkan's validation layer");
+    app.add_flag("--verbose", globals.verbose, "say more");
+    app.add_flag("--no-cache", globals.no_cache, "keep no compiled kernels between runs");
+    Verbs verbs;
+    add_train(app, globals, verbs);
+    add_generate(app, globals, verbs);
+    add_tokenize(app, globals, verbs);
+    add_inspect(app, globals, verbs);
+    add_bench(app, globals, verbs);
+    add_devices(app, globals, verbs);
+    add_verify(app, globals, verbs);
+    add_plugin(app, globals, verbs);
+    add_replay(app, globals, verbs);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+        const int code = app.exit(e);
+        return code == 0 ? kDone : kUsage;
+    }
+    try {
+        for (const Verb& verb : verbs)
+            if (verb.parser->parsed()) return verb.run();
+    } catch (const std::bad_alloc&) {
+        return fail(std::string("out of memory"));
+    } catch (const std::exception& e) {
+        return fail(std::string(e.what()));
+    }
+    return kUsage;
+}

@@ -1,0 +1,143 @@
+// hekla train, hekla eval: as any host would, through hekla.h.
+#include "command.hpp"
+
+#include "train/report.hpp"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace hekla::app {
+namespace {
+
+struct TrainArguments {
+    std::string recipe;
+    std::vector<std::string> overrides;
+    bool plan = false;
+    bool json = false;
+};
+
+// A bar that redraws itself on a terminal, a line every few seconds elsewhere.
+struct Progress {
+    bool terminal = ::isatty(STDERR_FILENO) == 1;
+    double since_line = 1e9;
+    bool open = false; // a line without its end stands on the terminal
+
+    void step(const hk_train_step& s) {
+        train::StepReport r;
+        r.step = s.step;
+        r.max_steps = s.max_steps;
+        r.loss = s.loss;
+        r.loss_z = s.loss_z;
+        r.gradient_norm = s.gradient_norm;
+        r.learning_rate = s.learning_rate;
+        r.seconds = s.seconds;
+        r.tokens_per_second = s.tokens_per_second;
+        r.share_of_peak = s.share_of_peak;
+        r.remaining_seconds = s.remaining_seconds;
+        r.skipped = s.skipped != 0;
+        since_line += s.seconds;
+        if (terminal) {
+            const int width = 20;
+            const int filled = static_cast<int>(s.max_steps > 0 ? s.step * width / s.max_steps : width);
+            std::string bar(static_cast<std::size_t>(filled), '#');
+            bar.resize(width, '.');
+            std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), train::progress_line(r).c_str());
+            open = true;
+        } else if (since_line >= 5.0 || s.step == s.max_steps || r.skipped) {
+            std::fprintf(stderr, "%s\n", train::progress_line(r).c_str());
+            since_line = 0.0;
+        }
+        std::fflush(stderr);
+    }
+    void line(const std::string& text) {
+        if (open) std::fprintf(stderr, "\n");
+        open = false;
+        std::fprintf(stderr, "%s\n", text.c_str());
+    }
+};
+
+hk_train_options options_of(const TrainArguments& a, std::vector<hk_string>& overrides, Progress& progress) {
+    for (const std::string& o : a.overrides) overrides.push_back(text(o));
+    hk_train_options options{};
+    options.struct_size = sizeof options;
+    options.recipe = text(a.recipe);
+    options.overrides = overrides.data();
+    options.override_count = overrides.size();
+    options.user = &progress;
+    options.step = [](void* user, const hk_train_step* s) { static_cast<Progress*>(user)->step(*s); };
+    options.evaluation = [](void* user, const hk_train_evaluation* e) {
+        static_cast<Progress*>(user)->line(fmt::format("step {} | validation loss {:.4f}{} | {}", e->step, e->loss, e->best != 0 ? " (best)" : "",
+                                                       train::duration_text(e->seconds)));
+    };
+    options.message = [](void* user, hk_string m) { static_cast<Progress*>(user)->line(std::string(view(m))); };
+    options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
+    return options;
+}
+
+int run_train(const Globals& globals, const TrainArguments& a) {
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    Progress progress;
+    std::vector<hk_string> overrides;
+    hk_train_options options = options_of(a, overrides, progress);
+    if (a.plan) {
+        const auto print = [](void*, hk_string plan) { std::fwrite(plan.data, 1, static_cast<std::size_t>(plan.size), stdout); };
+        return hk_train_plan(context.context, &options, print, error.error) == HK_OK ? kDone : error.report();
+    }
+    watch_interrupts();
+    hk_train_result result{};
+    result.struct_size = sizeof result;
+    if (hk_train(context.context, &options, &result, error.error) != HK_OK) {
+        if (progress.open) std::fprintf(stderr, "\n");
+        return error.report();
+    }
+    if (result.stopped != 0)
+        progress.line(fmt::format("stopped after step {}; the same command goes on from here", result.steps));
+    else
+        progress.line(fmt::format("done: {} steps, best validation loss {:.4f} at step {}", result.steps, result.best_evaluation, result.best_step));
+    if (a.json) {
+        nlohmann::json j{{"steps", result.steps}, {"best_evaluation", result.best_evaluation}, {"best_step", result.best_step}, {"stopped", result.stopped != 0}};
+        std::printf("%s\n", j.dump().c_str());
+    }
+    return kDone;
+}
+
+int run_eval(const Globals& globals, const TrainArguments& a) {
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    Progress progress;
+    std::vector<hk_string> overrides;
+    const hk_train_options options = options_of(a, overrides, progress);
+    double loss = 0.0;
+    if (hk_train_evaluate(context.context, &options, &loss, error.error) != HK_OK) return error.report();
+    if (a.json)
+        std::printf("%s\n", nlohmann::json{{"loss", loss}, {"perplexity", std::exp(loss)}}.dump().c_str());
+    else
+        std::printf("validation loss %.4f, perplexity %.3f\n", loss, std::exp(loss));
+    return kDone;
+}
+
+} // namespace
+
+void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    const auto add = [&](const char* name, const char* about, const char* example, bool plan, int (*run)(const Globals&, const TrainArguments&)) {
+        CLI::App* parser = app.add_subcommand(name, about);
+        const auto arguments = std::make_shared<TrainArguments>();
+        parser->add_option("recipe", arguments->recipe, "the recipe, a TOML file")->required();
+        parser->add_option("overrides", arguments->overrides, "keys of the recipe: train.max_steps=100");
+        parser->add_flag("--json", arguments->json, "the result as JSON on standard output");
+        if (plan) parser->add_flag("--plan", arguments->plan, "print memory, time and the dearest nodes; train nothing");
+        parser->footer(example);
+        verbs.push_back({parser, [&globals, arguments, run] { return run(globals, *arguments); }});
+    };
+    add("train", "Train a model as a recipe says; goes on where it was stopped.",
+        "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200", true, run_train);
+    add("eval", "The loss on a recipe's validation text, with the newest checkpoint of its run.",
+        "Example: hekla eval apps/recipes/quickstart.toml", false, run_eval);
+}
+
+} // namespace hekla::app
