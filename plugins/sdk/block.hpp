@@ -2,7 +2,7 @@
 // block whose arrangement is an option. Everything here is composed of the operations of operations.hpp.
 #pragma once
 
-#include "hekla_plugin.hpp"
+#include "settings.hpp"
 
 #include <cmath>
 #include <functional>
@@ -58,6 +58,27 @@ inline Value merge_heads(Value x) {
     return reshape(transpose(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
+// The field, or nothing where the batch has none.
+inline Value optional_input(Graph& g, std::string_view field) { return g.has_field(field) ? g.input(field) : Value{}; }
+// attention_mask for causal self-attention: decode mode knows each row's length from its cache, and needs none.
+inline Value causal_padding(Graph& g) {
+    return g.mode() == HK_MODE_DECODE ? Value{} : optional_input(g, "attention_mask");
+}
+// position_ids [B, T] if the batch has them, else 0, 1, ... (in decode mode counted from the cache).
+inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most, const char* key) {
+    if (length > most)
+        g.fail("the batch has rows of " + std::to_string(length) + " tokens, the model " + key + " = " +
+               std::to_string(most));
+    return g.has_field("position_ids") ? g.input("position_ids") : g.positions(batch, length);
+}
+// With a probability x, else the layer's result y: LayerDrop (Fan et al. 2020), one draw for the batch.
+inline Value layer_drop(Graph& g, Value x, Value y, double probability) {
+    if (!g.training() || probability <= 0.0) return y;
+    return where(greater(random_uniform(g, {}), probability), y, x);
+}
+// The first token of each row: x [B, T, D] -> [B, D].
+inline Value first_token(Value x) { return reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)}); }
+
 // Activations by the names of transformers' table (ACT2FN).
 inline Value activation(Value x, const std::string& name) {
     if (name == "gelu" || name == "gelu_python") return gelu(x);
@@ -80,6 +101,41 @@ inline Value activation(Value x, const std::string& name) {
     if (name == "laplace") return (1.0 + erf((x - 0.707107) / (0.282095 * std::sqrt(2.0)))) * 0.5;
     if (name == "elu") return where(greater(x, 0.0), x, exp(minimum(x, like(x, 0.0))) - 1.0);
     throw invalid("the activation '" + name + "' is not known");
+}
+
+// Multi-head attention from x to source [B, Tk, D] (self-attention: x itself), by the names of its four layers.
+struct AttentionLayer {
+    std::string query, key, value, output;
+    int64_t heads = 1;
+    LayerOptions layer{};
+    AttentionOptions options{};
+    std::string once{}; // cross-attention: the name under which decode mode finds keys and values of the encode pass
+};
+inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLayer& a) {
+    const int64_t width = x.dim(2);
+    const auto project = [&](Value in, const std::string& name) {
+        return split_heads(linear_layer(g, in, name, width, a.layer), a.heads);
+    };
+    const Value q = project(x, a.query);
+    Value k = project(source, a.key), v = project(source, a.value);
+    if (!a.once.empty()) {
+        k = once(k, a.once + ".k");
+        v = once(v, a.once + ".v");
+    }
+    return linear_layer(g, merge_heads(attention(q, k, v, a.options)), a.output, width, a.layer);
+}
+
+// The head of masked language models: a layer, an activation, a norm, and the embedding as decoder with its own bias.
+struct MaskedHead {
+    std::string dense, norm, bias; // bias: the parameter's whole name
+    std::string activation = "gelu";
+    double epsilon = 1e-12;
+    double range = 0.02;
+};
+inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead& h) {
+    const Value x =
+        activation(linear_layer(g, hidden, h.dense, decoder.dim(1), {.initializer = normal(h.range)}), h.activation);
+    return linear(layer_norm_layer(g, x, h.norm, h.epsilon), decoder, {.bias = g.parameter(h.bias, {decoder.dim(0)})});
 }
 
 // Where the norms of a block stand.

@@ -1,0 +1,92 @@
+// An architecture's configuration as one list: each key beside the member it fills. The same list reads config.json and
+// writes it back, so the two cannot part.
+//
+// struct Settings {
+//     int64_t width = 0;
+//     std::optional<double> rate; // null where it is not given
+//     template<class V> void keys(V&& v) { v("hidden_size", width); v("rate", rate); }
+// };
+#pragma once
+
+#include "hekla_plugin.hpp"
+
+#include <optional>
+
+namespace hekla::plugin {
+
+// Fills members from a configuration. A member without std::optional must be given or have a default in the manifest.
+class SettingsReader {
+public:
+    explicit SettingsReader(const Config& config) : config_(config) {}
+    void operator()(const char* key, int64_t& member) const { member = config_.integer(key); }
+    void operator()(const char* key, double& member) const { member = config_.real(key); }
+    void operator()(const char* key, bool& member) const { member = config_.boolean(key); }
+    void operator()(const char* key, std::string& member) const { member = config_.string(key); }
+    template<class T>
+    void operator()(const char* key, std::optional<T>& member) const {
+        if (!config_.has(key)) return;
+        member.emplace();
+        (*this)(key, *member);
+    }
+
+private:
+    const Config& config_;
+};
+
+class SettingsWriter {
+public:
+    explicit SettingsWriter(ConfigWriter& out) : out_(out) {}
+    template<class T>
+    void operator()(const char* key, const T& member) const {
+        out_.set(key, member);
+    }
+    template<class T>
+    void operator()(const char* key, const std::optional<T>& member) const {
+        if (member)
+            out_.set(key, *member);
+        else
+            out_.set_null(key);
+    }
+
+private:
+    ConfigWriter& out_;
+};
+
+template<class Settings>
+Settings read_settings(const Config& config) {
+    Settings settings;
+    settings.keys(SettingsReader(config));
+    return settings;
+}
+
+template<class Settings>
+void write_settings(ConfigWriter& out, const char* model_type, Settings settings) {
+    out.set("model_type", model_type);
+    settings.keys(SettingsWriter(out));
+}
+
+// The classes of a classifier: num_labels, or the size of id2label (what the reference writes), or 2.
+inline int64_t label_count(const Config& config) {
+    if (config.has("num_labels")) return config.integer("num_labels");
+    return config.has("id2label") ? static_cast<int64_t>(config.count("id2label")) : 2;
+}
+inline void write_labels(ConfigWriter& out, int64_t labels) {
+    for (int64_t i = 0; i < labels; ++i) {
+        const std::string id = std::to_string(i), name = "LABEL_" + id;
+        out.set("id2label." + id, name);
+        out.set("label2id." + name, i);
+    }
+}
+
+// Refuses what cannot be a network; `what` names the keys.
+inline void require(bool holds, const std::string& what) {
+    if (!holds) throw invalid(what);
+}
+// The usual sizes of a transformer.
+inline void require_heads(int64_t width, int64_t heads, const char* width_key, const char* heads_key) {
+    require(width > 0 && heads > 0, std::string(width_key) + " and " + heads_key + " must be positive");
+    require(width % heads == 0, std::string(width_key) + " = " + std::to_string(width) + " is no multiple of " +
+                                    heads_key + " = " + std::to_string(heads));
+}
+
+} // namespace hekla::plugin
