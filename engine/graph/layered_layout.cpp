@@ -1,0 +1,314 @@
+#include "graph/layered_layout.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace hekla::graph {
+namespace {
+
+constexpr double kGap = 14;      // between neighbours in a layer
+constexpr double kLayerGap = 26; // between layers
+constexpr double kPadding = 12;  // inside a box
+constexpr double kTitle = 16;    // of a box, above its content
+constexpr double kWay = 10;      // width of a line's place in a layer
+
+// What stands in a layer of a box: a child, the place where a value enters or leaves the box, or a place that a long
+// line passes.
+struct Place {
+    std::size_t item = kNobody;  // a child
+    std::size_t value = kNobody; // of a port or a way
+    int layer = 0;
+    double width = 0, height = 0;
+    double x = 0, y = 0; // of the centre in x and the top in y, inside the box
+    std::vector<std::pair<std::size_t, std::size_t>> above, below; // (place, value) of neighbours in the next layers
+};
+
+struct Box {
+    std::vector<std::size_t> children;
+    std::map<std::size_t, std::size_t> place_of;                       // child -> place
+    std::map<std::size_t, std::size_t> entry, exit;                    // value -> place
+    std::set<std::tuple<std::size_t, std::size_t, std::size_t>> edges; // (from place, to place, value)
+    std::vector<Place> places;
+    std::vector<std::vector<std::size_t>> layers;
+    std::vector<std::vector<std::size_t>> lines; // places that each drawn edge passes, with its value behind
+    std::vector<std::size_t> line_values;
+};
+
+class Layout {
+public:
+    explicit Layout(std::vector<LayoutItem>& items) : items_(items), boxes_(items.size()) {
+        for (std::size_t i = 1; i < items.size(); ++i) {
+            Box& box = boxes_[items[i].parent];
+            box.children.push_back(i);
+            box.place_of[i] = box.places.size();
+            box.places.push_back({.item = i, .above = {}, .below = {}});
+        }
+    }
+
+    void add(const LayoutEdge& edge) {
+        std::vector<std::size_t> from = chain(edge.from), to = chain(edge.to);
+        std::size_t common = 0;
+        while (common + 1 < from.size() && common + 1 < to.size() && from[common + 1] == to[common + 1]) ++common;
+        const std::size_t v = edge.value;
+        for (std::size_t depth = from.size() - 2; depth > common; --depth) {
+            Box& box = boxes_[from[depth]];
+            box.edges.emplace(box.place_of[from[depth + 1]], port(box, box.exit, v), v);
+        }
+        Box& shared = boxes_[from[common]];
+        shared.edges.emplace(shared.place_of[from[common + 1]], shared.place_of[to[common + 1]], v);
+        for (std::size_t depth = common + 1; depth + 1 < to.size(); ++depth) {
+            Box& box = boxes_[to[depth]];
+            box.edges.emplace(port(box, box.entry, v), box.place_of[to[depth + 1]], v);
+        }
+    }
+
+    std::vector<LayoutLine> run() {
+        for (std::size_t i = items_.size(); i-- > 0;) // children have higher numbers than their boxes
+            if (items_[i].is_box) arrange(i);
+        items_[0].x = items_[0].y = 0;
+        std::vector<LayoutLine> lines;
+        for (std::size_t i = 0; i < items_.size(); ++i)
+            if (items_[i].is_box) place_children(i);
+        for (std::size_t i = 0; i < items_.size(); ++i)
+            if (items_[i].is_box) draw(i, lines);
+        return lines;
+    }
+
+private:
+    std::vector<std::size_t> chain(std::size_t item) const { // from the root to the item
+        std::vector<std::size_t> result;
+        for (; item != kNobody; item = items_[item].parent) result.push_back(item);
+        std::ranges::reverse(result);
+        return result;
+    }
+
+    static std::size_t port(Box& box, std::map<std::size_t, std::size_t>& ports, std::size_t value) {
+        const auto [found, fresh] = ports.emplace(value, box.places.size());
+        if (fresh) box.places.push_back({.value = value, .width = kWay, .above = {}, .below = {}});
+        return found->second;
+    }
+
+    void arrange(std::size_t index) {
+        Box& box = boxes_[index];
+        for (Place& place : box.places)
+            if (place.item != kNobody) {
+                place.width = items_[place.item].width;
+                place.height = items_[place.item].height;
+            }
+        find_layers(box);
+        add_ways(box);
+        order(box);
+        coordinates(index, box);
+    }
+
+    static void find_layers(Box& box) {
+        for (Place& place : box.places) place.layer = place.item == kNobody ? 0 : 1;
+        // Edges between children point forward in their order, which is that of their places.
+        int last = 1;
+        for (const std::size_t child : box.children) {
+            const std::size_t at = box.place_of[child];
+            last = std::max(last, box.places[at].layer);
+            for (auto e = box.edges.lower_bound({at, 0, 0}); e != box.edges.end() && std::get<0>(*e) == at; ++e) {
+                Place& to = box.places[std::get<1>(*e)];
+                if (to.item != kNobody) to.layer = std::max(to.layer, box.places[at].layer + 1);
+            }
+        }
+        // What nothing comes into stands right above its first reader.
+        std::vector<bool> has_above(box.places.size(), false);
+        for (const auto& [from, to, value] : box.edges) has_above[to] = true;
+        for (const std::size_t child : box.children) {
+            const std::size_t at = box.place_of[child];
+            if (has_above[at]) continue;
+            int first = 0;
+            for (auto e = box.edges.lower_bound({at, 0, 0}); e != box.edges.end() && std::get<0>(*e) == at; ++e) {
+                const Place& to = box.places[std::get<1>(*e)];
+                if (to.item != kNobody && (first == 0 || to.layer < first)) first = to.layer;
+            }
+            if (first > 1) box.places[at].layer = first - 1;
+        }
+        for (const auto& [value, at] : box.exit) box.places[at].layer = last + 1;
+    }
+
+    // Lines over more than one layer pass a place in each layer between; lines of one value from one place share them.
+    static void add_ways(Box& box) {
+        std::map<std::tuple<std::size_t, std::size_t, int>, std::size_t> ways;
+        const auto connect = [&](std::size_t above, std::size_t below, std::size_t value) {
+            auto& down = box.places[above].below;
+            if (std::ranges::find(down, std::pair{below, value}) != down.end()) return;
+            down.emplace_back(below, value);
+            box.places[below].above.emplace_back(above, value);
+        };
+        for (const auto& [from, to, value] : box.edges) {
+            std::size_t at = from;
+            std::vector<std::size_t> line{from};
+            for (int layer = box.places[from].layer + 1; layer < box.places[to].layer; ++layer) {
+                const auto [found, fresh] = ways.emplace(std::tuple{from, value, layer}, box.places.size());
+                if (fresh)
+                    box.places.push_back({.value = value, .layer = layer, .width = kWay, .above = {}, .below = {}});
+                connect(at, found->second, value);
+                at = found->second;
+                line.push_back(at);
+            }
+            connect(at, to, value);
+            line.push_back(to);
+            box.lines.push_back(std::move(line));
+            box.line_values.push_back(value);
+        }
+        int last = 0;
+        for (const Place& place : box.places) last = std::max(last, place.layer);
+        box.layers.assign(static_cast<std::size_t>(last) + 1, {});
+        for (std::size_t i = 0; i < box.places.size(); ++i)
+            box.layers[static_cast<std::size_t>(box.places[i].layer)].push_back(i);
+    }
+
+    // How far from a place's centre a value's line meets it: boxes are met at their ports.
+    double offset(std::size_t place, std::size_t value, const Box& box, bool at_top) const {
+        const std::size_t item = box.places[place].item;
+        if (item == kNobody || !items_[item].is_box) return 0;
+        const Box& inner = boxes_[item];
+        const auto& ports = at_top ? inner.entry : inner.exit;
+        const auto found = ports.find(value);
+        return found == ports.end() ? 0 : inner.places[found->second].x - items_[item].width / 2;
+    }
+
+    double wish(const Box& box, std::size_t at, bool from_above) const {
+        const auto& neighbours = from_above ? box.places[at].above : box.places[at].below;
+        double sum = 0;
+        for (const auto& [other, value] : neighbours)
+            sum += box.places[other].x + offset(other, value, box, !from_above) - offset(at, value, box, from_above);
+        return sum / static_cast<double>(neighbours.size());
+    }
+
+    // Left to right with the least gaps, in the layer's order, centred around 0.
+    static void pack(Box& box, const std::vector<std::size_t>& layer) {
+        double width = -kGap;
+        for (const std::size_t at : layer) width += box.places[at].width + kGap;
+        double x = -width / 2;
+        for (const std::size_t at : layer) {
+            box.places[at].x = x + box.places[at].width / 2;
+            x += box.places[at].width + kGap;
+        }
+    }
+
+    void order(Box& box) const {
+        for (const auto& layer : box.layers) pack(box, layer);
+        const auto sweep = [&](std::vector<std::size_t>& layer, bool from_above) {
+            std::map<std::size_t, double> wishes;
+            for (const std::size_t at : layer) {
+                const auto& neighbours = from_above ? box.places[at].above : box.places[at].below;
+                wishes[at] = neighbours.empty() ? box.places[at].x : wish(box, at, from_above);
+            }
+            std::ranges::stable_sort(layer, {}, [&](std::size_t at) { return wishes[at]; });
+            pack(box, layer);
+        };
+        for (int round = 0; round < 4; ++round) {
+            for (auto& layer : box.layers) sweep(layer, true);
+            for (std::size_t i = box.layers.size(); i-- > 0;) sweep(box.layers[i], false);
+        }
+    }
+
+    // Places move towards their neighbours and push others aside only as far as the gaps ask.
+    void relax(Box& box, const std::vector<std::size_t>& layer, bool from_above) const {
+        if (layer.empty()) return;
+        std::vector<double> left, right;
+        const auto apart = [&](std::size_t a, std::size_t b) {
+            return (box.places[a].width + box.places[b].width) / 2 + kGap;
+        };
+        std::vector<double> wishes;
+        for (const std::size_t at : layer) {
+            const auto& neighbours = from_above ? box.places[at].above : box.places[at].below;
+            wishes.push_back(neighbours.empty() ? box.places[at].x : wish(box, at, from_above));
+        }
+        for (std::size_t i = 0; i < layer.size(); ++i)
+            left.push_back(i == 0 ? wishes[0] : std::max(wishes[i], left[i - 1] + apart(layer[i - 1], layer[i])));
+        right = wishes;
+        for (std::size_t i = layer.size() - 1; i-- > 0;)
+            right[i] = std::min(wishes[i], right[i + 1] - apart(layer[i], layer[i + 1]));
+        for (std::size_t i = 0; i < layer.size(); ++i) box.places[layer[i]].x = (left[i] + right[i]) / 2;
+    }
+
+    void coordinates(std::size_t index, Box& box) {
+        for (int round = 0; round < 6; ++round) {
+            for (const auto& layer : box.layers) relax(box, layer, true);
+            for (std::size_t i = box.layers.size(); i-- > 0;) relax(box, box.layers[i], false);
+        }
+        for (const auto& layer : box.layers) relax(box, layer, true);
+        double left = 0, right = 0;
+        bool any = false;
+        for (const Place& place : box.places) {
+            left = any ? std::min(left, place.x - place.width / 2) : place.x - place.width / 2;
+            right = any ? std::max(right, place.x + place.width / 2) : place.x + place.width / 2;
+            any = true;
+        }
+        double y = kTitle;
+        for (const auto& layer : box.layers) {
+            double height = 0;
+            bool items = false;
+            for (const std::size_t at : layer) {
+                height = std::max(height, box.places[at].height);
+                items = items || box.places[at].item != kNobody;
+            }
+            for (const std::size_t at : layer) {
+                Place& place = box.places[at];
+                place.y = y + (place.item == kNobody ? 0 : (height - place.height) / 2);
+                if (place.item == kNobody) place.height = height;
+                place.x += kPadding - left;
+            }
+            y += height + (items ? kLayerGap : 0);
+        }
+        LayoutItem& item = items_[index];
+        item.width = right - left + 2 * kPadding;
+        item.height = y - kLayerGap + kPadding;
+        for (const auto& [value, at] : box.entry) box.places[at].y = 0;
+        for (const auto& [value, at] : box.exit) box.places[at].y = item.height;
+    }
+
+    void place_children(std::size_t index) {
+        for (const Place& place : boxes_[index].places) {
+            if (place.item == kNobody) continue;
+            LayoutItem& child = items_[place.item];
+            child.x = items_[index].x + place.x - child.width / 2;
+            child.y = items_[index].y + place.y;
+        }
+    }
+
+    void draw(std::size_t index, std::vector<LayoutLine>& lines) const {
+        const Box& box = boxes_[index];
+        const LayoutItem& item = items_[index];
+        for (std::size_t l = 0; l < box.lines.size(); ++l) {
+            const std::size_t value = box.line_values[l];
+            LayoutLine line;
+            const auto& along = box.lines[l];
+            for (std::size_t i = 0; i < along.size(); ++i) {
+                const Place& place = box.places[along[i]];
+                const bool first = i == 0, last = i + 1 == along.size();
+                const double x = item.x + place.x;
+                const bool port = place.item == kNobody && (first || last);
+                if (!first) line.points.push_back({x + offset(along[i], value, box, true), item.y + place.y});
+                if (!last) {
+                    const double bottom = port ? place.y : place.y + place.height;
+                    line.points.push_back({x + offset(along[i], value, box, false), item.y + bottom});
+                }
+                if (last) line.arrow = place.item != kNobody && !items_[place.item].is_box;
+            }
+            lines.push_back(std::move(line));
+        }
+    }
+
+    std::vector<LayoutItem>& items_;
+    std::vector<Box> boxes_;
+};
+
+} // namespace
+
+std::vector<LayoutLine> layout(std::vector<LayoutItem>& items, const std::vector<LayoutEdge>& edges) {
+    Layout layout(items);
+    for (const LayoutEdge& edge : edges) layout.add(edge);
+    return layout.run();
+}
+
+} // namespace hekla::graph

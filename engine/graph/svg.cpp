@@ -1,0 +1,221 @@
+#include "graph/svg.hpp"
+
+#include "graph/layered_layout.hpp"
+#include "graph/text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::graph {
+namespace {
+
+constexpr double kCharacter = 6.1; // width of one at the font size below, generously
+constexpr double kLine = 13;
+
+const char* colour(Op op) {
+    if (is_leaf(op)) return "#ffffff";
+    if (is_pointwise(op)) return "#fff3c4";
+    if (op <= Op::flip) return "#eceff1";  // shape
+    if (op <= Op::top_k) return "#ffe0b2"; // reduce
+    if (op <= Op::random_normal) return "#f8d7ea";
+    if (op <= Op::linear) return "#cfe2ff";      // matrix
+    if (op <= Op::log_softmax) return "#d5f0d5"; // norm
+    if (op <= Op::gather) return "#d7f3f1";      // position, lookup
+    if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent
+    if (op == Op::cross_entropy) return "#ffd6d6";
+    if (op <= Op::site) return "#f5f5f5"; // mode
+    return "#d0dcea";                     // gradient, decode
+}
+
+// In XML, without what it cannot hold: control characters.
+std::string escaped(std::string_view text) {
+    std::string result;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        switch (c) {
+        case '&': result += "&amp;"; break;
+        case '<': result += "&lt;"; break;
+        case '>': result += "&gt;"; break;
+        case '"': result += "&quot;"; break;
+        default: result += byte < 0x20 || byte == 0x7f ? '?' : c;
+        }
+    }
+    return result;
+}
+
+std::string shortened(std::string text) {
+    constexpr std::size_t most = 34;
+    if (text.size() <= most) return text;
+    // whole UTF-8 characters
+    std::size_t cut = text.size() - (most - 3);
+    while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) ++cut;
+    return "..." + text.substr(cut);
+}
+
+struct Drawing {
+    std::vector<LayoutItem> items{{.is_box = true}};
+    std::vector<ScopeId> scope_of{0}; // of boxes
+    std::vector<NodeId> node_of{0};   // of nodes
+    std::vector<std::size_t> item_of; // by node; nobody: written into its readers
+    std::vector<LayoutEdge> edges;
+    std::vector<std::vector<std::string>> labels; // by node: lines of text
+    std::vector<std::string> tips;                // by node: the line of print()
+};
+
+// The lines of print() that make nodes, in order.
+std::vector<std::string> node_lines(const Graph& graph) {
+    const std::string text = print(graph);
+    std::vector<std::string> lines;
+    for (std::size_t at = text.find('\n') + 1; at < text.size() && lines.size() < graph.nodes.size();) {
+        const std::size_t end = text.find('\n', at);
+        const std::string line = text.substr(at, end - at);
+        at = end + 1;
+        if (!line.starts_with("scope ")) lines.push_back(line);
+    }
+    return lines;
+}
+
+std::vector<ScopeId> path_of(const Graph& graph, ScopeId scope) {
+    std::vector<ScopeId> path;
+    for (; scope != 0; scope = graph.scopes[scope].parent) path.push_back(scope);
+    std::ranges::reverse(path);
+    return path;
+}
+
+bool is_drawn(Op op) { return !is_leaf(op) || op == Op::input || op == Op::positions; }
+
+// What a leaf that is not drawn is called in its reader.
+std::string leaf_text(const Graph& graph, ValueId value) {
+    const Node& node = graph.producer(value);
+    if (const char* attribute = leaf_name_attribute(node.op)) return node.text(attribute);
+    if (node.op == Op::fill) return fmt::format("{}", node.real("value"));
+    return fmt::format("{} {}", info(node.op).name, graph.shape(value).text());
+}
+
+Drawing prepare(const Graph& graph, const SvgOptions& options) {
+    Drawing d;
+    d.item_of.assign(graph.nodes.size(), kNobody);
+    d.labels.resize(graph.nodes.size());
+    d.tips = node_lines(graph);
+    std::vector<std::size_t> order(graph.nodes.size()); // counts what is drawn
+    std::size_t drawn = 0;
+    // A scope is a box for each stretch of nodes that it holds without a break, so lines between boxes point down.
+    std::vector<std::pair<ScopeId, std::size_t>> open;
+    for (NodeId id = 0; id < graph.nodes.size(); ++id) {
+        const Node& node = graph.nodes[id];
+        order[id] = drawn;
+        if (!is_drawn(node.op)) continue;
+        ++drawn;
+        const std::vector<ScopeId> path = path_of(graph, node.scope);
+        std::size_t same = 0;
+        while (same < path.size() && same < open.size() && open[same].first == path[same]) ++same;
+        open.resize(same);
+        for (; same < path.size(); ++same) {
+            d.items.push_back({.parent = open.empty() ? 0 : open.back().second, .is_box = true});
+            d.scope_of.push_back(path[same]);
+            d.node_of.push_back(0);
+            open.emplace_back(path[same], d.items.size() - 1);
+        }
+        std::vector<std::string>& label = d.labels[id];
+        label.push_back(is_leaf(node.op) && leaf_name_attribute(node.op) != nullptr
+                            ? node.text(leaf_name_attribute(node.op))
+                            : fmt::format("%{} {}", node.outputs[0], info(node.op).name));
+        label.push_back(
+            fmt::format("{} {}", kind_name(graph.kind(node.outputs[0])), graph.shape(node.outputs[0]).text()));
+        std::vector<ValueId> seen;
+        for (const ValueId input : node.inputs) {
+            if (input == kNone || std::ranges::find(seen, input) != seen.end()) continue;
+            seen.push_back(input);
+            const NodeId from = graph.value(input).node;
+            if (d.item_of[from] == kNobody)
+                label.push_back(shortened(leaf_text(graph, input)));
+            else if (order[id] - order[from] > options.longest_line)
+                label.push_back(fmt::format("reads %{}", input));
+        }
+        if (node.region != 0) label.push_back(fmt::format("recompute {}", node.region));
+        for (const auto& [name, value] : graph.outputs)
+            if (graph.value(value).node == id) label.push_back(shortened("output " + name));
+        for (const LossTerm& loss : graph.losses)
+            if (graph.value(loss.sum).node == id) label.push_back(shortened("loss " + loss.name));
+        std::size_t widest = 0;
+        for (const std::string& line : label) widest = std::max(widest, line.size());
+        d.item_of[id] = d.items.size();
+        d.items.push_back({.parent = open.empty() ? 0 : open.back().second,
+                           .width = 14 + kCharacter * static_cast<double>(widest),
+                           .height = 8 + kLine * static_cast<double>(label.size())});
+        d.scope_of.push_back(0);
+        d.node_of.push_back(id);
+        for (const ValueId input : seen) {
+            const NodeId from = graph.value(input).node;
+            if (d.item_of[from] != kNobody && order[id] - order[from] <= options.longest_line)
+                d.edges.push_back({d.item_of[from], d.item_of[id], input});
+        }
+    }
+    return d;
+}
+
+std::string path_data(const LayoutLine& line) {
+    std::string data = fmt::format("M{:.1f} {:.1f}", line.points[0].x, line.points[0].y);
+    for (std::size_t i = 1; i < line.points.size(); ++i) {
+        const LayoutPoint a = line.points[i - 1], b = line.points[i];
+        if (a.x == b.x) {
+            data += fmt::format("V{:.1f}", b.y);
+        } else { // leaves and arrives upright
+            const double bend = (a.y + b.y) / 2;
+            data += fmt::format("C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", a.x, bend, b.x, bend, b.x, b.y);
+        }
+    }
+    return data;
+}
+
+} // namespace
+
+std::string svg(const Graph& graph, const SvgOptions& options) {
+    Drawing d = prepare(graph, options);
+    const std::vector<LayoutLine> lines = layout(d.items, d.edges);
+    const double title = options.title.empty() ? 0 : 24;
+    const double width = std::max(d.items[0].width, 16 + 8 * static_cast<double>(options.title.size()));
+    std::string out = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+                                  "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"monospace\" font-size=\"10\">\n",
+                                  width, d.items[0].height + title);
+    out += "<defs><marker id=\"arrow\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" "
+           "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#5f6b76\"/></marker></defs>\n"
+           "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+    if (title > 0)
+        out += fmt::format("<text x=\"12\" y=\"18\" font-size=\"13\" font-weight=\"bold\">{}</text>\n",
+                           escaped(options.title));
+    out += fmt::format("<g transform=\"translate(0 {:.0f})\">\n", title);
+    for (std::size_t i = 1; i < d.items.size(); ++i) {
+        const LayoutItem& item = d.items[i];
+        if (!item.is_box) continue;
+        out += fmt::format(
+            "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"6\" "
+            "fill=\"#3b6ea5\" fill-opacity=\"0.06\" stroke=\"#9db2c9\"/>"
+            "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#51718f\">{}</text></g>\n",
+            escaped(graph.scope_path(d.scope_of[i])), item.x, item.y, item.width, item.height, item.x + 6, item.y + 11,
+            escaped(graph.scopes[d.scope_of[i]].name));
+    }
+    for (const LayoutLine& line : lines)
+        out += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#5f6b76\" stroke-opacity=\"0.7\"{}/>\n",
+                           path_data(line), line.arrow ? " marker-end=\"url(#arrow)\"" : "");
+    for (std::size_t i = 1; i < d.items.size(); ++i) {
+        const LayoutItem& item = d.items[i];
+        if (item.is_box) continue;
+        const NodeId id = d.node_of[i];
+        const Node& node = graph.nodes[id];
+        out += fmt::format(
+            "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" "
+            "fill=\"{}\" stroke=\"#5f6b76\"{}/>",
+            escaped(d.tips[id]), item.x, item.y, item.width, item.height, colour(node.op),
+            node.region != 0 ? " stroke-dasharray=\"4 2\"" : "");
+        double y = item.y + 13;
+        for (std::size_t l = 0; l < d.labels[id].size(); ++l, y += kLine)
+            out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\"{}>{}</text>",
+                               item.x + item.width / 2, y, l == 0 ? " font-weight=\"bold\"" : " fill=\"#44505c\"",
+                               escaped(d.labels[id][l]));
+        out += "</g>\n";
+    }
+    return out + "</g>\n</svg>\n";
+}
+
+} // namespace hekla::graph
