@@ -79,6 +79,13 @@ inline Value layer_drop(Graph& g, Value x, Value y, double probability) {
 // The first token of each row: x [B, T, D] -> [B, D].
 inline Value first_token(Value x) { return reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)}); }
 
+// The place of each row's last token that is not `pad` (of the last token without one): ids [B, T] -> int32 [B].
+inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad) {
+    const int64_t batch = ids.dim(0), length = ids.dim(1);
+    if (!pad) return g.fill({batch}, static_cast<double>(length - 1), HK_KIND_INT32);
+    return max(not_equal(ids, static_cast<double>(*pad)) * g.iota(length), {1});
+}
+
 // Activations by the names of transformers' table (ACT2FN).
 inline Value activation(Value x, const std::string& name) {
     if (name == "gelu" || name == "gelu_python") return gelu(x);

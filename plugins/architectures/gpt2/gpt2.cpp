@@ -5,132 +5,163 @@ using namespace hekla::plugin;
 
 namespace {
 
+struct Settings {
+    int64_t vocabulary = 0, positions = 0, width = 0, layers = 0, heads = 0;
+    std::optional<int64_t> inner, pad;
+    std::string activation, summary;
+    double epsilon = 0, range = 0, residual_dropout = 0, embedding_dropout = 0, attention_dropout = 0,
+           summary_dropout = 0;
+    bool scale = true, scale_by_layer = false, tied = true, summary_layer = true, summary_to_labels = true;
+    std::optional<std::string> summary_activation;
+
+    template<class V>
+    void keys(V&& v) {
+        v("vocab_size", vocabulary);
+        v("n_positions", positions);
+        v("n_embd", width);
+        v("n_layer", layers);
+        v("n_head", heads);
+        v("n_inner", inner);
+        v("activation_function", activation);
+        v("resid_pdrop", residual_dropout);
+        v("embd_pdrop", embedding_dropout);
+        v("attn_pdrop", attention_dropout);
+        v("layer_norm_epsilon", epsilon);
+        v("initializer_range", range);
+        v("summary_type", summary);
+        v("summary_use_proj", summary_layer);
+        v("summary_activation", summary_activation);
+        v("summary_proj_to_labels", summary_to_labels);
+        v("summary_first_dropout", summary_dropout);
+        v("scale_attn_weights", scale);
+        v("scale_attn_by_inverse_layer_idx", scale_by_layer);
+        v("tie_word_embeddings", tied);
+        v("pad_token_id", pad);
+    }
+};
+
 class Gpt2 {
 public:
-    explicit Gpt2(const Config& c)
-        : vocabulary_(c.integer("vocab_size")), positions_(c.integer("n_positions")), width_(c.integer("n_embd")),
-          layers_(c.integer("n_layer")), heads_(c.integer("n_head")), inner_(c.integer("n_inner", 4 * width_)),
-          activation_(c.string("activation_function")), epsilon_(c.real("layer_norm_epsilon")),
-          initializer_range_(c.real("initializer_range")), residual_dropout_(c.real("resid_pdrop")),
-          embedding_dropout_(c.real("embd_pdrop")), attention_dropout_(c.real("attn_pdrop")),
-          scale_(c.boolean("scale_attn_weights")), scale_by_layer_(c.boolean("scale_attn_by_inverse_layer_idx")),
-          tied_(c.boolean("tie_word_embeddings")), labels_(c.integer("num_labels", 2)),
-          pad_(c.integer("pad_token_id", -1)) {
-        if (width_ <= 0 || heads_ <= 0 || layers_ < 0 || vocabulary_ <= 0 || positions_ <= 0)
-            throw invalid("n_embd, n_head, vocab_size and n_positions must be positive");
-        if (width_ % heads_ != 0)
-            throw invalid("n_embd = " + std::to_string(width_) +
-                          " is no multiple of n_head = " + std::to_string(heads_));
+    explicit Gpt2(const Config& c) : s_(read_settings<Settings>(c)), labels_(label_count(c)) {
+        require_heads(s_.width, s_.heads, "n_embd", "n_head");
+        require(s_.layers >= 0 && s_.vocabulary > 0 && s_.positions > 0,
+                "n_layer, vocab_size and n_positions must be positive");
     }
 
     void build(Graph& g) {
-        Value ids = g.input("input_ids");
-        if (ids.rank() == 3) ids = reshape(ids, {-1, ids.dim(-1)}); // choices are rows of their own
-        const int64_t batch = ids.dim(0), length = ids.dim(1);
-        if (length > positions_)
-            g.fail("the batch has rows of " + std::to_string(length) +
-                   " tokens, the model n_positions = " + std::to_string(positions_));
+        const Value ids = rows(g.input("input_ids"));
         Value x;
         {
             const Scope scope(g, "embedding");
-            const Value positions = g.has_field("position_ids") ? g.input("position_ids") : g.positions(batch, length);
-            x = embedding_layer(g, ids, "transformer.wte", vocabulary_, width_, -1, normal(initializer_range_)) +
-                embedding_layer(g, positions, "transformer.wpe", positions_, width_, -1, normal(initializer_range_));
-            x = drop(g, x, embedding_dropout_);
+            const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "n_positions");
+            x = embedding(words(g), ids) +
+                embedding_layer(g, rows(places), "transformer.wpe", s_.positions, s_.width, -1, normal(s_.range));
+            if (g.has_field("token_type_ids")) x = x + embedding(words(g), rows(g.input("token_type_ids")));
+            x = drop(g, x, s_.embedding_dropout);
         }
-        const Value padding = g.has_field("attention_mask") ? g.input("attention_mask") : Value{};
+        Value padding = causal_padding(g);
+        if (padding) padding = rows(padding);
         g.offer("layer.0.hidden", x);
-        for (int64_t i = 0; i < layers_; ++i) {
+        for (int64_t i = 0; i < s_.layers; ++i) {
             const Scope scope(g, "block." + std::to_string(i));
             x = block(g, x, padding, i);
-            if (i + 1 < layers_) g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
+            if (i + 1 < s_.layers) g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
         }
-        x = layer_norm_layer(g, x, "transformer.ln_f", epsilon_);
-        g.offer("layer." + std::to_string(layers_) + ".hidden", x);
+        x = layer_norm_layer(g, x, "transformer.ln_f", s_.epsilon);
+        g.offer("layer." + std::to_string(s_.layers) + ".hidden", x);
         g.offer("hidden", x);
-        g.offer("embedding.weight",
-                g.parameter("transformer.wte.weight", {vocabulary_, width_}, normal(initializer_range_)));
+        g.offer("embedding.weight", words(g));
     }
 
     bool head(Graph& g, std::string_view id) {
-        if (id == "lm") {
-            const Value weight = tied_
-                                     ? g.ask("embedding.weight")
-                                     : g.parameter("lm_head.weight", {vocabulary_, width_}, normal(initializer_range_));
-            g.offer("logits", linear(g.ask("hidden"), weight));
+        if (id == "lm" || id == "double_heads") {
+            const Value decoder =
+                s_.tied ? words(g) : g.parameter("lm_head.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+            const Value logits = linear(g.ask("hidden"), decoder);
+            if (id == "lm")
+                g.offer("logits", logits);
+            else
+                choices(g, logits);
             return true;
         }
-        if (id == "classifier") { // the last token that is not padding
-            const Value scores = linear_layer(g, g.ask("hidden"), "score", labels_, {.bias = false});
-            const Value ids = g.input("input_ids");
-            const int64_t length = ids.dim(1);
-            Value last = g.fill({ids.dim(0)}, static_cast<double>(length - 1), HK_KIND_INT32);
-            if (pad_ >= 0) last = max(not_equal(ids, static_cast<double>(pad_)) * g.iota(length), {1});
-            g.offer("logits", gather(scores, last, {.batch_dimensions = 1}));
+        if (id == "classifier") {
+            const Value scores =
+                linear_layer(g, g.ask("hidden"), "score", labels_, {.bias = false, .initializer = normal(s_.range)});
+            g.offer("logits", gather(scores, last_token(g, g.input("input_ids"), s_.pad), {.batch_dimensions = 1}));
             return true;
         }
         return false;
     }
 
     void write(ConfigWriter& out) {
-        out.set("model_type", "gpt2");
-        out.set("vocab_size", vocabulary_);
-        out.set("n_positions", positions_);
-        out.set("n_embd", width_);
-        out.set("n_layer", layers_);
-        out.set("n_head", heads_);
-        if (inner_ == 4 * width_)
-            out.set_null("n_inner");
-        else
-            out.set("n_inner", inner_);
-        out.set("activation_function", activation_);
-        out.set("layer_norm_epsilon", epsilon_);
-        out.set("initializer_range", initializer_range_);
-        out.set("resid_pdrop", residual_dropout_);
-        out.set("embd_pdrop", embedding_dropout_);
-        out.set("attn_pdrop", attention_dropout_);
-        out.set("scale_attn_weights", scale_);
-        out.set("scale_attn_by_inverse_layer_idx", scale_by_layer_);
-        out.set("tie_word_embeddings", tied_);
+        write_settings(out, "gpt2", s_);
+        write_labels(out, labels_);
     }
 
 private:
+    // Choices [B, C, T] are rows of their own [B C, T].
+    static Value rows(Value x) { return x.rank() == 3 ? reshape(x, {-1, x.dim(-1)}) : x; }
+    Value words(Graph& g) { return g.parameter("transformer.wte.weight", {s_.vocabulary, s_.width}, normal(s_.range)); }
+
+    // logits [B, C, T, V], and one score a choice [B, C] from the token that mc_token_ids points to.
+    void choices(Graph& g, Value logits) {
+        const Dims shape = g.input("input_ids").shape();
+        if (shape.size() != 3) {
+            g.fail("input_ids must be [rows, choices, tokens] for choices");
+            return;
+        }
+        g.offer("logits", reshape(logits, {shape[0], shape[1], shape[2], s_.vocabulary}));
+        const Value hidden = g.ask("hidden");
+        const int64_t all = shape[0] * shape[1], length = shape[2];
+        Value place;
+        if (s_.summary == "first")
+            place = g.fill({all}, 0.0, HK_KIND_INT32);
+        else if (s_.summary == "cls_index" && g.has_field("mc_token_ids"))
+            place = reshape(g.input("mc_token_ids"), {all});
+        else
+            place = g.fill({all}, static_cast<double>(length - 1), HK_KIND_INT32);
+        Value y = s_.summary == "mean" ? mean(hidden, {1}) : gather(hidden, place, {.batch_dimensions = 1});
+        y = drop(g, y, s_.summary_dropout);
+        if (s_.summary_layer)
+            y = linear_layer(g, y, "multiple_choice_head.summary", s_.summary_to_labels ? labels_ : s_.width,
+                             {.initializer = normal(s_.range)});
+        if (s_.summary_activation) y = activation(y, *s_.summary_activation);
+        g.offer("choice_logits", reshape(y, {shape[0], shape[1]})); // refused unless there is one number a choice
+    }
+
     Value block(Graph& g, Value x, Value padding, int64_t index) {
         const std::string name = "transformer.h." + std::to_string(index) + ".";
         // GPT-2 shrinks the projections that end in a residual by the root of their number.
-        const Initializer residual = normal(initializer_range_ / std::sqrt(2.0 * static_cast<double>(layers_)));
+        const Initializer residual = normal(s_.range / std::sqrt(2.0 * static_cast<double>(s_.layers)));
         const auto conv = [&](Value in, const std::string& part, int64_t out, Initializer init) {
             return linear_layer(g, in, name + part, out, {.input_first = true, .initializer = init});
         };
         Block b;
-        b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_1", epsilon_); };
-        b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_2", epsilon_); };
+        b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_1", s_.epsilon); };
+        b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_2", s_.epsilon); };
         b.attention = [&](Value in) {
-            const Value qkv = conv(in, "attn.c_attn", 3 * width_, normal(initializer_range_));
-            const auto part = [&](int64_t k) { return split_heads(slice(qkv, 2, k * width_, width_), heads_); };
-            double scale = scale_ ? 1.0 / std::sqrt(static_cast<double>(width_ / heads_)) : 1.0;
-            if (scale_by_layer_) scale /= static_cast<double>(index + 1);
+            const Value qkv = conv(in, "attn.c_attn", 3 * s_.width, normal(s_.range));
+            const auto part = [&](int64_t k) { return split_heads(slice(qkv, 2, k * s_.width, s_.width), s_.heads); };
+            double scale = s_.scale ? 1.0 / std::sqrt(static_cast<double>(s_.width / s_.heads)) : 1.0;
+            if (s_.scale_by_layer) scale /= static_cast<double>(index + 1);
             const Value y = attention(part(0), part(1), part(2),
                                       {.key_padding = padding,
                                        .scale = scale,
                                        .causal = 1,
-                                       .dropout = attention_dropout(g, attention_dropout_),
+                                       .dropout = attention_dropout(g, s_.attention_dropout),
                                        .cache = "h." + std::to_string(index)});
-            return conv(merge_heads(y), "attn.c_proj", width_, residual);
+            return conv(merge_heads(y), "attn.c_proj", s_.width, residual);
         };
         b.feed_forward = [&](Value in) {
-            return conv(activation(conv(in, "mlp.c_fc", inner_, normal(initializer_range_)), activation_), "mlp.c_proj",
-                        width_, residual);
+            const Value y = conv(in, "mlp.c_fc", s_.inner.value_or(4 * s_.width), normal(s_.range));
+            return conv(activation(y, s_.activation), "mlp.c_proj", s_.width, residual);
         };
-        b.residual_dropout = residual_dropout_;
+        b.residual_dropout = s_.residual_dropout;
         return transformer_block(g, x, b);
     }
 
-    int64_t vocabulary_, positions_, width_, layers_, heads_, inner_;
-    std::string activation_;
-    double epsilon_, initializer_range_, residual_dropout_, embedding_dropout_, attention_dropout_;
-    bool scale_, scale_by_layer_, tied_;
-    int64_t labels_, pad_;
+    Settings s_;
+    int64_t labels_;
 };
 
 } // namespace

@@ -1,0 +1,129 @@
+// ViT (Dosovitskiy et al. 2021): an image as a row of patches behind a token for the whole; pre-norm blocks.
+#include "block.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+struct Settings {
+    int64_t width = 0, layers = 0, heads = 0, inner = 0, channels = 0, image = 0, patch = 0;
+    std::string activation, pooler_activation;
+    double dropout = 0, attention_dropout = 0, range = 0, epsilon = 0;
+    bool projection_bias = true;
+    std::optional<int64_t> pooler_width;
+
+    template<class V>
+    void keys(V&& v) {
+        v("hidden_size", width);
+        v("num_hidden_layers", layers);
+        v("num_attention_heads", heads);
+        v("intermediate_size", inner);
+        v("hidden_act", activation);
+        v("hidden_dropout_prob", dropout);
+        v("attention_probs_dropout_prob", attention_dropout);
+        v("initializer_range", range);
+        v("layer_norm_eps", epsilon);
+        v("image_size", image);
+        v("patch_size", patch);
+        v("num_channels", channels);
+        v("qkv_bias", projection_bias);
+        v("pooler_act", pooler_activation);
+        v("pooler_output_size", pooler_width);
+    }
+};
+
+class Vit {
+public:
+    explicit Vit(const Config& c) : s_(read_settings<Settings>(c)), labels_(label_count(c)) {
+        require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
+        require(s_.patch > 0 && s_.image % s_.patch == 0, "patch_size must divide image_size");
+    }
+
+    void build(Graph& g) {
+        Value x = embed(g, g.input("pixel_values"));
+        g.offer("layer.0.hidden", x);
+        for (int64_t i = 0; i < s_.layers; ++i) {
+            const Scope scope(g, "block." + std::to_string(i));
+            x = block(g, x, i);
+            g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
+        }
+        g.offer("hidden", layer_norm_layer(g, x, "vit.layernorm", s_.epsilon));
+    }
+
+    bool head(Graph& g, std::string_view id) {
+        const Value first = first_token(g.ask("hidden"));
+        const LayerOptions layer{.initializer = init()};
+        if (id == "classifier") {
+            g.offer("logits", linear_layer(g, first, "classifier", labels_, layer));
+        } else if (id == "pooler") {
+            const int64_t width = s_.pooler_width.value_or(s_.width);
+            g.offer("pooled",
+                    activation(linear_layer(g, first, "vit.pooler.dense", width, layer), s_.pooler_activation));
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    void write(ConfigWriter& out) {
+        write_settings(out, "vit", s_);
+        write_labels(out, labels_);
+    }
+
+private:
+    Initializer init() const { return {HK_INITIALIZE_TRUNCATED_NORMAL, 0.0, s_.range}; }
+
+    // pixels [B, C, S, S] -> [B, 1 + (S/P)^2, D]. The reference's convolution has patches that do not overlap: it is
+    // one linear layer over the C P P numbers of a patch.
+    Value embed(Graph& g, Value pixels) {
+        const Scope scope(g, "embedding");
+        const int64_t batch = pixels.dim(0), p = s_.patch, side = s_.image / p, numbers = s_.channels * p * p;
+        if (pixels.rank() != 4 || pixels.dim(1) != s_.channels || pixels.dim(2) != s_.image ||
+            pixels.dim(3) != s_.image)
+            return g.fail("pixel_values must be [B, " + std::to_string(s_.channels) + ", " + std::to_string(s_.image) +
+                          ", " + std::to_string(s_.image) + "] (num_channels, image_size)");
+        const Value patches =
+            reshape(transpose(reshape(pixels, {batch, s_.channels, side, p, side, p}), {0, 2, 4, 1, 3, 5}),
+                    {batch, side * side, numbers});
+        const std::string name = "vit.embeddings.";
+        const Value weight =
+            g.parameter(name + "patch_embeddings.projection.weight", {s_.width, s_.channels, p, p}, init());
+        const Value bias = g.parameter(name + "patch_embeddings.projection.bias", {s_.width});
+        const Value whole = broadcast(g.parameter(name + "cls_token", {1, 1, s_.width}, init()), {batch, 1, s_.width});
+        const Value places = g.parameter(name + "position_embeddings", {1, 1 + side * side, s_.width}, init());
+        const Value x = linear(patches, reshape(weight, {s_.width, numbers}), {.bias = bias});
+        return drop(g, concat({whole, x}, 1) + places, s_.dropout);
+    }
+
+    Value block(Graph& g, Value x, int64_t index) {
+        const std::string name = "vit.encoder.layer." + std::to_string(index) + ".";
+        const LayerOptions layer{.initializer = init()};
+        Block b;
+        b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "layernorm_before", s_.epsilon); };
+        b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "layernorm_after", s_.epsilon); };
+        b.attention = [&](Value in) {
+            const auto part = [&](const char* which) {
+                return split_heads(linear_layer(g, in, name + "attention.attention." + which, s_.width,
+                                                {.bias = s_.projection_bias, .initializer = init()}),
+                                   s_.heads);
+            };
+            const Value q = part("query"), k = part("key"), v = part("value");
+            const Value y = attention(q, k, v, {.dropout = attention_dropout(g, s_.attention_dropout)});
+            return linear_layer(g, merge_heads(y), name + "attention.output.dense", s_.width, layer);
+        };
+        b.feed_forward = [&](Value in) {
+            const Value y =
+                activation(linear_layer(g, in, name + "intermediate.dense", s_.inner, layer), s_.activation);
+            return linear_layer(g, y, name + "output.dense", s_.width, layer);
+        };
+        b.residual_dropout = s_.dropout;
+        return transformer_block(g, x, b);
+    }
+
+    Settings s_;
+    int64_t labels_;
+};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_ARCHITECTURE_INTERFACE, "vit", architecture<Vit>()})

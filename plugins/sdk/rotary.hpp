@@ -1,0 +1,86 @@
+// Rotary positions (Su et al. 2021) as configurations of the reference describe them.
+#pragma once
+
+#include "block.hpp"
+
+namespace hekla::plugin {
+
+// rope_parameters, or the older keys rope_theta, rope_scaling, rotary_pct, rotary_emb_base.
+struct RotarySettings {
+    double base = 10000.0, part = 1.0; // part: of the head's width that turns
+    std::string type = "default";
+    double factor = 1.0, low = 1.0, high = 4.0; // of linear and llama3
+    int64_t original_positions = 0;
+
+    static RotarySettings read(const Config& c, double default_part = 1.0) {
+        RotarySettings r;
+        const auto real = [&](const char* key, double otherwise) {
+            for (const char* where : {"rope_parameters.", "rope_scaling."})
+                if (c.has(std::string(where) + key)) return c.real(std::string(where) + key);
+            return otherwise;
+        };
+        r.base = real("rope_theta", c.real("rope_theta", c.real("rotary_emb_base", 10000.0)));
+        r.part = real("partial_rotary_factor", c.real("partial_rotary_factor", c.real("rotary_pct", default_part)));
+        for (const char* key : {"rope_scaling.type", "rope_scaling.rope_type", "rope_parameters.rope_type"})
+            if (c.has(key)) r.type = c.string(key);
+        if (r.type != "default" && r.type != "linear" && r.type != "llama3")
+            throw unsupported("the rotary positions '" + r.type + "' are not known; default, linear and llama3 are");
+        r.factor = real("factor", 1.0);
+        r.low = real("low_freq_factor", 1.0);
+        r.high = real("high_freq_factor", 4.0);
+        r.original_positions = static_cast<int64_t>(real("original_max_position_embeddings", 8192.0));
+        return r;
+    }
+
+    void write(ConfigWriter& out) const {
+        out.set("rope_parameters.rope_type", type);
+        out.set("rope_parameters.rope_theta", base);
+        if (part != 1.0) out.set("rope_parameters.partial_rotary_factor", part);
+        if (type == "default") return;
+        out.set("rope_parameters.factor", factor);
+        if (type == "linear") return;
+        out.set("rope_parameters.low_freq_factor", low);
+        out.set("rope_parameters.high_freq_factor", high);
+        out.set("rope_parameters.original_max_position_embeddings", original_positions);
+    }
+};
+
+// The tables that the operation reads, [positions, R/2] each. Made in float32 as the reference does, so that long
+// positions round alike.
+struct RotaryTables {
+    Value cosine, sine;
+
+    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_width, int64_t positions) {
+        const auto turned = static_cast<int64_t>(static_cast<double>(head_width) * r.part);
+        const int64_t half = turned / 2;
+        std::vector<double> c, s;
+        for (int64_t position = 0; position < positions; ++position)
+            for (int64_t i = 0; i < half; ++i) {
+                const float angle = static_cast<float>(position) * frequency(r, 2 * i, turned);
+                c.push_back(std::cos(angle));
+                s.push_back(std::sin(angle));
+            }
+        cosine = g.constant(HK_KIND_FLOAT32, {positions, half}, c);
+        sine = g.constant(HK_KIND_FLOAT32, {positions, half}, s);
+    }
+
+    Value turn(Value x, Value positions) const { return rotary(x, cosine, sine, {.positions = positions}); }
+
+private:
+    static float frequency(const RotarySettings& r, int64_t i, int64_t turned) {
+        const float exponent = static_cast<float>(i) / static_cast<float>(turned);
+        const float f = 1.0f / std::pow(static_cast<float>(r.base), exponent);
+        const auto factor = static_cast<float>(r.factor);
+        if (r.type == "linear") return f / factor;
+        if (r.type != "llama3") return f;
+        // Llama 3.1: long waves slow down by the factor, short ones stay, those between are mixed.
+        const auto original = static_cast<double>(r.original_positions);
+        const double wave = 6.283185307179586 / f;
+        if (wave < original / r.high) return f;
+        if (wave > original / r.low) return f / factor;
+        const auto mix = static_cast<float>((original / wave - r.low) / (r.high - r.low));
+        return (1.0f - mix) * f / factor + mix * f;
+    }
+};
+
+} // namespace hekla::plugin
