@@ -1,5 +1,6 @@
 #include "comparison.hpp"
 
+#include "generate/decoder_reference.hpp"
 #include "graph/gradient.hpp"
 
 #include <cmath>
@@ -133,6 +134,27 @@ Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& 
         }
     }
     return {};
+}
+
+Status compare_generation(const Fixture& fixture, generate::Decoder& decoder, FixtureReport& report) {
+    if (fixture.generation.empty()) return {};
+    bool equal = true;
+    for (std::size_t i = 0; i < fixture.generation.size(); ++i) {
+        const generate::RecordedCase& recorded = fixture.generation[i];
+        const Result<generate::CaseReport> ran = generate::run_recorded(decoder, fixture.config, recorded);
+        if (!ran.ok()) return ran.status().with_context(fmt::format("generation case {}", i));
+        if (ran.value().equal) continue;
+        if (equal) report.generation_detail = fmt::format("generation case {}: {}", i, ran.value().detail);
+        equal = false;
+    }
+    report.generation = equal;
+    return {};
+}
+
+Status generate_reference(const Fixture& fixture, const FixtureModel& model, FixtureReport& report) {
+    if (fixture.generation.empty()) return {};
+    HK_ASSIGN(const auto decoder, generate::make_reference_decoder(*model.composition, model.parameters));
+    return compare_generation(fixture, *decoder, report);
 }
 
 Result<Computed> compute_reference(const Fixture& fixture, const FixtureModel& model) {

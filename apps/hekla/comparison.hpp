@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fixture.hpp"
+#include "generate/decoder.hpp"
 
 #include <optional>
 
@@ -53,7 +54,11 @@ struct Computed {
 // Fills the report's numbers.
 Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& report);
 
+// Runs the fixture's generation cases on a decoder and fills in the report's generation; nothing without cases.
+Status compare_generation(const Fixture& fixture, generate::Decoder& decoder, FixtureReport& report);
+
 // The float64 interpreter as the engine.
 Result<Computed> compute_reference(const Fixture& fixture, const FixtureModel& model);
+Status generate_reference(const Fixture& fixture, const FixtureModel& model, FixtureReport& report);
 
 } // namespace hekla::app

@@ -84,11 +84,18 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
                        a.at("weight_decay"), a.at("clip_grad_norm"), a.at("steps")};
         }
         for (const json& c : info.value("generate", json::array())) {
-            GenerationCase g;
-            g.prompt = c.at("prompt").get<std::vector<std::vector<int32_t>>>();
-            g.ids = c.at("ids").get<std::vector<std::vector<int32_t>>>();
+            generate::RecordedCase g;
+            g.prompts = c.at("prompt").get<std::vector<std::vector<int32_t>>>();
+            g.expected = c.at("ids").get<std::vector<std::vector<int32_t>>>();
             g.arguments = c.at("args");
-            g.with = c.value("with", std::vector<std::string>{});
+            for (const std::string& field : c.value("with", std::vector<std::string>{})) {
+                const auto found = f.inputs.find(field);
+                if (found == f.inputs.end())
+                    return not_found(
+                        fmt::format("{}: generation goes with the field '{}', which the batch does not have",
+                                    folder.string(), field));
+                g.fields.emplace(*found);
+            }
             f.generation.push_back(std::move(g));
         }
     } catch (const json::exception& e) {

@@ -1,6 +1,7 @@
 // A fixture folder: a model of the reference implementation with a batch, and what the reference computed from it.
 #pragma once
 
+#include "generate/recorded_case.hpp"
 #include "graph/reference.hpp"
 #include "plugin/compose.hpp"
 
@@ -16,12 +17,6 @@ struct AdamwSettings {
     int64_t steps = 5;
 };
 
-struct GenerationCase {
-    std::vector<std::vector<int32_t>> prompt, ids;
-    nlohmann::json arguments;
-    std::vector<std::string> with; // fields of the batch that go along
-};
-
 struct Fixture {
     std::filesystem::path folder;
     std::string class_name;
@@ -29,7 +24,7 @@ struct Fixture {
     Tensors inputs, expected; // expected: "out.*", "loss", "grad.*", "adamw.*"
     bool has_adamw = false;
     AdamwSettings adamw;
-    std::vector<GenerationCase> generation;
+    std::vector<generate::RecordedCase> generation;
 
     std::vector<plugin::BatchField> fields() const;
 };

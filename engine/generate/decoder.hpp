@@ -1,0 +1,55 @@
+// What generation needs of a model: rows of tokens with caches behind them, fed in chunks, and the scores of each row's
+// next token. Two things do it: programs on a device (decoder_program.hpp) and the float64 interpreter
+// (decoder_reference.hpp).
+#pragma once
+
+#include "graph/reference.hpp"
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::generate {
+
+// Fields of the batch on the host, by name; the first dimension counts rows.
+using Fields = std::map<std::string, graph::Tensor, std::less<>>;
+
+struct Session {
+    int64_t rows = 1;
+    int64_t length = 1; // the greatest number of tokens that a row will hold
+    // Encoder-decoders: the encoder's fields ("input_ids", perhaps "attention_mask"), [rows / repeats, ...]; each of
+    // their rows serves `repeats` neighbouring rows (beams of one prompt).
+    Fields sources;
+    int64_t repeats = 1;
+};
+
+// Row b takes tokens[b, 0 .. count[b]) at positions start[b], start[b] + 1, ...; what comes after count[b] is read as
+// tokens (it must be in the vocabulary) and has no effect. Rows with a count of 0 take no part.
+struct Step {
+    int64_t chunk = 1;                  // one of chunks()
+    std::span<const int32_t> tokens;    // [rows, chunk]
+    std::span<const int32_t> start;     // [rows]
+    std::span<const int32_t> count;     // [rows], at most chunk; start + count at most the session's length
+    std::span<const int32_t> cache_row; // [rows, capacity()]: in which row's cache each position of a row lies
+    std::span<const int32_t> parent;    // [rows]: whose recurrent state the row goes on from; empty: its own
+};
+
+class Decoder {
+public:
+    virtual ~Decoder() = default;
+
+    virtual bool encoder_decoder() const = 0;
+    virtual int64_t vocabulary() const = 0; // scores of a token; after begin()
+
+    // Starts anew with empty caches, and runs the encoder if there is one. Errors: the model cannot take rows of that
+    // length (in the words of its architecture), missing fields.
+    virtual Status begin(const Session& session) = 0;
+    virtual int64_t capacity() const = 0;                   // positions of the caches, a power of two
+    virtual const std::vector<int64_t>& chunks() const = 0; // ascending; 1 is always there
+
+    // logits [rows, vocabulary]: of each row's last valid token (of rows with count 0: anything).
+    virtual Status decode(const Step& step, std::vector<float>& logits) = 0;
+};
+
+} // namespace hekla::generate

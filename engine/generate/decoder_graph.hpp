@@ -1,0 +1,53 @@
+// The graphs that generation runs, made of a model's description: one turn of the decoder for so many rows, tokens and
+// cache positions, and the encoder's pass. Both decoders are made of these.
+#pragma once
+
+#include "generate/decoder.hpp"
+#include "plugin/compose.hpp"
+
+#include <map>
+
+namespace hekla::generate {
+
+class DecoderGraphs {
+public:
+    // Describes the model once to learn whether it has an encoder. `composition` must outlive this; it needs a head
+    // that offers the port "logits".
+    static Result<DecoderGraphs> create(const plugin::Composition& composition);
+
+    bool encoder_decoder() const { return encoder_decoder_; }
+    // The field that generated tokens are fed by.
+    const char* token_field() const { return encoder_decoder_ ? "decoder_input_ids" : "input_ids"; }
+
+    // One turn. Inputs: token_field() [rows, chunk], "decode.start", "decode.count", "decode.cache_row" (as far as they
+    // are read), "once.*", "state.*", the sources' fields [rows, ...]. Outputs: "logits" [rows, 1, vocabulary] of each
+    // row's last valid token (the head works on that alone), "state.*".
+    Result<graph::Graph> turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources) const;
+    // Outputs "once.*" and "state.*" from the sources' fields and, for their number of rows, from `rows`.
+    Result<graph::Graph> encode(int64_t rows, const Fields& sources) const;
+
+    // Whether the model can take rows of so many tokens; the error is the architecture's.
+    Status check_length(int64_t length, const Fields& sources) const;
+    // The chunks that can be used with these caches: 1, 16 and 128 as far as they fit the model; 1 alone where a
+    // recurrent state is carried along.
+    Result<std::vector<int64_t>> chunks(int64_t capacity, const Fields& sources) const;
+
+private:
+    explicit DecoderGraphs(const plugin::Composition& composition) : composition_(&composition) {}
+    std::vector<plugin::BatchField> fields(int64_t rows, int64_t length, const Fields& sources) const;
+    const plugin::Composition* composition_;
+    bool encoder_decoder_ = false;
+    bool recurrent_ = false;
+};
+
+// The smallest power of two that holds `length` positions, and at least 16.
+int64_t capacity_for(int64_t length);
+
+// `graph` with its output "logits" [B, T, V] replaced by [B, 1, V]: each row's at place max(0, count - 1), where count
+// is the field "decode.count" [B]. Linear and pointwise operations in front of it work on that place alone.
+Result<graph::Graph> last_token_only(graph::Graph graph);
+
+// The rows of a tensor, each `repeats` times.
+graph::Tensor repeat_rows(const graph::Tensor& tensor, int64_t repeats);
+
+} // namespace hekla::generate

@@ -1,0 +1,19 @@
+// The decoder on a device: one recorded program for each chunk size, replayed for every token. Keys and values stay in
+// states of the parameter store; only the scores of last tokens come back.
+#pragma once
+
+#include "generate/decoder_graph.hpp"
+#include "program/program.hpp"
+
+#include <memory>
+
+namespace hekla::generate {
+
+// All three must outlive it; `store` holds the model's weights (and its buffers, as states). Programs are compiled when
+// a chunk size is first needed and kept for sessions of the same number of rows, capacity and source shapes. Caches of
+// other shapes stay in the store.
+Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
+                                                      const plugin::Composition& composition,
+                                                      const program::CompileOptions& options = {});
+
+} // namespace hekla::generate

@@ -1,0 +1,296 @@
+#include "generate/generator.hpp"
+
+#include "generate/beam.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace hekla::generate {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+// Rows of a decoder: how far each cache is filled, and in whose cache each position lies.
+class Rows {
+public:
+    Rows(Decoder& decoder, std::size_t rows)
+        : decoder_(decoder), capacity_(at(decoder.capacity())), length_(rows), start_(rows), count_(rows),
+          parent_(rows), cache_row_(rows * capacity_) {
+        for (std::size_t row = 0; row < rows; ++row) {
+            std::fill_n(cache_row_.begin() + static_cast<std::ptrdiff_t>(row * capacity_), capacity_,
+                        static_cast<int32_t>(row));
+            parent_[row] = static_cast<int32_t>(row);
+        }
+    }
+
+    // Feeds whole prompts (empty: the row takes no part); logits [rows, vocabulary] of the last token of each.
+    Status feed_prompts(const std::vector<Ids>& prompts, std::vector<float>& logits) {
+        const std::size_t vocabulary = at(decoder_.vocabulary());
+        logits.resize(prompts.size() * vocabulary);
+        std::vector<float> some;
+        for (;;) {
+            std::size_t left = 0;
+            for (std::size_t row = 0; row < prompts.size(); ++row)
+                left = std::max(left, prompts[row].size() - length_[row]);
+            if (left == 0) return {};
+            const std::size_t chunk = chunk_for(left);
+            tokens_.assign(prompts.size() * chunk, 0);
+            for (std::size_t row = 0; row < prompts.size(); ++row) {
+                const std::size_t end = std::min(prompts[row].size(), length_[row] + chunk);
+                // A part that does not fill the chunk begins earlier, over tokens that are already there: their keys
+                // and values come out the same, and no position is ever past what the model has been asked to hold.
+                const std::size_t begin = end == length_[row] ? 0 : end - std::min(end, chunk);
+                start_[row] = static_cast<int32_t>(begin);
+                count_[row] = end == length_[row] ? 0 : static_cast<int32_t>(end - begin);
+                std::copy_n(prompts[row].begin() + start_[row], count_[row],
+                            tokens_.begin() + static_cast<std::ptrdiff_t>(row * chunk));
+                length_[row] = end;
+            }
+            HK_TRY(decode(chunk, some));
+            for (std::size_t row = 0; row < prompts.size(); ++row)
+                if (count_[row] > 0 && length_[row] == prompts[row].size())
+                    std::copy_n(some.begin() + static_cast<std::ptrdiff_t>(row * vocabulary), vocabulary,
+                                logits.begin() + static_cast<std::ptrdiff_t>(row * vocabulary));
+        }
+    }
+
+    // One token for each row; those that are `over` take no part.
+    Status feed(std::span<const int32_t> tokens, const std::vector<char>& over, std::vector<float>& logits) {
+        tokens_.assign(tokens.begin(), tokens.end());
+        for (std::size_t row = 0; row < length_.size(); ++row) {
+            const bool takes_part = over.empty() || !over[row];
+            start_[row] = takes_part ? static_cast<int32_t>(length_[row]) : 0;
+            count_[row] = takes_part ? 1 : 0;
+            length_[row] += takes_part ? 1 : 0;
+        }
+        return decode(1, logits);
+    }
+
+    // Row r goes on from row parents[r]: what that one sees it sees too, and what comes now is its own.
+    void follow(std::span<const int32_t> parents) {
+        const std::vector<int32_t> old = cache_row_;
+        const std::vector<std::size_t> lengths = length_;
+        for (std::size_t row = 0; row < length_.size(); ++row) {
+            const auto from = static_cast<std::size_t>(parents[row]);
+            length_[row] = lengths[from];
+            std::copy_n(old.begin() + static_cast<std::ptrdiff_t>(from * capacity_), length_[row],
+                        cache_row_.begin() + static_cast<std::ptrdiff_t>(row * capacity_));
+            parent_[row] = parents[row];
+        }
+        moved_ = true;
+    }
+
+private:
+    std::size_t chunk_for(std::size_t left) const {
+        std::size_t best = 1;
+        for (const int64_t chunk : decoder_.chunks())
+            if (at(chunk) <= 4 * left) best = at(chunk);
+        return best;
+    }
+
+    Status decode(std::size_t chunk, std::vector<float>& logits) {
+        // A place that this row writes now is its own, whoever it followed.
+        for (std::size_t row = 0; row < length_.size(); ++row)
+            for (int32_t i = 0; i < count_[row]; ++i)
+                cache_row_[row * capacity_ + static_cast<std::size_t>(start_[row] + i)] = static_cast<int32_t>(row);
+        Step step;
+        step.chunk = static_cast<int64_t>(chunk);
+        step.tokens = tokens_;
+        step.start = start_;
+        step.count = count_;
+        step.cache_row = cache_row_;
+        if (moved_) step.parent = parent_;
+        moved_ = false;
+        return decoder_.decode(step, logits);
+    }
+
+    Decoder& decoder_;
+    std::size_t capacity_;
+    std::vector<std::size_t> length_; // tokens in each row's cache
+    Ids tokens_, start_, count_, parent_;
+    std::vector<int32_t> cache_row_;
+    bool moved_ = false;
+};
+
+// The encoder's fields: ids made equally long, and a mask where they were not.
+Result<Fields> sources_of(const Request& request, int32_t pad) {
+    Fields fields = request.fields;
+    const std::size_t rows = request.prompts.size();
+    std::size_t longest = 0;
+    for (const Ids& prompt : request.prompts) longest = std::max(longest, prompt.size());
+    const graph::Shape shape{static_cast<int64_t>(rows), static_cast<int64_t>(longest)};
+    graph::Tensor ids{graph::Kind::int32, shape, std::vector<double>(rows * longest, pad)}, mask = ids;
+    std::ranges::fill(mask.data, 0.0);
+    bool ragged = false;
+    for (std::size_t row = 0; row < rows; ++row)
+        for (std::size_t i = 0; i < longest; ++i) {
+            const bool real = i < request.prompts[row].size();
+            ragged = ragged || !real;
+            mask.data[row * longest + i] = real ? 1.0 : 0.0;
+            if (real) ids.data[row * longest + i] = request.prompts[row][i];
+        }
+    fields["input_ids"] = std::move(ids);
+    if (ragged) fields.emplace("attention_mask", std::move(mask));
+    for (const auto& [name, tensor] : fields)
+        if (tensor.shape.rank() == 0 || tensor.shape[0] != static_cast<int64_t>(rows))
+            return invalid_argument(fmt::format("the field '{}' is {}, expected {} rows as there are prompts", name,
+                                                tensor.shape.text(), rows));
+    return fields;
+}
+
+class Generation {
+public:
+    Generation(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token)
+        : decoder_(decoder), request_(request), options_(options), on_token_(on_token) {}
+
+    Result<Output> run() {
+        HK_TRY(check(options_));
+        if (request_.prompts.empty()) return invalid_argument("there is no prompt to go on from");
+        for (std::size_t row = 0; row < request_.prompts.size(); ++row)
+            if (request_.prompts[row].empty())
+                return invalid_argument(
+                    fmt::format("prompt {} is empty; it needs at least one token to go on from", row));
+        const bool beams = options_.beams > 1;
+        copies_ = at(beams ? options_.beams : options_.sequences);
+        Session session;
+        session.rows = static_cast<int64_t>(request_.prompts.size() * copies_);
+        if (decoder_.encoder_decoder()) {
+            if (!options_.decoder_start)
+                return invalid_argument("an encoder-decoder needs decoder_start_token_id to begin with");
+            starts_.assign(request_.prompts.size(), Ids{*options_.decoder_start});
+            HK_ASSIGN(session.sources, sources_of(request_, options_.pad.value_or(0)));
+            session.repeats = static_cast<int64_t>(copies_);
+        } else {
+            if (!request_.fields.empty())
+                return invalid_argument(
+                    fmt::format("the field '{}' was given, but this model has no encoder to read it",
+                                request_.fields.begin()->first));
+            starts_ = request_.prompts;
+        }
+        std::size_t longest = 0;
+        for (const Ids& ids : starts_) longest = std::max(longest, ids.size());
+        session.length = static_cast<int64_t>(longest) + options_.max_new_tokens - 1; // the last one is never fed
+        Clock::time_point start = Clock::now();
+        if (const Status status = decoder_.begin(session); !status.ok())
+            return status.with_context(fmt::format("{} new tokens after {}", options_.max_new_tokens, longest));
+        HK_TRY(check_ids());
+        Rows rows(decoder_, starts_.size() * copies_);
+        std::vector<float> logits;
+        HK_TRY(rows.feed_prompts(first_copies(), logits));
+        share_logits(rows, logits);
+        for (const Ids& ids : starts_) output_.statistics.prompt_tokens += static_cast<int64_t>(ids.size());
+        output_.statistics.prompt_seconds = seconds_since(start);
+        start = Clock::now();
+        HK_TRY(beams ? search(rows, logits) : sample(rows, logits));
+        output_.statistics.seconds = seconds_since(start);
+        return std::move(output_);
+    }
+
+private:
+    Status check_ids() const {
+        for (std::size_t row = 0; row < starts_.size(); ++row)
+            for (const int32_t id : starts_[row])
+                if (id < 0 || id >= decoder_.vocabulary())
+                    return invalid_argument(fmt::format("prompt {} holds the token {}; the model knows 0 to {}", row,
+                                                        id, decoder_.vocabulary() - 1));
+        return {};
+    }
+
+    // A prompt goes into the cache of its first copy alone; the others read it there.
+    std::vector<Ids> first_copies() const {
+        std::vector<Ids> prompts(starts_.size() * copies_);
+        for (std::size_t i = 0; i < starts_.size(); ++i) prompts[i * copies_] = starts_[i];
+        return prompts;
+    }
+    void share_logits(Rows& rows, std::vector<float>& logits) const {
+        if (copies_ == 1) return;
+        const std::size_t vocabulary = at(decoder_.vocabulary());
+        Ids parents(starts_.size() * copies_);
+        for (std::size_t row = 0; row < parents.size(); ++row) {
+            const std::size_t first = row / copies_ * copies_;
+            parents[row] = static_cast<int32_t>(first);
+            if (row != first)
+                std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(first * vocabulary), vocabulary,
+                            logits.begin() + static_cast<std::ptrdiff_t>(row * vocabulary));
+        }
+        rows.follow(parents);
+    }
+
+    std::span<const int32_t> source(std::size_t prompt) const {
+        if (!decoder_.encoder_decoder()) return {};
+        return request_.prompts[prompt];
+    }
+
+    Status sample(Rows& rows, std::vector<float>& logits) {
+        const Sampler sampler(options_);
+        const std::size_t vocabulary = at(decoder_.vocabulary()), count = starts_.size() * copies_;
+        output_.rows.resize(count);
+        for (std::size_t row = 0; row < count; ++row) output_.rows[row].ids = starts_[row / copies_];
+        std::vector<char> over(count, 0);
+        Ids tokens(count, 0);
+        for (int64_t made = 0;; ++made) {
+            for (std::size_t row = 0; row < count; ++row) {
+                if (over[row]) continue;
+                Output::Row& out = output_.rows[row];
+                const std::span<float> scores = std::span(logits).subspan(row * vocabulary, vocabulary);
+                const std::size_t prompt = row / copies_;
+                sampler.process({out.ids, static_cast<int64_t>(starts_[prompt].size()), source(prompt)}, scores);
+                HK_ASSIGN(tokens[row], sampler.choose(row, out.ids.size(), scores));
+                out.ids.push_back(tokens[row]);
+                ++out.made;
+                ++output_.statistics.tokens;
+                over[row] = made + 1 >= options_.max_new_tokens ||
+                            std::ranges::find(options_.eos, tokens[row]) != options_.eos.end();
+                if (on_token_ && !on_token_(row, tokens[row])) return {};
+            }
+            if (std::ranges::all_of(over, [](char o) { return o != 0; })) return {};
+            HK_TRY(rows.feed(tokens, over, logits));
+        }
+    }
+
+    Status search(Rows& rows, std::vector<float>& logits) {
+        std::vector<Ids> sources;
+        if (decoder_.encoder_decoder()) sources = request_.prompts;
+        BeamSearch search(options_, starts_, sources);
+        for (;;) {
+            HK_TRY(search.step(logits));
+            if (search.done()) break;
+            rows.follow(search.parents());
+            HK_TRY(rows.feed(search.tokens(), {}, logits));
+        }
+        std::vector<BeamSearch::Sequence> best = search.best();
+        for (std::size_t i = 0; i < best.size(); ++i) {
+            const std::size_t prompt_length = starts_[i / at(options_.sequences)].size();
+            const std::size_t made = best[i].ids.size() - prompt_length;
+            output_.statistics.tokens += static_cast<int64_t>(made);
+            output_.rows.push_back({std::move(best[i].ids), made, best[i].score});
+        }
+        for (std::size_t row = 0; on_token_ && row < output_.rows.size(); ++row)
+            for (std::size_t i = output_.rows[row].ids.size() - output_.rows[row].made;
+                 i < output_.rows[row].ids.size(); ++i)
+                if (!on_token_(row, output_.rows[row].ids[i])) return {};
+        return {};
+    }
+
+    Decoder& decoder_;
+    const Request& request_;
+    const Options& options_;
+    const OnToken& on_token_;
+    std::size_t copies_ = 1;
+    std::vector<Ids> starts_; // what each row of the decoder begins with, prompt by prompt
+    Output output_;
+};
+
+} // namespace
+
+Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token) {
+    return Generation(decoder, request, options, on_token).run();
+}
+
+} // namespace hekla::generate

@@ -1,0 +1,48 @@
+// Generation of whole batches: prompts into the caches chunk by chunk, then token by token until every row has ended.
+#pragma once
+
+#include "generate/decoder.hpp"
+#include "generate/options.hpp"
+
+#include <functional>
+
+namespace hekla::generate {
+
+struct Request {
+    // Token ids; rows may differ in length, none may be empty. Of an encoder-decoder these are the encoder's rows: its
+    // own begin with Options::decoder_start.
+    std::vector<std::vector<int32_t>> prompts;
+    // Encoder-decoders: more fields of the encoder, [prompts, ...]. Without "attention_mask" one is made where prompts
+    // differ in length.
+    Fields fields;
+};
+
+// Called for every token as it is chosen, with the row of Output::rows that it belongs to; with beams, when they are
+// all done. false ends generation: rows stay as they are then.
+using OnToken = std::function<bool(std::size_t row, int32_t token)>;
+
+struct Statistics {
+    int64_t prompt_tokens = 0; // fed before the first choice, of all rows
+    double prompt_seconds = 0.0;
+    int64_t tokens = 0; // chosen, of all rows
+    double seconds = 0.0;
+    double prompt_tokens_per_second() const {
+        return prompt_seconds > 0.0 ? static_cast<double>(prompt_tokens) / prompt_seconds : 0.0;
+    }
+    double tokens_per_second() const { return seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0; }
+};
+
+struct Output {
+    struct Row {
+        std::vector<int32_t> ids; // with the prompt (an encoder-decoder's: its first token); no padding
+        std::size_t made = 0;     // how many of them, at the end, were generated
+        double score = 0.0;       // of beams
+    };
+    std::vector<Row> rows; // Options::sequences of each prompt, prompt after prompt
+    Statistics statistics;
+};
+
+// Errors: options (see check()), empty prompts, ids outside the vocabulary, a length that the model cannot take.
+Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token = {});
+
+} // namespace hekla::generate

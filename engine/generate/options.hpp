@@ -1,0 +1,52 @@
+// What a user asks of generation. Names and meanings are those of transformers' generate().
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+namespace hekla::generate {
+
+// When beam search may end before every beam has reached its greatest length.
+enum class EarlyStopping : uint8_t {
+    heuristic, // false: when the best running beam, scored at today's length, cannot pass the worst finished one
+    when_full, // true: as soon as there are as many finished sequences as beams
+    never,     // "never": as heuristic, but scored at the greatest length where that is better
+};
+
+struct Options {
+    int64_t max_new_tokens = 20; // at least 1
+    int64_t min_new_tokens = 0;  // no end before so many
+    std::vector<int32_t> eos;    // any of these ends a row; empty: only the length does
+    std::optional<int32_t> pad;  // only where rows are made equally long for a caller
+    // Encoder-decoders: the first token of every row.
+    std::optional<int32_t> decoder_start;
+    std::optional<int32_t> forced_bos;        // the token after a prompt of one token
+    std::vector<int32_t> forced_eos;          // the only ones allowed at the greatest length
+    std::vector<int32_t> suppress;            // never
+    double repetition_penalty = 1.0;          // above 1 makes what was there less likely (Keskar et al. 2019)
+    int64_t no_repeat_ngram_size = 0;         // 0: off
+    int64_t encoder_no_repeat_ngram_size = 0; // no n-gram of the source
+    bool sample = false;                      // false: the likeliest token
+    double temperature = 1.0;                 // above 0
+    int64_t top_k = 0;                        // 0: all
+    double top_p = 1.0;                       // above 0 (Holtzman et al. 2020)
+    uint64_t seed = 0;
+    int64_t beams = 1;
+    double length_penalty = 1.0; // a finished beam's score is its log probability / length ^ length_penalty
+    EarlyStopping early_stopping = EarlyStopping::heuristic;
+    int64_t sequences = 1; // of each prompt; with beams at most as many as beams
+};
+
+// invalid_argument names the option, what it is and what it may be.
+Status check(const Options& options);
+
+// A folder's configuration (config.json or generation_config.json) and then the call's own arguments, null included,
+// which takes a setting away. Arguments that are not known are invalid_argument; keys of a configuration that do not
+// speak of generation are passed over. `prompt_length` turns max_length into new tokens.
+Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length);
+
+} // namespace hekla::generate

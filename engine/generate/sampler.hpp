@@ -1,0 +1,41 @@
+// From scores to a token: what is forbidden or made less likely, what may be drawn, and the draw. In the order of
+// transformers' processors, so that equal logits give equal tokens.
+#pragma once
+
+#include "generate/options.hpp"
+
+#include <span>
+
+namespace hekla::generate {
+
+class Sampler {
+public:
+    explicit Sampler(const Options& options) : options_(options) {}
+
+    // What is known of a row when its next token is chosen.
+    struct Row {
+        std::span<const int32_t> ids;    // everything so far, the prompt included
+        int64_t prompt_length = 0;       // how many of them were given
+        std::span<const int32_t> source; // of an encoder-decoder
+    };
+
+    // Changes scores [vocabulary] in place (logits, or log probabilities of beams): repetition penalty, n-grams, the
+    // least length, forced and suppressed tokens. Forbidden is -infinity.
+    void process(const Row& row, std::span<float> scores) const;
+
+    // The token after `row`: greedy, or drawn from what temperature, top-k and top-p leave of `scores`, which change.
+    // The draw depends on (seed, row's number, position) and the scores alone. Errors: scores that are not numbers, or
+    // nothing left to choose.
+    Result<int32_t> choose(uint64_t row, uint64_t position, std::span<float> scores) const;
+
+    // Temperature, top-k, top-p: what may not be drawn becomes -infinity.
+    void warp(std::span<float> scores) const;
+
+private:
+    Options options_;
+};
+
+// A number in [0, 1) of 53 bits for a draw.
+double draw_unit(uint64_t seed, uint64_t row, uint64_t position);
+
+} // namespace hekla::generate
