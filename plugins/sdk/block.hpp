@@ -71,6 +71,22 @@ inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most,
                std::to_string(most));
     return g.has_field("position_ids") ? g.input("position_ids") : g.positions(batch, length);
 }
+// What the decoder reads: decoder_input_ids, or the labels (the source, where labels are none) one place to the right
+// behind the start token; without either (encode mode), the start token.
+inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad) {
+    if (g.has_field("decoder_input_ids")) return g.input("decoder_input_ids");
+    const Value first = g.fill({source.dim(0), 1}, static_cast<double>(start), HK_KIND_INT32);
+    if (g.mode() == HK_MODE_ENCODE || g.mode() == HK_MODE_DECODE) return first;
+    Value ids = source;
+    if (g.has_field("labels") && g.input("labels").rank() == 2) ids = g.input("labels");
+    const Value shifted = concat({first, slice(ids, 1, 0, ids.dim(1) - 1)}, 1);
+    return where(equal(shifted, -100.0), g.integer(pad), shifted);
+}
+// The source's attention_mask for cross-attention, kept from the encode pass.
+inline Value source_padding(Graph& g) {
+    return g.has_field("attention_mask") ? once(g.input("attention_mask"), "encoder.padding") : Value{};
+}
+
 // With a probability x, else the layer's result y: LayerDrop (Fan et al. 2020), one draw for the batch.
 inline Value layer_drop(Graph& g, Value x, Value y, double probability) {
     if (!g.training() || probability <= 0.0) return y;
@@ -159,6 +175,7 @@ struct Block {
     Part attention_norm;    // the norm that belongs to attention (before or after it)
     Part feed_forward_norm; // in the parallel arrangement: empty means that both parts read attention_norm's result
     Part attention_after_norm, feed_forward_after_norm; // NormPlace::both only
+    Part cross_attention, cross_attention_norm;         // between the two, in a decoder; serial only, before or after
     NormPlace norm = NormPlace::before;
     Arrangement arrangement = Arrangement::serial;
     double residual_dropout = 0.0;
@@ -192,6 +209,9 @@ inline Value transformer_block(Graph& g, Value x, const Block& b) {
     case Arrangement::serial: break;
     }
     x = close(x + part("attention", b.attention, b.attention_norm, b.attention_after_norm, x), b.attention_norm);
+    if (b.cross_attention)
+        x = close(x + part("cross_attention", b.cross_attention, b.cross_attention_norm, {}, x),
+                  b.cross_attention_norm);
     return close(x + part("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm, x),
                  b.feed_forward_norm);
 }

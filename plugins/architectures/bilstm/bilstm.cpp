@@ -1,0 +1,77 @@
+// The bidirectional language model that ELMo takes its features from (Peters et al. 2018): two stacks of LSTMs that
+// never see each other, one softmax.
+#include "block.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+struct Settings {
+    int64_t vocabulary = 0, embedding = 0, hidden = 0, layers = 0;
+
+    template<class V>
+    void keys(V&& v) {
+        v("vocab_size", vocabulary);
+        v("embedding_size", embedding);
+        v("hidden_size", hidden);
+        v("layers", layers);
+    }
+};
+
+class BiLstm {
+public:
+    explicit BiLstm(const Config& c) : s_(read_settings<Settings>(c)) {
+        require(s_.hidden > 0 && s_.embedding > 0 && s_.layers > 0,
+                "hidden_size, embedding_size and layers must be positive");
+    }
+
+    void build(Graph& g) {
+        const Value words = g.parameter("embedding.weight", {s_.vocabulary, s_.embedding}, normal(1.0));
+        const Value x = embedding(words, g.input("input_ids"));
+        g.offer("layer.0.hidden", x);
+        Value f = x, b = x;
+        for (int64_t i = 0; i < s_.layers; ++i) {
+            f = read(g, f, "forward_lstm", i, false);
+            b = read(g, b, "backward_lstm", i, true);
+            g.offer("layer." + std::to_string(i + 1) + ".hidden", concat({f, b}, 2));
+        }
+        g.offer("forward.hidden", f);
+        g.offer("backward.hidden", b);
+        g.offer("hidden", concat({f, b}, 2));
+        g.offer("embedding.weight", words);
+    }
+
+    bool head(Graph& g, std::string_view id) {
+        if (id != "lm") return false;
+        const LayerOptions layer{.initializer = around_zero()};
+        for (const std::string direction : {"forward", "backward"})
+            g.offer(direction + ".logits",
+                    linear_layer(g, g.ask(direction + ".hidden"), "output", s_.vocabulary, layer));
+        return true;
+    }
+
+    void write(ConfigWriter& out) { write_settings(out, "bilstm-lm", s_); }
+
+private:
+    Initializer around_zero() const {
+        const double limit = 1.0 / std::sqrt(static_cast<double>(s_.hidden));
+        return uniform(-limit, limit);
+    }
+
+    Value read(Graph& g, Value x, const std::string& stack, int64_t index, bool reverse) {
+        const Scope scope(g, stack + "." + std::to_string(index));
+        const int64_t h = s_.hidden;
+        const auto weight = [&](const char* name, const Dims& dims) {
+            return g.parameter(stack + "." + name + "_l" + std::to_string(index), dims, around_zero());
+        };
+        return lstm(x, weight("weight_ih", {4 * h, x.dim(2)}), weight("weight_hh", {4 * h, h}),
+                    weight("bias_ih", {4 * h}), weight("bias_hh", {4 * h}), {.reverse = reverse ? 1 : 0})
+            .y;
+    }
+
+    Settings s_;
+};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_ARCHITECTURE_INTERFACE, "bilstm_lm", architecture<BiLstm>()})

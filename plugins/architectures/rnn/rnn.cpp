@@ -1,0 +1,127 @@
+// Encoder and decoder of GRUs with attention (Bahdanau et al. 2015): a bidirectional encoder, a decoder that looks at
+// all of its states at every step, by an additive score or a product (Luong et al. 2015).
+#include "block.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+struct Settings {
+    int64_t source_vocabulary = 0, target_vocabulary = 0, embedding = 0, hidden = 0;
+    std::string attention;
+
+    template<class V>
+    void keys(V&& v) {
+        v("source_vocab_size", source_vocabulary);
+        v("target_vocab_size", target_vocabulary);
+        v("embedding_size", embedding);
+        v("hidden_size", hidden);
+        v("attention", attention);
+    }
+};
+
+class AttentionSeq2Seq {
+public:
+    explicit AttentionSeq2Seq(const Config& c)
+        : s_(read_settings<Settings>(c)), additive_(s_.attention == "additive"),
+          start_(c.integer("decoder_start_token_id", 0)), pad_(c.integer("pad_token_id", 0)) {
+        require(additive_ || s_.attention == "dot", "attention must be 'additive' or 'dot'");
+        require(s_.hidden > 0 && s_.embedding > 0, "hidden_size and embedding_size must be positive");
+    }
+
+    void build(Graph& g) {
+        const Value source = g.input("input_ids");
+        const Value target = decoder_ids(g, source, start_, pad_);
+        const int64_t batch = source.dim(0), length = source.dim(1), steps = target.dim(1), h = s_.hidden;
+        Value mask =
+            g.has_field("attention_mask") ? g.input("attention_mask") : g.fill({batch, length}, 1.0, HK_KIND_INT32);
+        const Value x =
+            embedding_layer(g, source, "source_embedding", s_.source_vocabulary, s_.embedding, -1, normal(1));
+        const Value lengths = sum(mask, {1});
+        const GruResult right = read(g, x, lengths, ""), left = read(g, x, lengths, "_reverse");
+        Value memory = concat({right.y, left.y}, 2);
+        g.offer("encoder.hidden", memory);
+        const Value first = tanh(layer(g, concat({right.last, left.last}, 1), "bridge", h, true));
+
+        // Decode mode finds what belongs to the source where the encode pass left it.
+        memory = once(memory, "memory");
+        mask = once(mask, "mask");
+        const Value keys = additive_ ? once(layer(g, memory, "key", h, false), "keys") : memory;
+        Value state = state_read(first, "state");
+        const Value words =
+            embedding_layer(g, target, "target_embedding", s_.target_vocabulary, s_.embedding, -1, normal(1));
+        std::vector<Value> outputs, weights;
+        for (int64_t t = 0; t < steps; ++t) {
+            const Scope scope(g, "step." + std::to_string(t));
+            const Value word = slice(words, 1, t, 1); // [B, 1, E]
+            const Value a = attend(g, state, keys, mask);
+            const Value context = matmul(reshape(a, {batch, 1, length}), memory);
+            state = step(g, concat({word, context}, 2), state);
+            outputs.push_back(concat({reshape(state, {batch, 1, h}), context, word}, 2));
+            weights.push_back(reshape(a, {batch, 1, length}));
+        }
+        state_write(state, "state");
+        g.offer("hidden", concat(outputs, 1));
+        g.offer("attention", concat(weights, 1));
+    }
+
+    bool head(Graph& g, std::string_view id) {
+        if (id != "lm") return false;
+        g.offer("logits", layer(g, g.ask("hidden"), "output", s_.target_vocabulary, true));
+        return true;
+    }
+
+    void write(ConfigWriter& out) {
+        write_settings(out, "attention-seq2seq", s_);
+        out.set("decoder_start_token_id", start_);
+        out.set("pad_token_id", pad_);
+    }
+
+private:
+    static Initializer around_zero(int64_t size) {
+        const double limit = 1.0 / std::sqrt(static_cast<double>(size));
+        return uniform(-limit, limit);
+    }
+    static Value layer(Graph& g, Value x, const std::string& name, int64_t out, bool bias) {
+        return linear_layer(g, x, name, out, {.bias = bias, .initializer = around_zero(x.dim(-1))});
+    }
+
+    // One direction of the encoder over the real tokens.
+    GruResult read(Graph& g, Value x, Value lengths, const std::string& direction) {
+        const int64_t h = s_.hidden;
+        const auto weight = [&](const char* name, const Dims& dims) {
+            return g.parameter("encoder." + std::string(name) + "_l0" + direction, dims, around_zero(h));
+        };
+        return gru(x, weight("weight_ih", {3 * h, s_.embedding}), weight("weight_hh", {3 * h, h}),
+                   weight("bias_ih", {3 * h}), weight("bias_hh", {3 * h}),
+                   {.lengths = lengths, .reverse = direction.empty() ? 0 : 1});
+    }
+
+    // state [B, H], keys [B, S, ...] -> weights [B, S].
+    Value attend(Graph& g, Value state, Value keys, Value mask) {
+        const int64_t batch = keys.dim(0), length = keys.dim(1);
+        const Value query = reshape(layer(g, state, "query", keys.dim(2), false), {batch, 1, keys.dim(2)});
+        const Value scores =
+            additive_ ? layer(g, tanh(query + keys), "score", 1, false) : matmul(keys, query, {.transpose_b = 1});
+        return softmax(where(mask, reshape(scores, {batch, length}), g.number(-1e30)));
+    }
+
+    // x [B, 1, I], state [B, H] -> the next state.
+    Value step(Graph& g, Value x, Value state) {
+        const int64_t h = s_.hidden;
+        const auto weight = [&](const char* name, const Dims& dims) {
+            return g.parameter("decoder." + std::string(name), dims, around_zero(h));
+        };
+        return gru(x, weight("weight_ih", {3 * h, x.dim(2)}), weight("weight_hh", {3 * h, h}),
+                   weight("bias_ih", {3 * h}), weight("bias_hh", {3 * h}), {.initial = state})
+            .last;
+    }
+
+    Settings s_;
+    bool additive_;
+    int64_t start_, pad_;
+};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_ARCHITECTURE_INTERFACE, "attention_seq2seq", architecture<AttentionSeq2Seq>()})

@@ -1,0 +1,181 @@
+// T5 (Raffel et al. 2020): encoder and decoder with rms norms before each part, and one learned number a head for each
+// bucket of distances, shared by all layers. The gated feed-forward is version 1.1's (Shazeer 2020).
+#include "block.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+struct Settings {
+    int64_t vocabulary = 0, width = 0, head_width = 0, inner = 0, layers = 0, heads = 0, buckets = 0, distance = 0,
+            pad = 0, start = 0;
+    std::optional<int64_t> decoder_layers;
+    double dropout = 0, epsilon = 0, factor = 0;
+    std::string feed_forward;
+
+    template<class V>
+    void keys(V&& v) {
+        v("vocab_size", vocabulary);
+        v("d_model", width);
+        v("d_kv", head_width);
+        v("d_ff", inner);
+        v("num_layers", layers);
+        v("num_decoder_layers", decoder_layers);
+        v("num_heads", heads);
+        v("relative_attention_num_buckets", buckets);
+        v("relative_attention_max_distance", distance);
+        v("dropout_rate", dropout);
+        v("layer_norm_epsilon", epsilon);
+        v("initializer_factor", factor);
+        v("feed_forward_proj", feed_forward);
+        v("pad_token_id", pad);
+        v("decoder_start_token_id", start);
+    }
+};
+
+class T5 {
+public:
+    // tie_word_embeddings false: version 1.1, whose decoder is its own and whose states are not scaled.
+    explicit T5(const Config& c) : s_(read_settings<Settings>(c)), tied_(c.boolean("tie_word_embeddings")) {
+        if (!s_.decoder_layers) s_.decoder_layers = s_.layers;
+        gated_ = s_.feed_forward.starts_with("gated-");
+        activation_ = s_.feed_forward.substr(gated_ ? 6 : 0);
+        if (gated_ && activation_ == "gelu") activation_ = "gelu_new"; // what the name stood for
+        require(s_.width > 0 && s_.heads > 0 && s_.head_width > 0, "d_model, num_heads and d_kv must be positive");
+        require(s_.buckets >= 4 && s_.distance > s_.buckets / 2,
+                "relative_attention_num_buckets must be at least 4, relative_attention_max_distance above half of it");
+    }
+
+    void build(Graph& g) {
+        const Value source = g.input("input_ids");
+        const Value target = decoder_ids(g, source, s_.start, s_.pad);
+        const Value memory = stack(g, source, "encoder", s_.layers, {}, optional_input(g, "attention_mask"));
+        g.offer("encoder.hidden", memory);
+        const Value hidden = stack(g, target, "decoder", *s_.decoder_layers, memory, source_padding(g));
+        g.offer("hidden", hidden);
+        g.offer("embedding.weight", words(g));
+    }
+
+    bool head(Graph& g, std::string_view id) {
+        if (id != "lm") return false;
+        const Value hidden = g.ask("hidden");
+        g.offer("logits",
+                tied_ ? linear(hidden * (1.0 / std::sqrt(static_cast<double>(s_.width))), words(g))
+                      : linear(hidden, g.parameter("lm_head.weight", {s_.vocabulary, s_.width}, normal(s_.factor))));
+        return true;
+    }
+
+    void write(ConfigWriter& out) {
+        write_settings(out, "t5", s_);
+        out.set("is_encoder_decoder", true);
+        out.set("tie_word_embeddings", tied_);
+    }
+
+private:
+    Value words(Graph& g) { return g.parameter("shared.weight", {s_.vocabulary, s_.width}, normal(s_.factor)); }
+    Initializer spread(int64_t size) const { return normal(s_.factor / std::sqrt(static_cast<double>(size))); }
+    Value norm(Graph& g, Value x, const std::string& name) { return rms_norm_layer(g, x, name, s_.epsilon); }
+
+    Value stack(Graph& g, Value ids, const std::string& part, int64_t layers, Value memory, Value padding) {
+        const bool decoder = static_cast<bool>(memory);
+        Value x = drop(g, embedding(words(g), ids), s_.dropout);
+        const std::string port = decoder ? "layer." : "encoder.layer.";
+        g.offer(port + "0.hidden", x);
+        const Value bias = transpose(g.parameter(part + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+                                                 {s_.buckets, s_.heads}, spread(s_.width)),
+                                     {1, 0});
+        for (int64_t i = 0; i < layers; ++i) {
+            const Scope scope(g, part + "." + std::to_string(i));
+            x = block(g, x, part, i, bias, memory, padding);
+            if (i + 1 < layers) g.offer(port + std::to_string(i + 1) + ".hidden", x);
+        }
+        x = drop(g, norm(g, x, part + ".final_layer_norm"), s_.dropout);
+        g.offer(port + std::to_string(layers) + ".hidden", x);
+        return x;
+    }
+
+    Value block(Graph& g, Value x, const std::string& part, int64_t index, Value bias, Value memory, Value padding) {
+        const bool decoder = static_cast<bool>(memory);
+        const std::string place = "block." + std::to_string(index) + ".", name = part + "." + place + "layer.";
+        Block b;
+        b.attention_norm = [&](Value in) { return norm(g, in, name + "0.layer_norm"); };
+        b.cross_attention_norm = [&](Value in) { return norm(g, in, name + "1.layer_norm"); };
+        const std::string last = name + (decoder ? "2." : "1.");
+        b.feed_forward_norm = [&](Value in) { return norm(g, in, last + "layer_norm"); };
+        b.attention = [&](Value in) {
+            AttentionOptions o;
+            o.distance_bias = bias;
+            o.distance_first = -s_.distance; // beyond, all distances share a bucket
+            for (int64_t d = -s_.distance; d <= s_.distance; ++d) o.distance_table.push_back(bucket(d, !decoder));
+            if (decoder) {
+                o.causal = 1;
+                o.cache = place + "self";
+                if (g.mode() != HK_MODE_DECODE) o.key_padding = optional_input(g, "decoder_attention_mask");
+            } else {
+                o.key_padding = padding;
+            }
+            return attend(g, in, in, name + "0.SelfAttention.", o, {});
+        };
+        if (decoder)
+            b.cross_attention = [&](Value in) {
+                return attend(g, in, memory, name + "1.EncDecAttention.", {.key_padding = padding}, place + "cross");
+            };
+        b.feed_forward = [&](Value in) {
+            const auto layer = [&](Value v, const char* which, int64_t out) {
+                return linear_layer(g, v, last + "DenseReluDense." + which, out,
+                                    {.bias = false, .initializer = spread(v.dim(-1))});
+            };
+            const Value y = gated_ ? activation(layer(in, "wi_0", s_.inner), activation_) * layer(in, "wi_1", s_.inner)
+                                   : activation(layer(in, "wi", s_.inner), activation_);
+            return layer(drop(g, y, s_.dropout), "wo", s_.width);
+        };
+        b.residual_dropout = s_.dropout;
+        return transformer_block(g, x, b);
+    }
+
+    // Scores are not scaled: the initialization of queries does that.
+    Value attend(Graph& g, Value x, Value source, const std::string& name, AttentionOptions o,
+                 const std::string& kept) {
+        const int64_t all = s_.heads * s_.head_width;
+        const auto project = [&](Value in, const char* which, Initializer init) {
+            return split_heads(linear_layer(g, in, name + which, all, {.bias = false, .initializer = init}), s_.heads);
+        };
+        const Value q = project(x, "q", spread(s_.width * s_.head_width));
+        Value k = project(source, "k", spread(s_.width)), v = project(source, "v", spread(s_.width));
+        if (!kept.empty()) {
+            k = once(k, kept + ".k");
+            v = once(v, kept + ".v");
+        }
+        o.scale = 1.0;
+        o.dropout = attention_dropout(g, s_.dropout);
+        return linear_layer(g, merge_heads(attention(q, k, v, o)), name + "o", s_.width,
+                            {.bias = false, .initializer = spread(all)});
+    }
+
+    // The bucket of a key that stands d places before the query: half of the buckets hold one distance each, the others
+    // grow with the logarithm. In float32, as the reference rounds.
+    int64_t bucket(int64_t d, bool both_sides) const {
+        int64_t buckets = s_.buckets, first = 0, far = d;
+        if (both_sides) {
+            buckets /= 2;
+            if (d < 0) first = buckets;
+            far = std::abs(d);
+        } else if (d < 0) {
+            far = 0;
+        }
+        const int64_t exact = buckets / 2;
+        if (far < exact) return first + far;
+        const float ratio = static_cast<float>(far) / static_cast<float>(exact);
+        const float span = static_cast<float>(std::log(static_cast<double>(s_.distance) / static_cast<double>(exact)));
+        const float steps = std::log(ratio) / span * static_cast<float>(buckets - exact);
+        return first + std::min(exact + static_cast<int64_t>(steps), buckets - 1);
+    }
+
+    Settings s_;
+    bool tied_, gated_ = false;
+    std::string activation_;
+};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_ARCHITECTURE_INTERFACE, "t5", architecture<T5>()})
