@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
+//! no-optimizer
 //! variant t32x4 TM=32 TN=4 KU=4
 //! variant t16x4 TM=16 TN=4 KU=4
 //! variant t4x4 TM=4 TN=4 KU=4

@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! no-optimizer
 //! variant t64 BM=64 BN=64 BK=16 RM=4 RN=4
 //! variant t128 BM=128 BN=128 BK=8 RM=8 RN=8
 // C = A B by a workgroup of 256 a tile of BM x BN, through shared memory (under 9 KB) and register tiles of RM x RN.
