@@ -1,0 +1,206 @@
+// What both versions of DeBERTa share: embeddings, blocks around their attention, heads.
+#pragma once
+
+#include "block.hpp"
+
+#include <algorithm>
+
+namespace hekla::plugin {
+
+struct DebertaSettings {
+    int64_t vocabulary = 0, width = 0, layers = 0, heads = 0, inner = 0, positions = 0, types = 0, most_distance = 0;
+    std::string activation, pooler_activation;
+    double dropout = 0, attention_dropout = 0, range = 0, epsilon = 0, pooler_dropout = 0;
+    std::optional<double> classifier_dropout;
+    std::optional<int64_t> pad, embedding;
+    bool relative = false, absolute = true, legacy = true, tied = true;
+
+    template<class V>
+    void keys(V&& v) {
+        v("vocab_size", vocabulary);
+        v("hidden_size", width);
+        v("num_hidden_layers", layers);
+        v("num_attention_heads", heads);
+        v("intermediate_size", inner);
+        v("hidden_act", activation);
+        v("hidden_dropout_prob", dropout);
+        v("attention_probs_dropout_prob", attention_dropout);
+        v("max_position_embeddings", positions);
+        v("type_vocab_size", types);
+        v("initializer_range", range);
+        v("layer_norm_eps", epsilon);
+        v("relative_attention", relative);
+        v("max_relative_positions", most_distance);
+        v("pad_token_id", pad);
+        v("position_biased_input", absolute);
+        v("embedding_size", embedding);
+        v("pooler_dropout", pooler_dropout);
+        v("pooler_hidden_act", pooler_activation);
+        v("cls_dropout", classifier_dropout);
+        v("legacy", legacy);
+        v("tie_word_embeddings", tied);
+    }
+    int64_t farthest() const { return most_distance < 1 ? positions : most_distance; }
+};
+
+class DebertaBody {
+public:
+    virtual ~DebertaBody() = default;
+
+    void build(Graph& g) {
+        const Value ids = g.input("input_ids");
+        const Value mask = optional_input(g, "attention_mask");
+        const Value keep = mask ? reshape(to_float(mask), {ids.dim(0), ids.dim(1), 1}) : Value{};
+        Value x = embed(g, ids, keep);
+        g.offer("layer.0.hidden", x);
+        for (int64_t i = 0; i < s_.layers; ++i) {
+            const Scope scope(g, "block." + std::to_string(i));
+            const Value y = block(g, x, mask, i);
+            x = i == 0 ? after_first(g, x, y, keep) : y;
+            g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
+        }
+        g.offer("hidden", x);
+        g.offer("embedding.weight", words(g));
+    }
+
+    bool head(Graph& g, std::string_view id) {
+        const LayerOptions layer{.initializer = normal(s_.range)};
+        const double dropout = s_.classifier_dropout.value_or(s_.dropout);
+        if (id == "mlm") {
+            // legacy: BERT's head; else the one of the original files, always tied.
+            const std::string root = s_.legacy ? "cls.predictions." : "lm_predictions.lm_head.",
+                              inner = s_.legacy ? root + "transform." : root;
+            const Value decoder =
+                s_.tied || !s_.legacy
+                    ? words(g)
+                    : g.parameter(root + "decoder.weight", {s_.vocabulary, embedding_width()}, normal(s_.range));
+            g.offer("logits", masked_head(g, g.ask("hidden"), decoder,
+                                          {.dense = inner + "dense",
+                                           .norm = inner + "LayerNorm",
+                                           .bias = root + "bias",
+                                           .activation = s_.activation,
+                                           .epsilon = s_.epsilon,
+                                           .range = s_.range}));
+        } else if (id == "classifier") {
+            const Value first = drop(g, first_token(g.ask("hidden")), s_.pooler_dropout);
+            const Value pooled =
+                activation(linear_layer(g, first, "pooler.dense", s_.width, layer), s_.pooler_activation);
+            g.offer("pooled", pooled);
+            g.offer("logits", linear_layer(g, drop(g, pooled, dropout), "classifier", labels_, layer));
+        } else if (id == "tagger") {
+            g.offer("logits", linear_layer(g, drop(g, g.ask("hidden"), s_.dropout), "classifier", labels_, layer));
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    void write(ConfigWriter& out) {
+        write_settings(out, type_, s_);
+        if (!s_.embedding) out.set("embedding_size", s_.width);
+        const char* types = to_position_ && to_content_ ? "c2p|p2c"
+                            : to_position_              ? "c2p"
+                            : to_content_               ? "p2c"
+                                                        : nullptr;
+        if (types != nullptr) out.set("pos_att_type", types);
+        write_labels(out, labels_);
+    }
+
+protected:
+    DebertaBody(const Config& c, const char* type)
+        : s_(read_settings<DebertaSettings>(c)), labels_(label_count(c)), type_(type) {
+        require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
+        std::string types; // a list, or names joined by |
+        for (int64_t i = 0; c.has("pos_att_type." + std::to_string(i)); ++i)
+            types += c.string("pos_att_type." + std::to_string(i)) + "|";
+        if (types.empty() && c.has("pos_att_type") && !c.has("pos_att_type.0")) types = c.string("pos_att_type");
+        to_position_ = types.find("c2p") != std::string::npos;
+        to_content_ = types.find("p2c") != std::string::npos;
+    }
+
+    // The table of relative distances, [2 span, D].
+    virtual Value distances(Graph& g) = 0;
+    // Attention of a block, [B, T, D], before its output layer.
+    virtual Value attend(Graph& g, Value x, const std::string& name, Value mask) = 0;
+    virtual Value after_first(Graph&, Value, Value y, Value) { return y; }
+
+    // The root of a head's width times the number of terms in a score; the reference rounds it to float32.
+    double root_of_width() const {
+        const int64_t terms = 1 + (to_position_ ? 1 : 0) + (to_content_ ? 1 : 0);
+        return std::sqrt(static_cast<float>(s_.width / s_.heads) * static_cast<float>(terms));
+    }
+    // Padding neither sees nor is seen; its rows are the mean of all values.
+    AttentionOptions masked(Graph& g, Value mask) const {
+        AttentionOptions o;
+        o.key_padding = mask;
+        o.query_padding = mask;
+        o.dropout = attention_dropout(g, s_.attention_dropout);
+        return o;
+    }
+    // Row `place(d) + span` of the table for a query d places behind its key, by both terms.
+    template<class Place>
+    static void tables(AttentionOptions& o, int64_t length, int64_t span, const Place& place) {
+        const auto row = [&](int64_t d) { return std::clamp<int64_t>(place(d) + span, 0, 2 * span - 1); };
+        o.distance_first = o.key_distance_first = 1 - length;
+        for (int64_t d = 1 - length; d < length; ++d) {
+            o.distance_table.push_back(row(d));
+            o.key_distance_table.push_back(row(-d));
+        }
+    }
+
+    DebertaSettings s_;
+    int64_t labels_;
+    const char* type_;
+    bool to_position_ = false, to_content_ = false;
+
+private:
+    int64_t embedding_width() const { return s_.embedding.value_or(s_.width); }
+    Value words(Graph& g) {
+        return g.parameter("deberta.embeddings.word_embeddings.weight", {s_.vocabulary, embedding_width()},
+                           normal(s_.range));
+    }
+
+    Value embed(Graph& g, Value ids, Value keep) {
+        const Scope scope(g, "embedding");
+        const std::string name = "deberta.embeddings.";
+        const LayerOptions layer{.bias = false, .initializer = normal(s_.range)};
+        Value x = embedding(words(g), ids, {.no_gradient_id = s_.pad.value_or(-1)});
+        if (s_.absolute)
+            x = x + embedding_layer(g, position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings"),
+                                    name + "position_embeddings", s_.positions, embedding_width(), -1,
+                                    normal(s_.range));
+        if (s_.types > 0) {
+            const Value types =
+                g.parameter(name + "token_type_embeddings.weight", {s_.types, embedding_width()}, normal(s_.range));
+            x = x +
+                (g.has_field("token_type_ids") ? embedding(types, g.input("token_type_ids")) : slice(types, 0, 0, 1));
+        }
+        if (embedding_width() != s_.width) x = linear_layer(g, x, name + "embed_proj", s_.width, layer);
+        x = layer_norm_layer(g, x, name + "LayerNorm", s_.epsilon);
+        return drop(g, keep ? x * keep : x, s_.dropout);
+    }
+
+    Value block(Graph& g, Value x, Value mask, int64_t index) {
+        const std::string name = "deberta.encoder.layer." + std::to_string(index) + ".";
+        const LayerOptions layer{.initializer = normal(s_.range)};
+        Block b;
+        b.norm = NormPlace::after;
+        b.attention_norm = [&](Value in) {
+            return layer_norm_layer(g, in, name + "attention.output.LayerNorm", s_.epsilon);
+        };
+        b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "output.LayerNorm", s_.epsilon); };
+        b.attention = [&](Value in) {
+            return linear_layer(g, attend(g, in, name + "attention.self.", mask), name + "attention.output.dense",
+                                s_.width, layer);
+        };
+        b.feed_forward = [&](Value in) {
+            const Value y =
+                activation(linear_layer(g, in, name + "intermediate.dense", s_.inner, layer), s_.activation);
+            return linear_layer(g, y, name + "output.dense", s_.width, layer);
+        };
+        b.residual_dropout = s_.dropout;
+        return transformer_block(g, x, b);
+    }
+};
+
+} // namespace hekla::plugin
