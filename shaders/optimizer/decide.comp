@@ -20,9 +20,8 @@ void main() {
         base += S;
     } while (base < r.chunks);
     const float squares = lanes_sum(sum);
-    StepScalars scalars = StepScalars(r.scalars);
     OptimizerState state = OptimizerState(r.state);
-    const float scale = scalars.gradient_scale;
+    const float scale = load_float(r.gradient_scale, 0ul, kF32);
     const float norm = sqrt(squares) * abs(scale);
     bool good = is_finite(norm);
     if (r.loss != 0ul) good = good && is_finite(load_float(r.loss, 0ul, kF32));

@@ -5,7 +5,7 @@ RECORD(Record) {
     uint64_t blocks;  // one word for each 256 elements: the group's number, or kUntouched
     uint64_t groups;  // [groups, 2]: learning-rate factor, weight decay
     uint64_t sums;    // of squares, from optimizer/norm
-    uint64_t scalars; // StepScalars of this step, from the host
+    uint64_t learning_rate, gradient_scale; // floats of this step; the scale multiplies gradients before all else
     uint64_t state;   // OptimizerState: saved with the run
     uint64_t loss;    // float of this step, tested; null: none
     uint count;       // elements of an arena, a multiple of 256
@@ -18,11 +18,6 @@ RECORD(Record) {
 PUSH_RECORD(Record);
 
 const uint kUntouched = 0xFFFFFFFFu;
-
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer StepScalars {
-    float learning_rate;
-    float gradient_scale; // multiplies gradients before all else (1 / loss scale)
-};
 
 // engine/program/lower_optimizer.hpp has the same words.
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer OptimizerState {

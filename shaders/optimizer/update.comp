@@ -15,7 +15,7 @@ void main() {
     OptimizerState state = OptimizerState(r.state);
     const uint which = Words(r.blocks).v[block];
     if (state.skip != 0 || which == kUntouched) return;
-    const float lr = StepScalars(r.scalars).learning_rate * load_float(r.groups, uint64_t(which) * 2, kF32);
+    const float lr = load_float(r.learning_rate, 0ul, kF32) * load_float(r.groups, uint64_t(which) * 2, kF32);
     const float decay = load_float(r.groups, uint64_t(which) * 2 + 1, kF32);
     const float factor = state.factor;
     const float step_size = lr / state.correction1;

@@ -1,0 +1,144 @@
+#include "program/lower_optimizer.hpp"
+
+#include "program/lower_common.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace hekla::program {
+
+namespace {
+
+constexpr uint64_t kBlock = 256; // elements of one word of the block table, all of one parameter
+constexpr uint64_t kChunk = 4096;
+constexpr uint32_t kUntouched = 0xFFFFFFFFu;
+
+Status check(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, uint64_t elements) {
+    if (plan.group_of.size() != table.size())
+        return invalid_argument(fmt::format("an optimizer plan for {} parameters, and the table has {}",
+                                            plan.group_of.size(), table.size()));
+    if (elements == 0 || elements % kBlock != 0)
+        return invalid_argument(
+            fmt::format("parameter arenas of {} elements; expected a multiple of {}", elements, kBlock));
+    for (std::size_t i = 0; i < table.size(); ++i)
+        if (plan.group_of[i] >= static_cast<int32_t>(plan.groups.size()))
+            return invalid_argument(fmt::format("parameter '{}' is in optimizer group {}, and there are {}",
+                                                table[i].name, plan.group_of[i], plan.groups.size()));
+    const auto fraction = [](float x) { return x >= 0 && x < 1; };
+    if (!fraction(plan.beta1) || !fraction(plan.beta2) || !fraction(plan.momentum))
+        return invalid_argument(fmt::format("beta1 {}, beta2 {}, momentum {}: expected at least 0 and below 1",
+                                            plan.beta1, plan.beta2, plan.momentum));
+    if (!(plan.epsilon > 0) || !(plan.max_norm >= 0))
+        return invalid_argument(
+            fmt::format("epsilon {} must be above 0 and max_norm {} not below 0", plan.epsilon, plan.max_norm));
+    return {};
+}
+
+template<class T>
+std::vector<std::byte> bytes_of_vector(const std::vector<T>& values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(T));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+}
+
+struct Arenas {
+    View parameters, gradients, moment1, moment2;
+    View blocks, groups, sums, learning_rate, gradient_scale, state, loss;
+};
+
+Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
+                     uint64_t elements) {
+    Dispatch dispatch;
+    dispatch.shader = shader;
+    dispatch.constants = {lanes};
+    dispatch.subgroup_size = lanes;
+    for (const View* view : {&a.parameters, &a.gradients, &a.moment1, &a.moment2, &a.blocks, &a.groups, &a.sums,
+                             &a.learning_rate, &a.gradient_scale, &a.state, &a.loss})
+        optional_address(dispatch, *view);
+    Arguments& r = dispatch.arguments;
+    r.u32(static_cast<uint32_t>(elements));
+    r.u32(word(a.sums.elements()));
+    r.f32(plan.beta1);
+    r.f32(plan.beta2);
+    r.f32(plan.epsilon);
+    r.f32(plan.momentum);
+    r.f32(plan.max_norm);
+    r.u32(plan.nesterov ? 1u : 0u);
+    return dispatch;
+}
+
+} // namespace
+
+Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, uint64_t elements,
+                                 const Limits& limits) {
+    HK_TRY(check(plan, table, elements));
+    Lowering lowering;
+    lowering.limits = limits;
+    const uint32_t s = lanes(lowering);
+    const auto count = static_cast<int64_t>(elements);
+    const bool sgd = plan.kind == OptimizerKind::sgd;
+
+    Arenas a;
+    a.parameters = lowering.named(ResourceKind::parameter, "", {count}, Storage::f32);
+    a.gradients = lowering.named(ResourceKind::gradient, "", {count}, Storage::f32);
+    if (!sgd || plan.momentum != 0) a.moment1 = lowering.named(ResourceKind::moment1, "", {count}, Storage::f32);
+    if (!sgd) a.moment2 = lowering.named(ResourceKind::moment2, "", {count}, Storage::f32);
+    std::vector<uint32_t> blocks(elements / kBlock, kUntouched);
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        if (plan.group_of[i] < 0) continue;
+        const uint64_t end = table[i].offset + static_cast<uint64_t>(table[i].shape.elements());
+        for (uint64_t b = table[i].offset / kBlock; b * kBlock < end; ++b)
+            blocks[b] = static_cast<uint32_t>(plan.group_of[i]);
+    }
+    std::vector<float> groups;
+    for (const OptimizerGroup& group : plan.groups) {
+        groups.push_back(group.learning_rate_factor);
+        groups.push_back(group.weight_decay);
+    }
+    if (groups.empty()) groups = {1, 0};
+    a.blocks = lowering.constant("optimizer blocks", {static_cast<int64_t>(blocks.size())}, Storage::i32,
+                                 bytes_of_vector(blocks));
+    a.groups = lowering.constant("optimizer groups", {static_cast<int64_t>(groups.size())}, Storage::f32,
+                                 bytes_of_vector(groups));
+    a.sums = lowering.allocate({divide_up(count, kChunk)}, Storage::f32, "sums of squares");
+    a.learning_rate = lowering.step_scalar(kLearningRate, 0);
+    a.gradient_scale = lowering.step_scalar(kGradientScale, 1);
+    a.state = lowering.named(ResourceKind::state, kOptimizerState, {static_cast<int64_t>(sizeof(OptimizerState) / 4)},
+                             Storage::i32);
+    if (!plan.loss_state.empty())
+        a.loss = lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
+
+    Dispatch norm;
+    norm.shader = "optimizer/norm";
+    norm.label = "gradient norm";
+    norm.constants = {s};
+    norm.subgroup_size = s;
+    norm.arguments.address(a.gradients);
+    norm.arguments.address(a.sums);
+    norm.arguments.u32(static_cast<uint32_t>(elements));
+    norm.groups = static_cast<uint64_t>(a.sums.elements());
+    norm.reads(a.gradients);
+    norm.writes(a.sums);
+    norm.bytes = 4.0 * static_cast<double>(elements);
+    lowering.append(std::move(norm));
+
+    Dispatch decide = with_record(plan, a, "optimizer/decide", s, elements);
+    decide.label = "step decision";
+    for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state}) decide.reads(*view);
+    decide.writes(a.state);
+    lowering.append(std::move(decide));
+
+    Dispatch update = with_record(plan, a, "optimizer/update", s, elements);
+    update.label = "update";
+    update.constants.push_back(sgd ? 1u : 0u);
+    update.groups = elements / kBlock;
+    for (const View* view :
+         {&a.parameters, &a.gradients, &a.moment1, &a.moment2, &a.blocks, &a.groups, &a.learning_rate, &a.state})
+        update.reads(*view);
+    for (const View* view : {&a.parameters, &a.moment1, &a.moment2}) update.writes(*view);
+    update.bytes = (sgd ? 12.0 : 28.0) * static_cast<double>(elements);
+    lowering.append(std::move(update));
+    return lowering;
+}
+
+} // namespace hekla::program

@@ -1,0 +1,68 @@
+// The optimizer as three dispatches over the flat arenas of a ParameterStore: the gradient norm in chunks; one group
+// that tests loss and norm, decides, counts and clips; the update of every parameter. A program of its own:
+//
+//     HK_ASSIGN(Lowering lowering, lower_optimizer(plan, store->table(), store->elements(), runtime->limits()));
+//     HK_ASSIGN(auto optimizer, Program::compile(*runtime, std::move(lowering), *store));
+//     optimizer->set_scalar(kLearningRate, 1e-3f);  optimizer->submit({});
+//
+// A step whose norm (or loss) is not finite changes nothing but the counters of OptimizerState.
+#pragma once
+
+#include "program/program.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace hekla::program {
+
+enum class OptimizerKind : uint8_t {
+    adamw, // Loshchilov and Hutter 2019, as torch.optim.AdamW computes it
+    sgd,   // with momentum, as torch.optim.SGD; weight decay is added to the gradient
+};
+
+// What parameters share. The step's learning rate is multiplied by the factor.
+struct OptimizerGroup {
+    float learning_rate_factor = 1;
+    float weight_decay = 0;
+};
+
+struct OptimizerPlan {
+    OptimizerKind kind = OptimizerKind::adamw;
+    float beta1 = 0.9f;
+    float beta2 = 0.999f;
+    float epsilon = 1e-8f;
+    float momentum = 0; // sgd; its buffer is moment1
+    bool nesterov = false;
+    float max_norm = 0; // gradients are scaled down to this global norm; 0: never
+    std::vector<OptimizerGroup> groups;
+    // By entry of the table: which group, or -1: the parameter is left untouched (frozen, or the loss does not reach
+    // it).
+    std::vector<int32_t> group_of;
+    // A state of one float that is tested too; empty: none. Programs write it by CompileOptions::state_outputs.
+    std::string loss_state;
+};
+
+// The content of the state kOptimizerState; part of a checkpoint (with the moments it is all the optimizer has).
+struct OptimizerState {
+    uint32_t applied = 0;        // updates so far
+    uint32_t skipped = 0;        // steps whose loss or norm was not finite
+    uint32_t skipped_in_row = 0; // the last of them without one that was applied
+    uint32_t skip = 0;           // 1: the last step was skipped
+    float norm = 0;              // the last step's global norm, before clipping
+    float factor = 0;            // what multiplied its gradients
+    float correction1 = 0;
+    float correction2 = 0;
+    float power1 = 0; // beta1^applied
+    float power2 = 0;
+};
+
+inline const char* const kOptimizerState = "optimizer.state";
+inline const char* const kLearningRate = "learning_rate";   // step scalar
+inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
+
+// `elements`: of each arena. invalid_argument where the plan does not fit the table.
+Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, uint64_t elements,
+                                 const Limits& limits);
+
+} // namespace hekla::program

@@ -1,0 +1,138 @@
+// attention with each of its options, forward and backward: the device against the interpreter.
+#include "program/kernel_case.hpp"
+
+using namespace hekla;
+using namespace hekla::test;
+
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+struct Case {
+    int64_t batch = 2, heads = 2, key_heads = 2, queries = 11, keys = 11, width = 8, value_width = 8;
+    bool causal = false, key_padding = false, query_padding = false, mask = false, bias = false, distance_bias = false;
+    bool query_distance = false, key_distance = false, query_class = false, groups = false, prefix = false,
+         positions = false;
+    int64_t window = 0, empty_row = 0;
+    double dropout = 0;
+};
+
+Graph attention_graph(const Case& c) {
+    Builder b;
+    const ValueId q = b.parameter("q", {c.batch, c.heads, c.queries, c.width}, 0, 0, 0, 0);
+    const ValueId k = b.parameter("k", {c.batch, c.key_heads, c.keys, c.width}, 0, 0, 0, 0);
+    const ValueId v = b.parameter("v", {c.batch, c.key_heads, c.keys, c.value_width}, 0, 0, 0, 0);
+    const auto parameter = [&](bool on, const char* name, const Shape& shape) {
+        return on ? b.parameter(name, shape, 0, 0, 0, 0) : graph::kNone;
+    };
+    const auto input = [&](bool on, const char* name, const Shape& shape) {
+        return on ? b.input(name, Kind::int32, shape) : graph::kNone;
+    };
+    const ValueId inputs[] = {q,
+                              k,
+                              v,
+                              parameter(c.bias, "bias", {1, c.heads, c.queries, c.keys}),
+                              parameter(c.distance_bias, "distance_bias", {c.heads, 4}),
+                              parameter(c.query_distance, "query_distance", {c.batch, c.heads, c.queries, 4}),
+                              parameter(c.key_distance, "key_distance", {c.batch, c.heads, c.keys, 3}),
+                              parameter(c.query_class, "query_class", {c.batch, c.heads, c.queries, 2}),
+                              input(c.query_class, "q_class", {c.batch, c.queries}),
+                              input(c.query_class, "k_class", {c.batch, c.keys}),
+                              input(c.key_padding, "key_padding", {c.batch, c.keys}),
+                              input(c.query_padding, "query_padding", {c.batch, c.queries}),
+                              input(c.mask, "mask", {c.batch, 1, c.queries, c.keys}),
+                              input(c.groups, "q_group", {c.batch, c.queries}),
+                              input(c.groups, "k_group", {c.batch, c.keys}),
+                              input(c.positions, "q_position", {c.batch, c.queries}),
+                              input(c.positions, "k_position", {c.batch, c.keys}),
+                              input(c.prefix, "prefix", {c.batch})};
+    const graph::NamedAttribute attributes[] = {{"causal", int64_t{c.causal}},
+                                                {"window", c.window},
+                                                {"empty_row", c.empty_row},
+                                                {"dropout", c.dropout},
+                                                {"stream", int64_t{5}},
+                                                {"distance_first", int64_t{-2}},
+                                                {"distance_table", std::vector<int64_t>{3, 1, 0, 2, 1}},
+                                                {"key_distance_first", int64_t{-1}},
+                                                {"key_distance_table", std::vector<int64_t>{2, 0, 1}}};
+    const auto outputs = b.emit(Op::attention, inputs, attributes);
+    REQUIRE_MESSAGE(b.ok(), b.status().message());
+    return with_gradients(std::move(b), outputs[0]);
+}
+
+void check_attention(Bench& bench, const Case& c) {
+    check_kernel(bench, attention_graph(c), kTolerance,
+                 {{"key_padding", 2},
+                  {"query_padding", 2},
+                  {"mask", 2},
+                  {"q_class", 2},
+                  {"k_class", 2},
+                  {"q_group", 2},
+                  {"k_group", 2},
+                  {"q_position", 9},
+                  {"k_position", 9},
+                  {"prefix", 5}});
+}
+
+} // namespace
+
+TEST_CASE("attention: sizes of heads, queries and keys") {
+    Bench bench;
+    check_attention(bench, {});
+    check_attention(bench, {.queries = 1, .keys = 1});
+    check_attention(bench, {.queries = 5, .keys = 13});
+    check_attention(bench, {.queries = 20, .keys = 3, .width = 5, .value_width = 7});
+    check_attention(bench, {.width = 1, .value_width = 1});
+    check_attention(bench, {.queries = 17, .keys = 17, .width = 32, .value_width = 32, .causal = true});
+    check_attention(bench, {.queries = 9, .keys = 10, .width = 64, .value_width = 48});
+    check_attention(
+        bench, {.batch = 1, .heads = 1, .key_heads = 1, .queries = 9, .keys = 10, .width = 96, .value_width = 128});
+}
+
+TEST_CASE("attention: causal, grouped queries, cross attention") {
+    Bench bench;
+    check_attention(bench, {.queries = 16, .keys = 16, .causal = true});
+    check_attention(bench, {.queries = 19, .keys = 9, .causal = true});
+    check_attention(bench, {.queries = 9, .keys = 19, .causal = true});
+    check_attention(bench, {.heads = 6, .key_heads = 2, .causal = true});
+    check_attention(bench, {.heads = 4, .key_heads = 1, .queries = 5, .keys = 13});
+}
+
+TEST_CASE("attention: paddings and masks, rows with nothing allowed") {
+    Bench bench;
+    for (const int64_t empty : {0, 1}) {
+        check_attention(bench, {.key_padding = true, .empty_row = empty});
+        check_attention(bench, {.causal = true, .key_padding = true, .empty_row = empty});
+        check_attention(bench, {.query_padding = true, .empty_row = empty});
+        check_attention(bench, {.mask = true, .empty_row = empty});
+        check_attention(bench, {.queries = 3, .keys = 2, .mask = true, .empty_row = empty});
+        check_attention(bench, {.groups = true, .empty_row = empty});
+    }
+}
+
+TEST_CASE("attention: what is added to scores, and its gradients") {
+    Bench bench;
+    check_attention(bench, {.bias = true});
+    check_attention(bench, {.causal = true, .bias = true});
+    check_attention(bench, {.distance_bias = true});
+    check_attention(bench, {.causal = true, .distance_bias = true});
+    check_attention(bench, {.query_distance = true, .key_distance = true});
+    check_attention(bench, {.causal = true, .distance_bias = true, .query_distance = true});
+    check_attention(bench, {.query_class = true});
+}
+
+TEST_CASE("attention: windows, prefixes, positions") {
+    Bench bench;
+    check_attention(bench, {.queries = 30, .keys = 30, .causal = true, .window = 4});
+    check_attention(bench, {.queries = 30, .keys = 30, .window = 7});
+    check_attention(bench, {.causal = true, .prefix = true});
+    check_attention(bench, {.causal = true, .positions = true});
+    check_attention(bench, {.causal = true, .distance_bias = true, .positions = true, .window = 3});
+}
+
+TEST_CASE("attention: dropout draws what the interpreter draws") {
+    Bench bench;
+    check_attention(bench, {.dropout = 0.3});
+    check_attention(bench, {.queries = 12, .keys = 12, .causal = true, .dropout = 0.1});
+    check_attention(bench, {.heads = 4, .key_heads = 2, .mask = true, .dropout = 0.5});
+}

@@ -1,0 +1,70 @@
+// Tests of one operation: the device against the interpreter, alone and differentiated mid-graph.
+#pragma once
+
+#include "graph/gradient.hpp"
+#include "program/harness.hpp"
+
+#include <functional>
+
+namespace hekla::test {
+
+// Feeds for every field and parameter of the graph: normal numbers, and integers below `most` (by field name, else 7).
+inline graph::Feeds kernel_feeds(const Graph& graph, Random& random, const std::map<std::string, int64_t>& most = {}) {
+    graph::Feeds feeds;
+    for (const graph::Node& node : graph.nodes) {
+        const graph::ValueId value = node.outputs.empty() ? 0 : node.outputs[0];
+        if (node.op == Op::input) {
+            const std::string& name = node.text("field");
+            const auto it = most.find(name);
+            feeds.fields[name] =
+                random.tensor(graph.kind(value), graph.shape(value), 1.0, it == most.end() ? 7 : it->second);
+        }
+        if (node.op == Op::parameter)
+            feeds.parameters[node.text("name")] = random.tensor(Kind::float32, graph.shape(value));
+        if (node.op == Op::step_scalar) feeds.step_scalars[node.text("name")] = 1.0;
+    }
+    feeds.seed = 0xFEDCBA987654321ull;
+    feeds.step = 3;
+    feeds.first_example = 2;
+    return feeds;
+}
+
+inline void check_kernel(Bench& bench, const Graph& graph, double tolerance,
+                         const std::map<std::string, int64_t>& most = {}, uint64_t seed = 1) {
+    Random random(seed);
+    const graph::Feeds feeds = kernel_feeds(graph, random, most);
+    RunOptions options;
+    const Outcome got = run_on_device(*bench, graph, feeds, options);
+    std::string where;
+    const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+    CHECK_MESSAGE(error <= tolerance, "error " << error << " at " << where);
+    options.runs = 2;
+    CHECK_MESSAGE(same_bits(got, run_on_device(*bench, graph, feeds, options)), "two runs differ");
+}
+
+// The value's gradient: loss = sum(value * coefficients), so that what arrives is not all ones; then the whole graph
+// with the gradients of its parameters, device against interpreter.
+inline Graph with_gradients(Builder b, ValueId value) {
+    if (!b.ok()) { REQUIRE_MESSAGE(b.ok(), b.status().message()); }
+    const ValueId coefficients = b.input("coefficients", Kind::float_, b.shape(value));
+    const ValueId product = b(Op::mul, {value, coefficients});
+    std::vector<int64_t> axes;
+    for (int d = 0; d < b.shape(value).rank(); ++d) axes.push_back(d);
+    const ValueId sum =
+        b(Op::cast, {axes.empty() ? product : b(Op::sum, {product}, {{"axes", axes}})}, {{"kind", int64_t{1}}});
+    b.loss("loss", sum, b(Op::cast, {b.scalar(1.0)}, {{"kind", int64_t{1}}}), 1.0);
+    b.output("value", value);
+    auto graph = b.finish();
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    auto differentiated = graph::differentiate(graph.take());
+    REQUIRE_MESSAGE(differentiated.ok(), differentiated.message());
+    return differentiated.take();
+}
+
+inline Graph finished(Builder b) {
+    auto graph = b.finish();
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    return graph.take();
+}
+
+} // namespace hekla::test

@@ -1,0 +1,122 @@
+// Norms, softmax, cross entropy, reductions, embedding and gather: the device against the interpreter.
+#include "program/kernel_case.hpp"
+
+using namespace hekla;
+using namespace hekla::test;
+
+namespace {
+constexpr double kTolerance = 4e-6;
+const Shape kShapes[] = {{1, 1}, {3, 7}, {2, 5, 16}, {9, 33}, {4, 128}, {70, 40}};
+} // namespace
+
+TEST_CASE("layer_norm and rms_norm, forward and gradients") {
+    Bench bench;
+    for (const Shape& shape : kShapes)
+        for (int variant = 0; variant < 6; ++variant) {
+            if (shape[-1] == 1) continue; // nothing but rounding is left of a row of one
+            CAPTURE(shape.text(), variant);
+            Builder b;
+            const ValueId x = b.parameter("x", shape, 0, 0, 0, 0);
+            const ValueId gain = variant % 3 > 0 ? b.parameter("gain", {shape[-1]}, 0, 0, 0, 0) : graph::kNone;
+            const ValueId bias = variant % 3 > 1 ? b.parameter("bias", {shape[-1]}, 0, 0, 0, 0) : graph::kNone;
+            const ValueId in = b(Op::mul, {x, b.scalar(1.5)});
+            const ValueId y = variant < 3 ? b(Op::layer_norm, {in, gain, bias}) : b(Op::rms_norm, {in, gain});
+            check_kernel(bench, with_gradients(std::move(b), y), 2e-5);
+        }
+}
+
+TEST_CASE("layer_norm of strided rows and of rows far from 0") {
+    Bench bench;
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {3, 4, 20});
+    const ValueId part = b(Op::slice, {x}, {{"axis", int64_t{2}}, {"start", int64_t{3}}, {"length", int64_t{10}}});
+    b.output("strided", b(Op::layer_norm, {part}));
+    b.output("turned", b(Op::layer_norm, {b(Op::transpose, {x}, {{"permutation", std::vector<int64_t>{2, 0, 1}}})}));
+    b.output("far", b(Op::layer_norm, {b(Op::add, {x, b.scalar(1000.0)})}));
+    check_kernel(bench, finished(std::move(b)), 2e-4); // adding 1,000 costs float32 four digits before the norm
+}
+
+TEST_CASE("softmax and log_softmax along every axis, and gradients") {
+    Bench bench;
+    for (const Op op : {Op::softmax, Op::log_softmax})
+        for (int64_t axis = -1; axis < 3; ++axis) {
+            CAPTURE(axis);
+            Builder b;
+            const ValueId x = b.parameter("x", {3, 9, 18}, 0, 0, 0, 0);
+            const ValueId y = b(op, {b(Op::mul, {x, b.scalar(3.0)})}, {{"axis", axis}});
+            check_kernel(bench, with_gradients(std::move(b), y), kTolerance);
+        }
+}
+
+TEST_CASE("cross_entropy with its options, and its gradient") {
+    Bench bench;
+    for (const int64_t classes : {2, 7, 65, 128})
+        for (int variant = 0; variant < 4; ++variant) {
+            CAPTURE(classes, variant);
+            Builder b;
+            const ValueId x = b.parameter("x", {3, 5, classes}, 0, 0, 0, 0);
+            const ValueId labels = b.input("labels", Kind::int32, {3, 5});
+            const ValueId weights = (variant & 1) != 0 ? b.parameter("weights", {classes}, 0, 0, 0, 0) : graph::kNone;
+            const ValueId fixed = weights == graph::kNone ? weights : b(Op::stop_gradient, {weights});
+            const ValueId y = b(Op::cross_entropy, {b(Op::mul, {x, b.scalar(2.0)}), labels, fixed},
+                                {{"ignore_index", int64_t{1}}, {"smoothing", (variant & 2) != 0 ? 0.1 : 0.0}});
+            check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"labels", classes}});
+        }
+}
+
+TEST_CASE("reductions over any axes") {
+    Bench bench;
+    const std::vector<std::vector<int64_t>> axes = {{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}};
+    for (const auto& over : axes)
+        for (const int64_t keep : {0, 1}) {
+            CAPTURE(over.size(), over[0], keep);
+            Builder b;
+            const ValueId x = b.input("x", Kind::float_, {5, 6, 37});
+            const ValueId n = b.input("n", Kind::int32, {5, 6, 37});
+            b.output("sum", b(Op::sum, {x}, {{"axes", over}, {"keep", keep}}));
+            b.output("mean", b(Op::mean, {x}, {{"axes", over}, {"keep", keep}}));
+            b.output("max", b(Op::max, {x}, {{"axes", over}, {"keep", keep}}));
+            b.output("logsumexp", b(Op::logsumexp, {x}, {{"axes", over}, {"keep", keep}}));
+            b.output("int sum", b(Op::sum, {n}, {{"axes", over}, {"keep", keep}}));
+            b.output("int max", b(Op::max, {n}, {{"axes", over}, {"keep", keep}}));
+            if (over.size() == 1) {
+                b.output("argmax", b(Op::argmax, {x}, {{"axis", over[0]}}));
+                b.output("int argmax", b(Op::argmax, {n}, {{"axis", over[0]}}));
+            }
+            check_kernel(bench, finished(std::move(b)), kTolerance);
+        }
+}
+
+TEST_CASE("long reductions are cut and their parts added in order") {
+    Bench bench;
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {3, 20001});
+    b.output("rows", b(Op::sum, {x}, {{"axes", std::vector<int64_t>{1}}}));
+    b.output("columns", b(Op::sum, {x}, {{"axes", std::vector<int64_t>{0}}}));
+    const ValueId tall = b.input("tall", Kind::float_, {9000, 3});
+    b.output("tall", b(Op::sum, {tall}, {{"axes", std::vector<int64_t>{0}}}));
+    b.output("max", b(Op::max, {tall}, {{"axes", std::vector<int64_t>{0, 1}}}));
+    check_kernel(bench, finished(std::move(b)), kTolerance);
+}
+
+TEST_CASE("embedding: lookups and gradients of repeated ids") {
+    Bench bench;
+    for (const int64_t width : {1, 6, 33, 128}) {
+        CAPTURE(width);
+        Builder b;
+        const ValueId ids = b.input("ids", Kind::int32, {3, 14});
+        const ValueId table = b.parameter("table", {11, width}, 0, 0, 0, 0);
+        const ValueId y = b(Op::tanh, {b(Op::embedding, {table, ids}, {{"no_gradient_id", int64_t{4}}})});
+        check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"ids", 9}});
+    }
+}
+
+TEST_CASE("gather, batched and not, and its gradient") {
+    Bench bench;
+    Builder b;
+    const ValueId x = b.parameter("x", {3, 5, 4}, 0, 0, 0, 0);
+    const ValueId plain = b(Op::gather, {x, b.input("rows", Kind::int32, {2, 3})});
+    b.output("plain", plain);
+    const ValueId y = b(Op::gather, {x, b.input("places", Kind::int32, {3, 6})}, {{"batch_dimensions", int64_t{1}}});
+    check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"rows", 3}, {"places", 5}});
+}
