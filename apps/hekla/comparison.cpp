@@ -107,6 +107,9 @@ Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& 
                                                                       std::abs(expected.data[i])));
             continue;
         }
+        // A table that the reference computes is among its parameters, though no file holds it and nothing trains it.
+        // What a file does hold is a parameter here, or loading it had failed.
+        if (ours == nullptr && stepped && find(fixture.expected, "grad." + name.substr(6)) == nullptr) continue;
         if (ours == nullptr)
             return corrupt(fmt::format("the reference has {}, the engine computed nothing of that name", name));
         if (ours->data.size() != expected.data.size())
