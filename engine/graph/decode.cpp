@@ -65,9 +65,10 @@ private:
     int64_t batch_ = -1;
 };
 
-void cached_attention(Builder& b, const Node& node, DecodeFields& fields, int64_t capacity,
+// reasons: of not_cacheable(), for the node as described, where positions are still positions.
+void cached_attention(Builder& b, const Node& node, const std::string& reasons, DecodeFields& fields, int64_t capacity,
                       std::vector<ValueId>& outputs) {
-    if (const std::string reasons = not_cacheable(b.graph(), node); !reasons.empty())
+    if (!reasons.empty())
         return b.fail(unsupported(fmt::format(
             "attention with cache '{}' has options that cannot be cached: {}; leave them out in decode mode (rows of "
             "different lengths need no padding there), or leave out the cache",
@@ -103,7 +104,7 @@ Result<Graph> decode_graph(const Graph& described, int64_t capacity) {
             if (!caches.emplace(node.text("cache"), id).second)
                 b.fail(invalid_argument(fmt::format("two attentions have the cache '{}'", node.text("cache"))));
             else
-                cached_attention(b, node, fields, capacity, outputs);
+                cached_attention(b, node, not_cacheable(described, described.nodes[id]), fields, capacity, outputs);
             return true;
         case Op::positions:
             outputs[0] = fields.positions(b, node.integer("batch"), node.integer("length"));

@@ -146,8 +146,58 @@ private:
             if (node.op == Op::transpose) shorten_transpose(b, node);
         } else if (is_pointwise(node.op) && node.inputs.size() > 1) {
             use_own_broadcast(b, node);
+            if (node.op == Op::add) join_slices(b, node);
         }
     }
+
+    // The gradient of a value that is read in slices, like queries, keys and values out of one linear: slices that lie
+    // in zeros and add up are slices side by side.
+    static void join_slices(const Builder& b, Node& node) {
+        struct Part {
+            int64_t start;
+            ValueId value;
+        };
+        std::vector<Part> parts;
+        int64_t axis = 0, length = 0, covered = 0;
+        Shape shape;
+        std::vector<ValueId> open(node.inputs.rbegin(), node.inputs.rend());
+        const Kind kind = b.kind(node.inputs[0]);
+        constexpr std::size_t most = 64; // parts; more is no model's gradient
+        while (!open.empty()) {
+            const ValueId value = open.back();
+            open.pop_back();
+            const Node& made = b.graph().producer(value);
+            if (made.op == Op::add && open.size() + parts.size() < most) {
+                open.insert(open.end(), made.inputs.rbegin(), made.inputs.rend());
+                continue;
+            }
+            if (made.op != Op::unslice || made.integer("stride") != 1 || b.kind(made.inputs[0]) != kind) return;
+            const int64_t at = from_start(made.integer("axis"), b.shape(value).rank());
+            if (parts.empty()) {
+                axis = at;
+                length = made.integer("length");
+                shape = b.shape(value);
+            } else if (at != axis || !(b.shape(value) == shape)) {
+                return;
+            }
+            parts.push_back({made.integer("start"), made.inputs[0]});
+        }
+        std::ranges::sort(parts, {}, &Part::start);
+        for (const Part& part : parts) {
+            if (part.start != covered) return;
+            covered += b.shape(part.value)[static_cast<int>(axis)];
+        }
+        if (covered != length) return;
+        Node concat;
+        concat.op = Op::concat;
+        for (const Part& part : parts) concat.inputs.push_back(part.value);
+        concat.attributes.push_back({info(Op::concat).attributes[0].name, AttributeValue(axis)});
+        concat.scope = node.scope;
+        concat.region = node.region;
+        node = std::move(concat);
+    }
+
+    static int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
     static Shape output_shape(const Builder& b, const Node& node) {
         Result<std::vector<std::pair<Kind, Shape>>> inferred = infer(b.graph(), node);

@@ -160,4 +160,29 @@ TEST_CASE("simplify finds what it is made for") {
     check_same_results(graph, simple, feed("x", wave({2, 3}, 1)));
 }
 
+TEST_CASE("the gradient of a value that is read in slices is put together, not added up") {
+    const auto gradient_of = [](std::vector<int64_t> starts) {
+        Builder b;
+        const ValueId p = b.parameter("p", {2, 6}, 0, 0, 0, 0);
+        const ValueId x = b(Op::sin, {p});
+        ValueId total = b.scalar(0);
+        for (const int64_t start : starts) {
+            const ValueId part = b(Op::slice, {x}, {{"axis", int64_t{-1}}, {"start", start}, {"length", int64_t{2}}});
+            total = b(Op::add, {total, b(Op::sum, {b(Op::exp, {part})}, {{"axes", std::vector<int64_t>{0, 1}}})});
+        }
+        b.loss("l", total, b.scalar(1), 1);
+        return checked(differentiate(checked(b.finish())));
+    };
+    Feeds feeds;
+    feeds.parameters["p"] = wave({2, 6}, 0.2);
+    for (const auto& [starts, joined] : std::vector<std::pair<std::vector<int64_t>, bool>>{
+             {{0, 2, 4}, true}, {{4, 0, 2}, true}, {{0, 2}, false}, {{0, 1, 4}, false}, {{0, 2, 2, 4}, false}}) {
+        const Graph graph = gradient_of(starts);
+        const Graph simple = checked(simplify(graph));
+        check_same_results(graph, simple, feeds);
+        CHECK(count(simple, Op::concat) == (joined ? 1 : 0));
+        CHECK((count(simple, Op::unslice) == 0) == joined);
+    }
+}
+
 } // namespace hekla::graph::test
