@@ -105,8 +105,9 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     a.gradient_scale = lowering.step_scalar(kGradientScale, 1);
     a.state = lowering.named(ResourceKind::state, kOptimizerState, {static_cast<int64_t>(sizeof(OptimizerState) / 4)},
                              Storage::i32);
-    if (!plan.loss_state.empty())
-        a.loss = lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
+    a.loss = plan.loss_state.empty()
+                 ? lowering.step_scalar(kLoss, 0)
+                 : lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
 
     Dispatch norm;
     norm.shader = "optimizer/norm";

@@ -39,7 +39,8 @@ struct OptimizerPlan {
     // By entry of the table: which group, or -1: the parameter is left untouched (frozen, or the loss does not reach
     // it).
     std::vector<int32_t> group_of;
-    // A state of one float that is tested too; empty: none. Programs write it by CompileOptions::state_outputs.
+    // Whose loss is tested too: a state of one float, which programs write by CompileOptions::state_outputs; empty: the
+    // step scalar kLoss.
     std::string loss_state;
 };
 
@@ -60,6 +61,7 @@ struct OptimizerState {
 inline const char* const kOptimizerState = "optimizer.state";
 inline const char* const kLearningRate = "learning_rate";   // step scalar
 inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
+inline const char* const kLoss = "loss";                    // step scalar, initially 0
 
 // `elements`: of each arena. invalid_argument where the plan does not fit the table.
 Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, uint64_t elements,
