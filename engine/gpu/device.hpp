@@ -20,8 +20,10 @@ namespace hekla::gpu {
 
 enum class Validation : int32_t {
     off = 0,
-    on = 1,           // VK_LAYER_KHRONOS_validation with synchronization validation
-    gpu_assisted = 2, // instruments shaders: finds addresses out of bounds; slow, leaves sync validation out
+    on = 1, // VK_LAYER_KHRONOS_validation with synchronization validation
+    // Instruments shaders: finds addresses out of bounds. Slow, leaves synchronization validation out, and every wait
+    // is for all that the queue was given.
+    gpu_assisted = 2,
 };
 
 struct DeviceOptions {

@@ -73,6 +73,7 @@ private:
     Status submit_one(std::span<const Segment> segments, bool is_first, bool is_last, const SubmitOptions& options);
     Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds);
     void settle() const;
+    bool poll_by_idling() const;
 
     std::shared_ptr<Device> device_;
     std::shared_ptr<CommandPool> pool_;
