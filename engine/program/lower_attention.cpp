@@ -11,6 +11,33 @@ namespace hekla::program {
 
 using graph::Op;
 
+// The rows of a [B, H, T, D] view must be dense; everything else takes strides.
+View dense_rows(Lowering& lowering, const View& view) {
+    bool fits = view.shape[3] == 1 || view.strides[3] == 1;
+    for (std::size_t d = 0; d < 3; ++d)
+        if (view.shape[static_cast<int>(d)] > 1 && view.strides[d] < 0) fits = false;
+    return fits ? view : lowering.contiguous(view);
+}
+
+View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
+    std::vector<int32_t> words;
+    std::string name = "distance table";
+    for (const int64_t entry : entries) {
+        words.push_back(static_cast<int32_t>(entry));
+        name += fmt::format(" {}", entry);
+    }
+    std::vector<std::byte> content(words.size() * 4);
+    std::memcpy(content.data(), words.data(), content.size());
+    return lowering.constant(name, {static_cast<int64_t>(words.size())}, Storage::i32, std::move(content));
+}
+
+View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, const char* name) {
+    View view = lowering.allocate({b, t, h, d}, Storage::f32, name);
+    std::swap(view.shape[1], view.shape[2]);
+    std::swap(view.strides[1], view.strides[2]);
+    return view;
+}
+
 namespace {
 
 // Bits of shaders/attention/options.glsl.
@@ -88,26 +115,6 @@ struct Attention {
     bool has(std::size_t input) const { return in[input].resource != 0; }
 };
 
-// The rows of a [B, H, T, D] view must be dense; everything else takes strides.
-View dense_rows(Lowering& lowering, const View& view) {
-    bool fits = view.shape[3] == 1 || view.strides[3] == 1;
-    for (std::size_t d = 0; d < 3; ++d)
-        if (view.shape[static_cast<int>(d)] > 1 && view.strides[d] < 0) fits = false;
-    return fits ? view : lowering.contiguous(view);
-}
-
-View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
-    std::vector<int32_t> words;
-    std::string name = "distance table";
-    for (const int64_t entry : entries) {
-        words.push_back(static_cast<int32_t>(entry));
-        name += fmt::format(" {}", entry);
-    }
-    std::vector<std::byte> content(words.size() * 4);
-    std::memcpy(content.data(), words.data(), content.size());
-    return lowering.constant(name, {static_cast<int64_t>(words.size())}, Storage::i32, std::move(content));
-}
-
 // Strides of a [b | 1, h | 1, Tq, Tk] tensor; a dimension of 1 repeats.
 void matrix_strides(const View& view, int64_t& b, int64_t& h) {
     b = view.shape[0] == 1 ? 0 : view.strides[0];
@@ -179,14 +186,6 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
         a.factor = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;
     }
     return a;
-}
-
-// [B, H, T, D] whose memory is [B, T, H, D]: what follows (joining the heads) is then a view.
-View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, const char* name) {
-    View view = lowering.allocate({b, t, h, d}, Storage::f32, name);
-    std::swap(view.shape[1], view.shape[2]);
-    std::swap(view.strides[1], view.strides[2]);
-    return view;
 }
 
 struct Places {

@@ -1,0 +1,80 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// Attention over a cache, for one query a subgroup: lanes take keys in turn, each with a running softmax and a sum of its
+// own, put together at the end in a fixed order. The work follows the length, not the capacity.
+#include "common.glsl"
+#include "lanes.glsl"
+#include "math.glsl"
+#include "attention/cached_record.glsl"
+
+layout(constant_id = 1) const uint D = 32;
+layout(constant_id = 2) const uint DV = 32;
+layout(constant_id = 3) const uint W = 1;
+layout(constant_id = 4) const uint CAUSAL = 0;
+layout(constant_id = 5) const uint DISTANCE = 0;
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint i = group % r.chunk;
+    const uint h = (group / r.chunk) % r.heads;
+    const uint b = group / r.chunk / r.heads;
+    const uint g = h / (r.heads / r.key_heads);
+    const int start = load_int(r.start, uint64_t(b));
+    const int count = load_int(r.count, uint64_t(b));
+    const bool live = int(i) < count;
+    const int position = start + int(i);
+    const int length = clamp(start + count, 1, int(r.capacity));
+    const uint end = uint(CAUSAL != 0 ? clamp(position + 1, 1, length) : length);
+    uint j0 = r.window > 0 ? uint(clamp(position - r.window + 1, 0, int(end) - 1)) : 0;
+    const uint64_t query = r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul;
+
+    // The query, spread over the lanes.
+    vec2 q[(D + S * W - 1) / (S * W)];
+    [[unroll]] for (uint n = 0; n < (D + S * W - 1) / (S * W); ++n)
+        q[n] = load_part(query, (n * S + gl_SubgroupInvocationID) * W, D, W, 0.0) * r.scale;
+    float y[DV];
+    [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = 0.0;
+    float most = -kInfinity;
+    float total = 0.0;
+    do {
+        const uint place = j0 + gl_SubgroupInvocationID;
+        const uint j = min(place, end - 1);
+        const uint from_row = uint(clamp(load_int(r.cache_row, uint64_t(b) * r.capacity + j), 0, int(r.cache_rows) - 1));
+        const uint64_t at = (uint64_t(from_row) * r.key_heads + g) * r.capacity + j;
+        const uint64_t key = r.key_cache + at * D * 4ul;
+        float s = 0.0;
+        [[unroll]] for (uint d = 0; d < D; d += W) {
+            const vec2 x = load_part(key, d, D, W, 0.0);
+            s = fma(subgroupBroadcast(q[d / (S * W)].x, (d / W) % S), x.x, s);
+            if (W == 2) s = fma(subgroupBroadcast(q[d / (S * W)].y, (d / W) % S), x.y, s);
+        }
+        if (DISTANCE != 0) {
+            const int t = clamp(position - int(j) - r.distance_first, 0, int(r.table_length) - 1);
+            s += load_float(r.distance_bias, uint64_t(h) * r.buckets + uint(load_int(r.table, uint64_t(uint(t)))), kF32);
+        }
+        if (place >= end) s = -kInfinity;
+        const float top = max(most, s);
+        const float base = top == -kInfinity ? 0.0 : top;
+        const float fade = exp_(most - base);
+        const float p = exp_(s - base);
+        most = top;
+        total = total * fade + p;
+        const uint64_t value = r.value_cache + at * DV * 4ul;
+        [[unroll]] for (uint d = 0; d < DV; d += W) {
+            const vec2 x = load_part(value, d, DV, W, 0.0);
+            y[d] = y[d] * fade + p * x.x;
+            if (W == 2) y[d + W - 1] = y[d + W - 1] * fade + p * x.y;
+        }
+        j0 += S;
+    } while (j0 < end);
+
+    const float top = lanes_max(most);
+    const float mine = exp_(most - top);
+    const float factor = 1.0 / lanes_sum(total * mine);
+    const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul;
+    [[unroll]] for (uint d = 0; d < DV; ++d) {
+        const float sum = lanes_sum(y[d] * mine) * factor;
+        if (gl_SubgroupInvocationID == d % S) store_float(to, uint64_t(d), live ? sum : 0.0, kF32);
+    }
+}
