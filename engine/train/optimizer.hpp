@@ -15,6 +15,9 @@ struct StepOutcome {
     uint32_t applied = 0; // updates so far
 };
 
+// The state of the store that holds the step's loss: the training program writes its output "loss" there.
+inline constexpr const char* kLossState = "train.loss";
+
 class Optimizer {
 public:
     // Updates the parameters named in `reached` (those that a loss reaches); the others are never touched, decay
@@ -26,8 +29,9 @@ public:
                                                      const std::vector<std::string>& no_decay);
     ~Optimizer();
 
-    // Applies the gradients that are in the store. `loss` is tested with the norm.
-    Result<StepOutcome> step(double learning_rate, double loss);
+    // Applies the gradients that are in the store, unless their norm or the float in the state kLossState is not
+    // finite.
+    Result<StepOutcome> step(double learning_rate);
 
     // States of the store that belong to a checkpoint.
     static std::vector<std::string> states();

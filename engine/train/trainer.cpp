@@ -583,7 +583,7 @@ Result<TrainerResult> Trainer::run() {
         HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
         HK_ASSIGN(const double loss, gradients(micro, step_));
         const double rate = learning_rate(s, step_);
-        HK_ASSIGN(const StepOutcome outcome, optimizer_->step(rate, loss));
+        HK_ASSIGN(const StepOutcome outcome, optimizer_->step(rate));
         ++step_;
         const double seconds = seconds_since(begin);
         trained_seconds_ += seconds;
@@ -668,7 +668,7 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
             result.batches = std::move(micro);
             break;
         }
-        HK_ASSIGN(const StepOutcome outcome, optimizer_->step(learning_rate(recipe_.train, step_), loss));
+        HK_ASSIGN(const StepOutcome outcome, optimizer_->step(learning_rate(recipe_.train, step_)));
         (void)outcome;
         ++step_;
     }

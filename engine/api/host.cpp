@@ -1,0 +1,326 @@
+// hekla.h, implemented: the C boundary. Nothing throws across; every error becomes a code and a message.
+#include "hekla/hekla.h"
+
+#include "base/file.hpp"
+#include "generate/decoder_program.hpp"
+#include "generate/decoder_reference.hpp"
+#include "generate/generator.hpp"
+#include "graph/simplify.hpp"
+#include "model/architecture_names.hpp"
+#include "model/checkpoint.hpp"
+#include "model/folder.hpp"
+#include "plugin/host_error.hpp"
+#include "train/trainer.hpp"
+
+#include <fmt/format.h>
+#include <limits>
+
+using namespace hekla;
+
+struct hk_context {
+    Log log;
+    plugin::Registry registry = plugin::Registry::scan({});
+    std::unique_ptr<program::Runtime> runtime;
+    std::string device;
+};
+
+namespace {
+
+std::string string_of(hk_string s) {
+    return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
+}
+hk_string view(std::string_view s) { return {s.data(), s.size()}; }
+
+int32_t refuse(hk_error* error, const Status& status) {
+    plugin::host_error_interface()->set(error, static_cast<int32_t>(status.code()), view(status.message()));
+    return static_cast<int32_t>(status.code());
+}
+
+// Runs what a function of the API does; its Status, or whatever it throws, becomes the answer.
+template<class F>
+int32_t guarded(hk_error* error, F&& f) noexcept {
+    try {
+        const Status status = f();
+        return status.ok() ? HK_OK : refuse(error, status);
+    } catch (const std::bad_alloc&) {
+        plugin::host_error_interface()->set(error, HK_OUT_OF_MEMORY, view("out of memory"));
+        return HK_OUT_OF_MEMORY;
+    } catch (const std::exception& e) {
+        plugin::host_error_interface()->set(error, HK_INTERNAL, view(e.what()));
+        return HK_INTERNAL;
+    } catch (...) {
+        plugin::host_error_interface()->set(error, HK_INTERNAL, view("an exception of an unknown type"));
+        return HK_INTERNAL;
+    }
+}
+
+// A struct of the caller's must be at least as long as the functions here read.
+template<class T>
+Status complete(const T* options, const char* name) {
+    if (options == nullptr) return invalid_argument(fmt::format("{} is null", name));
+    if (options->struct_size < sizeof(T))
+        return invalid_argument(fmt::format("{}.struct_size is {}, expected {}: set it to sizeof({})", name,
+                                            options->struct_size, sizeof(T), name));
+    return {};
+}
+
+std::vector<std::string> texts(const hk_string* strings, uint64_t count) {
+    std::vector<std::string> result;
+    for (uint64_t i = 0; i < count && strings != nullptr; ++i) result.push_back(string_of(strings[i]));
+    return result;
+}
+
+train::TrainerEvents events_of(const hk_train_options& o) {
+    train::TrainerEvents events;
+    if (o.step != nullptr)
+        events.step = [o](const train::StepReport& r) {
+            const hk_train_step s{sizeof(hk_train_step),
+                                  r.skipped ? 1 : 0,
+                                  r.step,
+                                  r.max_steps,
+                                  r.loss,
+                                  r.loss_z,
+                                  r.gradient_norm,
+                                  r.learning_rate,
+                                  r.seconds,
+                                  r.tokens_per_second,
+                                  r.share_of_peak,
+                                  r.remaining_seconds};
+            o.step(o.user, &s);
+        };
+    if (o.evaluation != nullptr)
+        events.evaluation = [o](const train::EvaluationReport& r) {
+            const hk_train_evaluation e{sizeof(hk_train_evaluation), r.best ? 1 : 0, r.step, r.loss, r.seconds};
+            o.evaluation(o.user, &e);
+        };
+    if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
+    if (o.stop != nullptr) events.stop = [o] { return o.stop(o.user) != 0; };
+    return events;
+}
+
+Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk_train_options* options) {
+    HK_TRY(complete(options, "hk_train_options"));
+    HK_ASSIGN(const train::Recipe recipe,
+              train::read_recipe(string_of(options->recipe), texts(options->overrides, options->override_count)));
+    return train::Trainer::create(recipe, context.registry, *context.runtime, context.log, events_of(*options));
+}
+
+// The folder that holds a model's weights: the folder itself, or, for a run, its newest complete checkpoint where the
+// run has not been finished.
+Result<std::filesystem::path> weights_folder(const std::filesystem::path& folder) {
+    std::error_code problem;
+    if (!std::filesystem::is_directory(folder, problem))
+        return not_found(fmt::format("{}: is no folder", folder.string()));
+    if (std::filesystem::exists(folder / "config.json", problem)) return folder;
+    HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(folder));
+    if (!search.found)
+        return not_found(fmt::format(
+            "{}: has no config.json and no complete checkpoint: it is neither a model nor a run", folder.string()));
+    return search.found->path;
+}
+
+// A model opened for generation.
+struct Opened {
+    std::unique_ptr<text::Tokenizer> tokenizer;
+    std::unique_ptr<plugin::Composition> composition;
+    nlohmann::json config;
+    std::map<std::string, graph::Tensor, std::less<>> parameters; // reference only
+    std::unique_ptr<program::ParameterStore> store;               // device only
+    std::unique_ptr<generate::Decoder> decoder;
+};
+
+Result<Opened> open_model(hk_context& context, const std::filesystem::path& given, bool reference) {
+    Opened m;
+    HK_ASSIGN(const std::filesystem::path path, weights_folder(given));
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(path));
+    HK_ASSIGN(m.tokenizer, text::load_tokenizer(path));
+    m.config = nlohmann::json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(const plugin::Registry::Entry entry, context.registry.find_model_type(folder.model_type()));
+    plugin::CompositionSpec spec;
+    spec.architecture = entry.provided->id;
+    spec.config = m.config;
+    spec.head = "lm";
+    spec.refuse_unknown_keys = false;
+    HK_ASSIGN(m.composition, plugin::Composition::create(context.registry, spec, m.tokenizer.get(), context.log));
+    std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
+    if (m.config.value("is_encoder_decoder", false))
+        fields.push_back({"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}});
+    HK_ASSIGN(const graph::Graph graph, m.composition->build(HK_MODE_EVALUATE, fields));
+    const std::vector<model::ParameterSpec> specs = model::parameter_specs(graph);
+    HK_ASSIGN(const model::Resolution resolved,
+              folder.weights().resolve(specs, model::name_rules(entry.provided->names)));
+    if (!reference) {
+        HK_ASSIGN(m.store, program::ParameterStore::create(*context.runtime, program::parameter_table(graph)));
+    }
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+        if (resolved.tensors[i] == nullptr)
+            return not_found(fmt::format("{}: has no tensor {}", path.string(), specs[i].name));
+        const graph::Shape shape(specs[i].dims);
+        std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+        HK_TRY(model::load_float32(*resolved.tensors[i], values));
+        if (reference)
+            m.parameters.emplace(specs[i].name,
+                                 graph::Tensor{graph::Kind::float_, shape, {values.begin(), values.end()}});
+        else
+            HK_TRY(m.store->upload(specs[i].name, values));
+    }
+    if (reference) {
+        HK_ASSIGN(m.decoder, generate::make_reference_decoder(*m.composition, m.parameters));
+    } else {
+        HK_ASSIGN(m.decoder, generate::make_program_decoder(*context.runtime, *m.store, *m.composition));
+    }
+    return m;
+}
+
+Status run_generate(hk_context& context, const hk_generate_options& o, hk_generate_result* result) {
+    HK_ASSIGN(Opened m, open_model(context, string_of(o.model), o.reference != 0));
+    generate::Request request;
+    for (const std::string& prompt : texts(o.prompts, o.prompt_count)) {
+        HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(prompt));
+        if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
+        request.prompts.push_back(std::move(ids));
+    }
+    if (request.prompts.empty()) {
+        // Nothing was said: begin as a text begins, after its end-of-text token, or after a line end.
+        int32_t first = m.tokenizer->special(text::TokenRole::bos).value_or(m.tokenizer->find("\n").value_or(0));
+        request.prompts.push_back({first});
+    }
+    nlohmann::json arguments = nlohmann::json::object();
+    arguments["max_new_tokens"] = o.max_new_tokens;
+    arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;
+    if (o.beams > 1) arguments["num_beams"] = o.beams;
+    arguments["temperature"] = o.temperature;
+    arguments["top_k"] = o.top_k;
+    arguments["top_p"] = o.top_p;
+    arguments["repetition_penalty"] = o.repetition_penalty;
+    arguments["no_repeat_ngram_size"] = o.no_repeat_ngram_size;
+    HK_ASSIGN(generate::Options options,
+              generate::options_from(m.config, arguments, static_cast<int64_t>(request.prompts[0].size())));
+    options.seed = o.seed;
+    // A tokenizer that has no end token cannot end; a config's default (GPT-2's 50256) means nothing to it.
+    std::erase_if(options.eos, [&](int32_t id) { return id >= m.tokenizer->vocabulary_size(); });
+
+    std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*m.tokenizer, true));
+    const auto on_token = [&](std::size_t row, int32_t token) {
+        if (o.text != nullptr && row < streams.size()) {
+            const std::string piece = streams[row].push(token);
+            if (!piece.empty()) o.text(o.user, row, view(piece));
+        }
+        return o.stop == nullptr || o.stop(o.user) == 0;
+    };
+    HK_ASSIGN(const generate::Output output, generate::generate(*m.decoder, request, options, on_token));
+    for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
+        if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
+    if (result != nullptr) {
+        result->prompt_tokens = output.statistics.prompt_tokens;
+        result->new_tokens = output.statistics.tokens;
+        result->prompt_seconds = output.statistics.prompt_seconds;
+        result->seconds = output.statistics.seconds;
+    }
+    return {};
+}
+
+} // namespace
+
+extern "C" {
+
+hk_error* hk_error_create(void) { return new (std::nothrow) hk_error(); }
+void hk_error_destroy(hk_error* error) { delete error; }
+int32_t hk_error_code(const hk_error* error) { return error != nullptr ? error->code : HK_OK; }
+hk_string hk_error_message(const hk_error* error) { return error != nullptr ? view(error->message) : hk_string{"", 0}; }
+
+int32_t hk_context_create(const hk_context_options* options, hk_context** out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(options, "hk_context_options"));
+        if (out == nullptr) return invalid_argument("out is null");
+        auto context = std::make_unique<hk_context>();
+        if (options->log != nullptr)
+            context->log = Log([log = options->log, user = options->user](Severity severity, std::string_view message) {
+                log(user, static_cast<int32_t>(severity), view(message));
+            });
+        std::vector<std::filesystem::path> folders;
+        for (const std::string& folder : texts(options->plugin_folders, options->plugin_folder_count))
+            folders.emplace_back(folder);
+        context->registry = plugin::Registry::scan(folders, context->log);
+        for (const std::string& warning : context->registry.warnings()) context->log.warning(warning);
+        gpu::ContextOptions gpu;
+        gpu.device.log = context->log;
+        gpu.device.select = string_of(options->device);
+        if (options->validation < 0 || options->validation > 2)
+            return invalid_argument(
+                fmt::format("hk_context_options.validation is {}, expected 0, 1 or 2", options->validation));
+        gpu.device.validation = static_cast<gpu::Validation>(options->validation);
+        gpu.cache_folder = string_of(options->cache_folder);
+        HK_ASSIGN(gpu::Context made, gpu::create_context(gpu));
+        context->device = made.capabilities().device_name;
+        if (made.device->chosen_for_lack_of_another())
+            context->log.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device));
+        HK_ASSIGN(context->runtime, program::Runtime::create(std::move(made)));
+        *out = context.release();
+        return {};
+    });
+}
+
+void hk_context_destroy(hk_context* context) { delete context; }
+
+hk_string hk_context_device(const hk_context* context) {
+    return context != nullptr ? view(context->device) : hk_string{"", 0};
+}
+
+int32_t hk_train(hk_context* context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (context == nullptr) return invalid_argument("context is null");
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options));
+        HK_ASSIGN(const train::TrainerResult done, trainer->run());
+        if (result != nullptr) {
+            HK_TRY(complete(result, "hk_train_result"));
+            result->stopped = done.stopped ? 1 : 0;
+            result->steps = done.steps;
+            result->best_step = done.best_step;
+            result->best_evaluation = done.best_evaluation;
+        }
+        return {};
+    });
+}
+
+int32_t hk_train_plan(hk_context* context, const hk_train_options* options, void (*give)(void* user, hk_string plan),
+                      hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (context == nullptr || give == nullptr) return invalid_argument("context or text is null");
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options));
+        HK_ASSIGN(const std::string plan, trainer->plan());
+        give(options->user, view(plan));
+        return {};
+    });
+}
+
+int32_t hk_train_evaluate(hk_context* context, const hk_train_options* options, double* loss, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (context == nullptr || loss == nullptr) return invalid_argument("context or loss is null");
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options));
+        HK_ASSIGN(*loss, trainer->evaluate());
+        return {};
+    });
+}
+
+void hk_generate_defaults(hk_generate_options* options) {
+    if (options == nullptr) return;
+    *options = hk_generate_options{};
+    options->struct_size = sizeof *options;
+    options->max_new_tokens = 128;
+    options->temperature = 1.0;
+    options->top_p = 1.0;
+    options->repetition_penalty = 1.0;
+}
+
+int32_t hk_generate(hk_context* context, const hk_generate_options* options, hk_generate_result* result,
+                    hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (context == nullptr) return invalid_argument("context is null");
+        HK_TRY(complete(options, "hk_generate_options"));
+        if (result != nullptr) HK_TRY(complete(result, "hk_generate_result"));
+        return run_generate(*context, *options, result);
+    });
+}
+
+} // extern "C"
