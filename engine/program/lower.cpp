@@ -39,6 +39,32 @@ LowerNode family_of(Op op) {
     case Op::step_scalar: return lower_leaf;
     case Op::random_uniform:
     case Op::random_normal: return lower_random;
+    case Op::matmul:
+    case Op::linear: return lower_matmul;
+    case Op::attention:
+    case Op::attention_gradient:
+    case Op::attention_cached: return lower_attention;
+    case Op::layer_norm:
+    case Op::rms_norm:
+    case Op::layer_norm_gradient:
+    case Op::rms_norm_gradient: return lower_norm;
+    case Op::softmax:
+    case Op::log_softmax:
+    case Op::softmax_gradient: return lower_softmax;
+    case Op::cross_entropy:
+    case Op::cross_entropy_gradient: return lower_cross_entropy;
+    case Op::sum:
+    case Op::mean:
+    case Op::max:
+    case Op::logsumexp:
+    case Op::argmax: return lower_reduce;
+    case Op::embedding:
+    case Op::embedding_gradient: return lower_embedding;
+    case Op::gather:
+    case Op::gather_gradient: return lower_gather;
+    case Op::cumsum:
+    case Op::top_k: return lower_scan;
+    case Op::rotary: return lower_rotary;
     default: return graph::is_pointwise(op) ? lower_pointwise : nullptr;
     }
 }

@@ -21,13 +21,13 @@ struct CompileOptions {
     // Names of graph.outputs to compute and keep for read_output(); besides, "loss_sum.I", "loss_count.I" of
     // graph.losses and "metric_sum.NAME", "metric_count.NAME" of graph.metrics. Only what these and the gradients need
     // is computed.
-    std::vector<std::string> outputs;
+    std::vector<std::string> outputs = {};
     Gradients gradients = Gradients::overwrite;
     // Fields that are read from, and outputs that are written to, states of the parameter store: name -> state. An
     // output is written after everything that reads the state's old content.
-    std::map<std::string, std::string> state_inputs;
-    std::map<std::string, std::string> state_outputs;
-    std::map<std::string, std::string> kernel_choices; // see Lowering::choose()
+    std::map<std::string, std::string> state_inputs = {};
+    std::map<std::string, std::string> state_outputs = {};
+    std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()
     bool fused = true;                                 // pointwise groups in one kernel each (the bits are the same)
     bool serialized = false;                           // a barrier after every dispatch (the bits are the same)
     bool timings = false; // a timestamp after every dispatch; serialized, so that each is timed alone

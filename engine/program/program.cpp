@@ -291,9 +291,10 @@ void Program::State::cut_pieces() {
 }
 
 Status Program::State::write_arguments() {
-    if (!arguments)
-        HK_ASSIGN(arguments, runtime->gpu().memory->create_buffer(std::max(plan.arguments, kAlignment),
-                                                                  gpu::Residence::device, "arguments"));
+    if (!arguments) {
+        const uint64_t size = std::max(plan.arguments, kAlignment);
+        HK_ASSIGN(arguments, runtime->gpu().memory->create_buffer(size, gpu::Residence::device, "arguments"));
+    }
     std::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments));
     for (const Piece& piece : pieces) {
         const std::vector<std::byte> one =

@@ -1,0 +1,58 @@
+// Rotary position embedding (Su et al. 2021) of x [B, H, T, D]: the first 2 * half elements of each row turn by the angle of
+// the row's position.
+#version 460
+#include "pointwise/elements.glsl"
+
+layout(constant_id = 0) const uint INTERLEAVED = 0;
+layout(constant_id = 1) const uint INVERSE = 0;
+layout(constant_id = 2) const uint POSITIONS = 0; // given, [B, T]; else the row's own number
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
+    HEKLA_RECORD
+    FloatArray x;
+    FloatArray cosine; // [rows, half]
+    FloatArray sine;
+    IntArray positions;
+    FloatArray y; // dense
+    uint count;
+    uint heads;
+    uint tokens;
+    uint width;
+    uint half_turned;
+    uint rows;
+    int x_strides[4];
+};
+layout(push_constant) uniform Push { Record record; };
+
+void main() {
+    HEKLA_GROUP(group, record)
+    HEKLA_EACH_ELEMENT(i, group, record.count, {
+        const uint line = i / record.width;
+        const uint d = i - line * record.width;
+        const uint head_line = line / record.tokens;
+        const uint t = line - head_line * record.tokens;
+        const uint b = head_line / record.heads;
+        const uint h = head_line - b * record.heads;
+        const int from = int(b) * record.x_strides[0] + int(h) * record.x_strides[1] + int(t) * record.x_strides[2];
+        int position = int(t);
+        if (POSITIONS != 0u) position = record.positions.at[b * record.tokens + t];
+        const uint table_row = uint(clamp(position, 0, int(record.rows) - 1));
+        const uint turned = 2u * record.half_turned;
+        const uint e = min(d, turned - 1u);
+        uint pair = e >> 1;
+        uint partner = e ^ 1u;
+        bool second = (e & 1u) != 0u;
+        if (INTERLEAVED == 0u) {
+            second = e >= record.half_turned;
+            pair = second ? e - record.half_turned : e;
+            partner = second ? pair : e + record.half_turned;
+        }
+        const float c = record.cosine.at[table_row * record.half_turned + pair];
+        const float s0 = record.sine.at[table_row * record.half_turned + pair];
+        const float s = (INVERSE != 0u) != second ? s0 : -s0; // the first takes x1 c - x2 s, the second x2 c + x1 s
+        const float own = record.x.at[from + int(d) * record.x_strides[3]];
+        const float other = record.x.at[from + int(partner) * record.x_strides[3]];
+        precise float y = own * c + other * s;
+        if (live) record.y.at[i] = d < turned ? y : own;
+    })
+}

@@ -1,0 +1,44 @@
+// The k largest of each row, descending, the lower index first at ties: an invocation a row. Each round takes the best of
+// what comes after the one before.
+#version 460
+#include "pointwise/elements.glsl"
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
+    HEKLA_RECORD
+    FloatArray x; // [count, width]
+    FloatArray values; // [count, k]
+    IntArray indices;
+    uint count;
+    uint width;
+    uint k;
+};
+layout(push_constant) uniform Push { Record record; };
+
+void main() {
+    HEKLA_GROUP(group, record)
+    HEKLA_EACH_ELEMENT(i, group, record.count, {
+        const uint row = i * record.width;
+        float last = 0.0;
+        uint last_index = 0u;
+        uint n = 0u;
+        do {
+            float best = 0.0;
+            uint best_index = 0xFFFFFFFFu;
+            uint j = 0u;
+            do {
+                const float v = record.x.at[row + j];
+                const bool after = n == 0u || v < last || (v == last && j > last_index);
+                if (after && (best_index == 0xFFFFFFFFu || v > best)) {
+                    best = v;
+                    best_index = j;
+                }
+            } while (++j < record.width);
+            if (live) {
+                record.values.at[i * record.k + n] = best;
+                record.indices.at[i * record.k + n] = int(best_index);
+            }
+            last = best;
+            last_index = best_index;
+        } while (++n < record.k);
+    })
+}
