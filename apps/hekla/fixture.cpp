@@ -144,6 +144,26 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         HK_ASSIGN(graph::Tensor tensor, convert(*resolved.tensors[i]));
         m.parameters.emplace(specs[i].name, std::move(tensor));
     }
+    // Buffers: from the file; or, where no file holds a table that the reference computes, the one it computed with. It
+    // shows among the stepped parameters, has no gradient and has not moved.
+    for (graph::Node& node : m.graph.nodes) {
+        if (node.op != graph::Op::buffer) continue;
+        const std::string name = node.text("name");
+        const graph::Shape& shape = m.graph.shape(node.outputs[0]);
+        const auto shown = fixture.expected.find("adamw." + name);
+        graph::Tensor given;
+        if (const model::TensorView* stored = weights.find(name); stored != nullptr) {
+            HK_ASSIGN(given, convert(*stored));
+        } else if (shown != fixture.expected.end() && !fixture.expected.contains("grad." + name)) {
+            given = shown->second;
+        } else {
+            continue;
+        }
+        if (given.shape != shape)
+            return corrupt(fmt::format("{}: buffer {} is {}, expected {}", fixture.folder.string(), name,
+                                       given.shape.text(), shape.text()));
+        node.set("value", given.data);
+    }
     return m;
 }
 
