@@ -1,0 +1,141 @@
+#include "described.hpp"
+
+#include "data/corpus.hpp"
+#include "graph/gradient.hpp"
+#include "graph/simplify.hpp"
+#include "model/folder.hpp"
+#include "text/trainer.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+Result<std::unique_ptr<text::Tokenizer>> tokenizer_of(const train::Recipe& recipe, const Log& log) {
+    std::error_code problem;
+    const fs::path run = recipe.output.dir;
+    if (fs::exists(run / "tokenizer.json", problem)) return text::load_tokenizer(run);
+    if (recipe.tokenizer.kind == "from")
+        return text::load_tokenizer(recipe.tokenizer.from.empty() ? recipe.model.from : recipe.tokenizer.from);
+    if (recipe.model.config.contains("vocab_size")) return std::unique_ptr<text::Tokenizer>();
+    log.info("making the recipe's tokenizer from its data, to know the vocabulary");
+    std::unique_ptr<text::TokenizerTrainer> trainer;
+    if (recipe.tokenizer.kind == "char") {
+        trainer = text::make_character_trainer();
+    } else {
+        text::ByteBpeTraining options;
+        options.vocabulary_size = static_cast<int32_t>(recipe.tokenizer.vocab_size);
+        trainer = text::make_byte_bpe_trainer(options);
+    }
+    std::vector<std::string> inputs = recipe.data.train;
+    inputs.insert(inputs.end(), recipe.data.valid.begin(), recipe.data.valid.end());
+    return data::train_tokenizer(*trainer, inputs);
+}
+
+uint64_t arena_bytes(const graph::Graph& graph) {
+    constexpr uint64_t kElements = 256; // tensors of a store begin at multiples of this
+    uint64_t elements = 0;
+    for (const program::ParameterEntry& entry : program::parameter_table(graph))
+        elements += (static_cast<uint64_t>(entry.shape.elements()) + kElements - 1) / kElements * kElements;
+    return elements * sizeof(float);
+}
+
+} // namespace
+
+Result<Described> describe_recipe(const plugin::Registry& registry, const train::Recipe& recipe, const Log& log) {
+    Described d;
+    HK_ASSIGN(d.tokenizer, tokenizer_of(recipe, log));
+    plugin::CompositionSpec spec;
+    spec.architecture = recipe.model.architecture;
+    spec.config = recipe.model.config;
+    if (!recipe.model.from.empty()) {
+        HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(recipe.model.from));
+        spec.config = json::parse(folder.config_json(), nullptr, false);
+        spec.config.update(recipe.model.config);
+        spec.refuse_unknown_keys = false;
+        if (spec.architecture.empty()) {
+            HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
+            spec.architecture = entry.provided->id;
+        }
+    }
+    if (d.tokenizer != nullptr && !spec.config.contains("vocab_size"))
+        spec.config["vocab_size"] = d.tokenizer->vocabulary_size();
+    spec.head = recipe.head.id;
+    spec.head_config = recipe.head.config;
+    spec.objective = recipe.objective.id;
+    spec.objective_config = recipe.objective.config;
+    HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, d.tokenizer.get(), log));
+    HK_ASSIGN(d.fields,
+              d.composition->batch_fields(recipe.train.per_device_train_batch_size, recipe.train.context_length));
+    HK_ASSIGN(d.graph, d.composition->build(HK_MODE_TRAIN, d.fields));
+    return d;
+}
+
+Result<Described> describe_folder(const plugin::Registry& registry, const fs::path& folder, int64_t batch,
+                                  int64_t length, const Log& log) {
+    HK_ASSIGN(const model::ModelFolder opened, model::ModelFolder::open(folder));
+    Described d;
+    plugin::CompositionSpec spec;
+    spec.config = json::parse(opened.config_json(), nullptr, false);
+    spec.refuse_unknown_keys = false;
+    const json classes = spec.config.value("architectures", json::array());
+    if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
+        HK_ASSIGN(const auto found, registry.find_class(classes[0].get<std::string>()));
+        spec.architecture = found.first.provided->id;
+        spec.head = found.second->head;
+        spec.head_config = found.second->head_config;
+        spec.objective = found.second->objective;
+        spec.objective_config = found.second->objective_config;
+    } else {
+        HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(opened.model_type()));
+        spec.architecture = entry.provided->id;
+    }
+    HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, nullptr, log));
+    if (spec.objective.empty()) {
+        d.fields = {{"input_ids", graph::Kind::int32, {batch, length}}};
+    } else {
+        HK_ASSIGN(d.fields, d.composition->batch_fields(batch, length));
+    }
+    HK_ASSIGN(d.graph, d.composition->build(HK_MODE_EVALUATE, d.fields));
+    return d;
+}
+
+Result<graph::Graph> with_gradients(const graph::Graph& graph) {
+    HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(graph));
+    return graph::simplify(differentiated);
+}
+
+Result<program::MemoryPlan> plan_of(const program::Runtime& runtime, const graph::Graph& graph) {
+    program::CompileOptions options;
+    bool gradients = false;
+    for (const auto& [name, value] : graph.outputs) {
+        if (name.starts_with("grad."))
+            gradients = true;
+        else
+            options.outputs.push_back(name);
+    }
+    if (gradients) options.outputs = {"loss"}; // the others are for reports; a step of training does not keep them
+    options.gradients = gradients ? program::Gradients::overwrite : program::Gradients::ignore;
+    if (options.outputs.empty())
+        for (std::size_t i = 0; i < graph.losses.size(); ++i) options.outputs.push_back(fmt::format("loss_sum.{}", i));
+    HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
+    HK_ASSIGN(program::MemoryPlan plan, program::plan_memory(lowering, runtime.options().max_block_bytes));
+    plan.parameters = arena_bytes(graph);
+    plan.gradients = gradients ? plan.parameters : 0;
+    plan.moments = gradients ? 2 * plan.parameters : 0;
+    for (const program::Resource& resource : lowering.resources)
+        if (resource.kind == program::ResourceKind::state) plan.states += resource.bytes;
+    return plan;
+}
+
+int64_t parameter_count(const graph::Graph& graph) {
+    int64_t count = 0;
+    for (const auto& [name, value] : graph.parameters()) count += graph.shape(value).elements();
+    return count;
+}
+
+} // namespace hekla::app

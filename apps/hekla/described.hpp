@@ -1,0 +1,38 @@
+// Models described without training them: a recipe's, and a model folder's.
+#pragma once
+
+#include "plugin/compose.hpp"
+#include "program/program.hpp"
+#include "text/tokenizer.hpp"
+#include "train/recipe.hpp"
+
+#include <memory>
+
+namespace hekla::app {
+
+struct Described {
+    std::unique_ptr<text::Tokenizer> tokenizer; // null where nothing needed one
+    std::unique_ptr<plugin::Composition> composition;
+    std::vector<plugin::BatchField> fields;
+    graph::Graph graph; // as the plugins said it
+};
+
+// The model of a recipe in mode train, for its batch. The tokenizer is the run's if there is one, that of
+// [tokenizer] from, or made anew from the data (in memory) where only it knows the vocabulary.
+Result<Described> describe_recipe(const plugin::Registry& registry, const train::Recipe& recipe, const Log& log);
+
+// The model of a Hugging Face folder or checkpoint in mode evaluate, for rows of `length` tokens.
+Result<Described> describe_folder(const plugin::Registry& registry, const std::filesystem::path& folder, int64_t batch,
+                                  int64_t length, const Log& log);
+
+// The gradients of a described graph, simplified as the trainer does it.
+Result<graph::Graph> with_gradients(const graph::Graph& graph);
+
+// Where everything of a graph would lie on this device. Nothing is allocated. A graph that has gradients is planned
+// with AdamW's moments, as for training.
+Result<program::MemoryPlan> plan_of(const program::Runtime& runtime, const graph::Graph& graph);
+
+// Elements of all parameters.
+int64_t parameter_count(const graph::Graph& graph);
+
+} // namespace hekla::app
