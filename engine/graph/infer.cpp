@@ -160,7 +160,7 @@ Result<Outputs> unslice(const Rule& r) {
     y[axis] = r.node.integer("length");
     HK_TRY(sizes_ok(r, y.dims()));
     const int64_t count = r.shape(0)[axis], start = r.node.integer("start"), stride = r.node.integer("stride");
-    if (start < 0 || stride < 1 || (count > 0 && start + (count - 1) * stride >= y[axis]))
+    if (start < 0 || stride < 1 || (count > 0 && (start >= y[axis] || (y[axis] - 1 - start) / stride < count - 1)))
         return r.error("{} elements from {} by {} are outside {}", count, start, stride, y.text());
     return one(r.kind(0), y);
 }
@@ -281,6 +281,11 @@ Result<Outputs> norm_gradient(const Rule& r) {
     if (r.shape(0).rank() == 0) return r.error("dy is a scalar, expected [..., D]");
     HK_TRY(r.expect(1, r.shape(0)));
     const Shape row{r.shape(0)[-1]};
+    Shape statistics = r.shape(0);
+    statistics.erase(-1);
+    const std::size_t gain = r.node.op == Op::layer_norm_gradient ? 4 : 3;
+    for (std::size_t i = 2; i < gain; ++i) HK_TRY(r.expect(i, statistics));
+    HK_TRY(r.expect(gain, row));
     Outputs outputs{{r.kind(1), r.shape(1)}, {Kind::float32, row}};
     if (r.node.op == Op::layer_norm_gradient) outputs.push_back({Kind::float32, row});
     return outputs;
@@ -504,7 +509,10 @@ Result<Outputs> recurrent_gradient(const Rule& r) {
     const bool lstm = r.node.op == Op::lstm_gradient;
     const std::size_t x = lstm ? 5 : 3;
     HK_TRY(recurrent_inputs(r, x, lstm ? 4 : 3));
-    const int64_t b = r.shape(x)[0], h = r.shape(x + 2)[1];
+    const int64_t b = r.shape(x)[0], t = r.shape(x)[1], h = r.shape(x + 2)[1];
+    // dy; the gradients of the last states; y, and the cells of an LSTM.
+    for (std::size_t i = 0; i < x; ++i)
+        HK_TRY(r.expect(i, i >= 1 && i <= (lstm ? 2U : 1U) ? Shape{b, h} : Shape{b, t, h}));
     Outputs outputs{{r.kind(x), r.shape(x)}};
     for (std::size_t i = x + 1; i < x + 5; ++i) outputs.push_back({Kind::float32, r.shape(i)});
     outputs.push_back({r.kind(x), Shape{b, h}});

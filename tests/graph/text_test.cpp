@@ -187,6 +187,11 @@ TEST_CASE("an error in the text names the line and what was expected") {
     says(head + "%2 = fill(kind=0, shape=[], value=nan) : float []\n", "not a number");
     says(head + "loss \"l\" = 1 * x / x\n", "expected a scalar []");
     says(head + "output \"a\" = x\noutput \"a\" = x\n", "is there already");
+    // Gradient operations, whose inputs no plugin gives, are checked no less.
+    says(head + "%2 = unslice(x, axis=0, start=0, stride=9223372036854775807, length=4) : float [4, 3]\n",
+         "are outside");
+    says(head + "%2, %3, %4 = layer_norm_gradient(x, x, x, x) : float [2, 3], float32 [3], float32 [3]\n",
+         "mean is [2, 3], expected [2]");
     says(head + "scope a/b\n", "stands in none that was opened");
     says(head + "scope \"a\\q\"\n", "escape");
 }
