@@ -28,8 +28,8 @@ void put(std::vector<std::byte>& to, graph::Kind kind, double value) {
 // Equal constants are one.
 View constant_of(Lowering& lowering, graph::Kind kind, const graph::Shape& shape, std::vector<std::byte> content) {
     const std::string name = fmt::format("constant {} {}", kind_name(kind), to_hex(hash128(content)));
-    View view = lowering.constant(name, graph::Shape{static_cast<int64_t>(content.size() / 4)}, storage_of(kind),
-                                  std::move(content));
+    const graph::Shape flat{static_cast<int64_t>(content.size() / 4)};
+    View view = lowering.constant(name, flat, storage_of(kind), std::move(content));
     view.shape = shape;
     view.strides = shape.strides();
     return view;

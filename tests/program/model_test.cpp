@@ -176,7 +176,8 @@ TEST_CASE("each barrier of a recorded GPT step is needed, and its absence is fou
     REQUIRE(events.ok());
     CHECK(program::check_ordering(events.value()).faults.empty());
     std::vector<std::size_t> barriers;
-    for (std::size_t e = 1; e < events->size(); ++e)
+    // Of the first replay. The one that begins a replay stands for whatever may have run before.
+    for (std::size_t e = 1; e < events->size() / 2; ++e)
         if (events.value()[e].kind == program::OrderingEvent::Kind::barrier) barriers.push_back(e);
     REQUIRE(barriers.size() >= 30);
     for (std::size_t k = 0; k < 30; ++k) {
