@@ -195,6 +195,7 @@ Status Trainer::compile() {
                                                       {.gradients = true, .moments = true}));
     program::CompileOptions options;
     options.outputs = {"loss"};
+    options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
     HK_ASSIGN(train_program_, program::Program::compile(runtime_, differentiated_, *store_, options));

@@ -1,0 +1,396 @@
+// hekla bench matmul, train, generate: speed, in numbers that compare with other engines'.
+#include "command.hpp"
+#include "output.hpp"
+
+#include "base/philox.hpp"
+#include "generate/decoder_program.hpp"
+#include "generate/generator.hpp"
+#include "graph/builder.hpp"
+#include "graph/gradient.hpp"
+#include "graph/reference.hpp"
+#include "graph/simplify.hpp"
+#include "plugin/compose.hpp"
+#include "train/initialize.hpp"
+#include "train/optimizer.hpp"
+#include "train/report.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+#include <span>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct BenchArguments {
+    int64_t m = 512, n = 512, k = 512;
+    std::string type = "f32";
+    std::vector<std::string> cases{"shakespeare-char-cpu"};
+    double seconds = 10.0;
+    bool json = false;
+};
+
+// Sizes of GPT-2; `batch` rows of `context` tokens are a step.
+struct Case {
+    const char* name;
+    int64_t vocabulary, layers, width, heads, context, batch;
+};
+constexpr Case kCases[] = {
+    {"shakespeare-char-cpu", 65, 4, 128, 4, 64, 12},
+    {"shakespeare-char", 65, 6, 384, 6, 256, 4},
+    {"gpt2-124m-short", 50257, 12, 768, 12, 256, 1},
+    {"gpt2-124m", 50257, 12, 768, 12, 1024, 16},
+};
+constexpr uint64_t kSeed = 1337;
+
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+double median(std::vector<double> values) {
+    std::ranges::sort(values);
+    const std::size_t middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+double rounded(double value, double unit) { return std::round(value / unit) * unit; }
+
+const Case* find_case(const std::string& name) {
+    for (const Case& c : kCases)
+        if (name == c.name) return &c;
+    return nullptr;
+}
+
+Status check_type(const std::string& type) {
+    if (type == "f32") return {};
+    return unsupported(fmt::format("--dtype {}: programs compute in float32 only so far: leave --dtype out", type));
+}
+
+std::vector<float> random_values(std::size_t count, uint64_t stream) {
+    RandomStream random(kSeed, stream);
+    std::vector<float> values(count);
+    for (float& v : values) v = static_cast<float>(random.next_normal());
+    return values;
+}
+
+// ---- matmul --------------------------------------------------------------------------------------------------------
+
+// A speed is only worth something if the product is right: some of its elements against float64.
+Status check_product(const BenchArguments& a, std::span<const float> x, std::span<const float> y,
+                     std::span<const float> z) {
+    RandomStream random(kSeed, 3);
+    for (int i = 0; i < 64; ++i) {
+        const auto row = random.next_below(static_cast<uint64_t>(a.m)),
+                   column = random.next_below(static_cast<uint64_t>(a.n));
+        const auto inner = static_cast<uint64_t>(a.k), width = static_cast<uint64_t>(a.n);
+        double sum = 0.0, size = 0.0;
+        for (uint64_t j = 0; j < inner; ++j) {
+            const double term = static_cast<double>(x[row * inner + j]) * static_cast<double>(y[j * width + column]);
+            sum += term;
+            size += std::abs(term);
+        }
+        const double got = static_cast<double>(z[row * width + column]);
+        if (!(std::abs(got - sum) <= 1e-6 * size))
+            return internal_error(
+                fmt::format("the product is wrong: element [{}, {}] is {}, expected {}", row, column, got, sum));
+    }
+    return {};
+}
+
+Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
+    HK_TRY(check_type(a.type));
+    HK_ASSIGN(const auto runtime, create_runtime(globals));
+    const std::vector<float> left = random_values(static_cast<std::size_t>(a.m * a.k), 1),
+                             right = random_values(static_cast<std::size_t>(a.k * a.n), 2);
+    // Both operands are parameters: nothing but the product is in a replay.
+    graph::Builder b;
+    b.output("z", b(graph::Op::matmul,
+                    {b.parameter("x", {a.m, a.k}, 0, 0.0, 0.0, 0), b.parameter("y", {a.k, a.n}, 0, 0.0, 0.0, 0)}));
+    HK_ASSIGN(const graph::Graph product, b.finish());
+    HK_ASSIGN(const auto store, program::ParameterStore::create(*runtime, program::parameter_table(product)));
+    HK_TRY(store->upload("x", left));
+    HK_TRY(store->upload("y", right));
+    program::CompileOptions options;
+    options.outputs = {"z"};
+    // The result stays on the device; it is read once, to be checked.
+    HK_ASSIGN(const auto program, program::Program::compile(*runtime, product, *store, options));
+    HK_TRY(program->run());
+    HK_ASSIGN(const program::HostTensor result, program->read_output("z"));
+    HK_TRY(check_product(a, left, right, result.floats()));
+
+    double best = 1e30;
+    int64_t count = 0;
+    const Clock::time_point begin = Clock::now();
+    while (count < 3 || since(begin) < a.seconds) {
+        const Clock::time_point one = Clock::now();
+        HK_TRY(program->run());
+        best = std::min(best, since(one));
+        ++count;
+    }
+    const double mean = since(begin) / static_cast<double>(count);
+    const double flops = 2.0 * static_cast<double>(a.m) * static_cast<double>(a.n) * static_cast<double>(a.k);
+    HK_TRY(runtime->save_caches());
+    ordered_json j{{"case", fmt::format("matmul {}x{}x{}", a.m, a.n, a.k)},
+                   {"gflops", rounded(flops / mean / 1e9, 0.1)}};
+    j["best_gflops"] = rounded(flops / best / 1e9, 0.1);
+    j["ms"] = mean * 1e3;
+    j["kernels"] = program->kernel_choices();
+    j["device"] = runtime->gpu().capabilities().device_name;
+    j["dtype"] = "float32";
+    return j;
+}
+
+// ---- models --------------------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<plugin::Composition>> compose(const plugin::Registry& registry, const Case& c, const Log& log) {
+    plugin::CompositionSpec spec;
+    spec.architecture = "gpt2";
+    spec.config = {{"vocab_size", c.vocabulary}, {"n_positions", c.context}, {"n_embd", c.width}, {"n_layer", c.layers},
+                   {"n_head", c.heads},          {"resid_pdrop", 0.0},       {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}};
+    spec.head = "lm";
+    spec.objective = "clm";
+    return plugin::Composition::create(registry, spec, nullptr, log);
+}
+
+Status upload_initial(program::ParameterStore& store, const graph::Graph& graph) {
+    for (const graph::Node& node : graph.nodes)
+        if (node.op == graph::Op::parameter)
+            HK_TRY(store.upload(node.text("name"), train::initial_values(node, kSeed)));
+    return {};
+}
+
+// One fixed batch of random tokens; the counts of the loss terms for it.
+Result<std::vector<double>> set_batch(program::Program& program, const Case& c, const graph::Graph& described,
+                                      const std::vector<plugin::BatchField>& fields) {
+    RandomStream random(kSeed, 4);
+    std::vector<int32_t> tokens(static_cast<std::size_t>(c.batch * (c.context + 1)));
+    for (int32_t& token : tokens) token = static_cast<int32_t>(random.next_below(static_cast<uint64_t>(c.vocabulary)));
+    graph::Feeds feeds;
+    for (const plugin::BatchField& field : fields) {
+        if (field.name != "input_ids" && field.name != "next_ids")
+            return internal_error(fmt::format("the objective has a field '{}' that is not expected here", field.name));
+        const std::size_t shift = field.name == "next_ids" ? 1 : 0;
+        std::vector<int32_t> values;
+        for (int64_t row = 0; row < c.batch; ++row)
+            for (int64_t i = 0; i < c.context; ++i)
+                values.push_back(tokens[static_cast<std::size_t>(row * (c.context + 1) + i) + shift]);
+        HK_TRY(program.set_input(field.name, std::as_bytes(std::span(values))));
+        feeds.fields.emplace(field.name, graph::Tensor{field.kind, field.shape, {values.begin(), values.end()}});
+    }
+    std::vector<graph::ValueId> wanted;
+    for (const graph::LossTerm& term : described.losses) wanted.push_back(term.count);
+    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(described, feeds, wanted));
+    std::vector<double> counts;
+    for (const graph::Tensor& value : values) counts.push_back(value.data[0]);
+    return counts;
+}
+
+int64_t count_parameters(const program::ParameterStore& store) {
+    int64_t count = 0;
+    for (const program::ParameterEntry& entry : store.table()) count += entry.shape.elements();
+    return count;
+}
+
+Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
+                                 const Case& c, double seconds) {
+    HK_ASSIGN(const auto composition, compose(registry, c, log));
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(c.batch, c.context));
+    HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(graph::Graph differentiated, graph::differentiate(described));
+    HK_ASSIGN(differentiated, graph::simplify(differentiated));
+    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(differentiated),
+                                                                {.gradients = true, .moments = true}));
+    HK_TRY(upload_initial(*store, described));
+    program::CompileOptions options;
+    options.outputs = {"loss"};
+    options.state_outputs = {{"loss", train::kLossState}};
+    const Clock::time_point compiling = Clock::now();
+    HK_ASSIGN(const auto program, program::Program::compile(runtime, differentiated, *store, options));
+    std::vector<std::string> no_decay;
+    for (const graph::Node& node : described.nodes)
+        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
+            no_decay.push_back(node.text("name"));
+    train::TrainSection settings; // AdamW with clipping at 1
+    settings.weight_decay = 0.01;
+    settings.adam_beta2 = 0.999;
+    HK_ASSIGN(const auto optimizer,
+              train::Optimizer::create(runtime, *store, settings, program->gradient_names(), no_decay));
+    const double compile_seconds = since(compiling);
+    HK_ASSIGN(const std::vector<double> counts, set_batch(*program, c, described, fields));
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        HK_TRY(program->set_scalar(fmt::format("loss_scale.{}", i),
+                                   static_cast<float>(described.losses[i].weight / counts[i])));
+
+    double first_loss = 0.0, loss = 0.0;
+    std::vector<double> times;
+    constexpr int64_t kWarm = 3;
+    Clock::time_point begin = Clock::now();
+    for (int64_t step = 0; step < kWarm + 5 || since(begin) < seconds; ++step) {
+        if (step == kWarm) begin = Clock::now();
+        const Clock::time_point one = Clock::now();
+        HK_TRY(program->submit({.seed = kSeed, .step = static_cast<uint32_t>(step)}));
+        HK_ASSIGN(const train::StepOutcome outcome, optimizer->step(1e-3));
+        HK_TRY(program->wait());
+        HK_ASSIGN(const float now, program->read_scalar_output("loss"));
+        if (step >= kWarm) times.push_back(since(one));
+        loss = static_cast<double>(now);
+        if (step == 0) first_loss = loss;
+        if (outcome.skipped)
+            return internal_error(
+                fmt::format("step {}: loss {} or gradient norm {} is not finite", step, loss, outcome.gradient_norm));
+    }
+    // One batch over and over must be learnt, or the steps did nothing.
+    if (!(loss < first_loss))
+        return internal_error(
+            fmt::format("the loss went from {} to {} on one fixed batch: nothing was learnt", first_loss, loss));
+    HK_TRY(runtime.save_caches());
+
+    const int64_t parameters = count_parameters(*store);
+    const double step_seconds = median(times), tokens = static_cast<double>(c.batch * c.context);
+    const double per_token =
+        6.0 * static_cast<double>(parameters) + 6.0 * static_cast<double>(c.layers * c.width * c.context);
+    ordered_json j{{"case", c.name},
+                   {"parameters", parameters},
+                   {"tokens_per_s", std::llround(tokens / step_seconds)},
+                   {"ms_per_step", rounded(step_seconds * 1e3, 0.01)}};
+    j["effective_gflops"] = rounded(per_token * tokens / step_seconds / 1e9, 0.1);
+    j["device"] = runtime.gpu().capabilities().device_name;
+    j["dtype"] = "float32";
+    j["steps"] = times.size();
+    j["compile_s"] = rounded(compile_seconds, 0.01);
+    j["memory_bytes"] = program->memory_plan().total();
+    return j;
+}
+
+Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
+                                    const Case& c) {
+    HK_ASSIGN(const auto composition, compose(registry, c, log));
+    const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
+                                                 {"next_ids", graph::Kind::int32, {1, 1}}};
+    HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_EVALUATE, fields));
+    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(described)));
+    HK_TRY(upload_initial(*store, described));
+    HK_ASSIGN(const auto decoder, generate::make_program_decoder(runtime, *store, *composition));
+    generate::Options options;
+    options.max_new_tokens = std::min<int64_t>(128, c.context) - 1;
+    generate::Request request;
+    request.prompts = {{0}};
+    std::vector<double> times;
+    for (int i = 0; i < 6; ++i) { // the first compiles
+        const Clock::time_point one = Clock::now();
+        HK_ASSIGN(const generate::Output output, generate::generate(*decoder, request, options));
+        if (output.rows.size() != 1 || static_cast<int64_t>(output.rows[0].made) != options.max_new_tokens)
+            return internal_error("generation ended before its length");
+        if (i > 0) times.push_back(since(one));
+    }
+    HK_TRY(runtime.save_caches());
+    ordered_json j{
+        {"case", c.name},
+        {"generate_tokens_per_s", rounded(static_cast<double>(options.max_new_tokens) / median(times), 0.1)}};
+    j["tokens"] = options.max_new_tokens;
+    j["device"] = runtime.gpu().capabilities().device_name;
+    j["dtype"] = "float32";
+    return j;
+}
+
+// ---- verbs ---------------------------------------------------------------------------------------------------------
+
+void show(const ordered_json& j, bool json) {
+    if (json) {
+        std::printf("%s\n", json_line(j).c_str());
+    } else {
+        fmt::print("{}\n", j["case"].get<std::string>());
+        for (const auto& [key, value] : j.items())
+            if (key != "case")
+                fmt::print("  {:<22} {}\n", key, value.is_string() ? value.get<std::string>() : json_line(value));
+    }
+    std::fflush(stdout);
+}
+
+int run_matmul(const Globals& globals, const BenchArguments& a) {
+    const auto measured = bench_matmul(globals, a);
+    if (!measured.ok()) return fail(measured.status());
+    show(measured.value(), a.json);
+    return kDone;
+}
+
+// Each case on a runtime of its own: an arena that grew for one must not be in the way of the next.
+template<class Measure>
+int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure) {
+    if (const Status type = check_type(a.type); !type.ok()) return fail(type);
+    const plugin::Registry registry = scan_plugins(globals);
+    for (const std::string& name : a.cases) {
+        const Case* c = find_case(name);
+        const auto runtime = create_runtime(globals);
+        if (!runtime.ok()) return fail(runtime.status());
+        const auto measured = measure(*runtime.value(), registry, *c);
+        if (!measured.ok()) return fail(measured.status().with_context(name));
+        show(measured.value(), a.json);
+    }
+    return kDone;
+}
+
+int run_train(const Globals& globals, const BenchArguments& a) {
+    return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const Case& c) {
+        return bench_train(runtime, registry, globals.log(), c, a.seconds);
+    });
+}
+
+int run_generate(const Globals& globals, const BenchArguments& a) {
+    return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const Case& c) {
+        return bench_generate(runtime, registry, globals.log(), c);
+    });
+}
+
+} // namespace
+
+void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* group = app.add_subcommand("bench", "Measure speed: matrix products, training steps, generated tokens.");
+    group->require_subcommand(1);
+    group->footer("Example: hekla bench matmul --m 512 --n 512 --k 512 --json");
+    const auto add = [&](const char* name, const char* about, const char* example,
+                         int (*run)(const Globals&, const BenchArguments&)) {
+        CLI::App* parser = group->add_subcommand(name, about);
+        const auto a = std::make_shared<BenchArguments>();
+        parser->add_option("--dtype", a->type, "f32; f16 and bf16 are not there yet")
+            ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+            ->capture_default_str();
+        parser->add_flag("--json", a->json, "a line of JSON on standard output");
+        parser->footer(example);
+        verbs.push_back({parser, [&globals, a, run] { return run(globals, *a); }});
+        return std::pair(parser, a);
+    };
+    std::vector<std::string> names;
+    for (const Case& c : kCases) names.emplace_back(c.name);
+    {
+        const auto [parser, a] = add("matmul", "[m, k] x [k, n], checked against float64.",
+                                     "Example: hekla bench matmul --m 512 --n 512 --k 512 --json", run_matmul);
+        parser->add_option("--m", a->m, "rows of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+        parser->add_option("--n", a->n, "columns of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+        parser->add_option("--k", a->k, "what is summed over")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+        a->seconds = 1.0;
+        parser->add_option("--seconds", a->seconds, "measure for so long")
+            ->check(CLI::Range(0.0, 3600.0))
+            ->capture_default_str();
+    }
+    {
+        const auto [parser, a] =
+            add("train", "Forward, backward, clipping and AdamW of a GPT-2 on one fixed batch; the median step.",
+                "Example: hekla bench train shakespeare-char-cpu --json", run_train);
+        parser->add_option("case", a->cases, "what to train")->check(CLI::IsMember(names))->capture_default_str();
+        parser->add_option("--seconds", a->seconds, "measure for so long, and at least 5 steps")
+            ->check(CLI::Range(0.0, 3600.0))
+            ->capture_default_str();
+    }
+    {
+        const auto [parser, a] =
+            add("generate", "Greedy generation with its cache: one row, one token of prompt; the median of 5.",
+                "Example: hekla bench generate shakespeare-char-cpu --json", run_generate);
+        parser->add_option("case", a->cases, "which model")->check(CLI::IsMember(names))->capture_default_str();
+    }
+}
+
+} // namespace hekla::app
