@@ -1,0 +1,162 @@
+// Decoders of real descriptions: caches, chunks and cuts change nothing about what a model says.
+#include "generate/decoder_reference.hpp"
+#include "generate/generator.hpp"
+#include "graph/builder.hpp"
+#include "plugin/compose.hpp"
+
+#include "models.hpp"
+
+#include <algorithm>
+#include <random>
+
+using namespace hekla;
+using namespace hekla::generate;
+using namespace hekla::test;
+using graph::Builder;
+using graph::Op;
+using graph::ValueId;
+
+namespace {
+
+Tensor ids_tensor(const std::vector<Ids>& rows) {
+    Tensor tensor{Kind::int32, Shape{static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())}, {}};
+    for (const Ids& row : rows) tensor.data.insert(tensor.data.end(), row.begin(), row.end());
+    return tensor;
+}
+
+// The whole model over whole rows, no caches anywhere: scores of the last of `ids`.
+class Plain {
+public:
+    Plain(const plugin::Composition& composition, bool encodes) : composition_(composition), encodes_(encodes) {}
+
+    Graph graph(int64_t length, int64_t source) const {
+        std::vector<plugin::BatchField> fields{{"input_ids", Kind::int32, Shape{1, encodes_ ? source : length}}};
+        if (encodes_) fields.push_back({"decoder_input_ids", Kind::int32, Shape{1, length}});
+        auto built = composition_.build(HK_MODE_EVALUATE, fields, kLogits);
+        REQUIRE_MESSAGE(built.ok(), built.message());
+        return built.take();
+    }
+
+    std::vector<double> scores(const Ids& ids, const Ids& source, const Fields& weights) const {
+        const Graph g = graph(static_cast<int64_t>(ids.size()), static_cast<int64_t>(source.size()));
+        graph::Feeds feeds;
+        feeds.parameters = weights;
+        feeds.fields[encodes_ ? "decoder_input_ids" : "input_ids"] = ids_tensor({ids});
+        if (encodes_) feeds.fields["input_ids"] = ids_tensor({source});
+        const ValueId wanted[] = {g.outputs.at("logits")};
+        auto values = graph::evaluate(g, feeds, wanted);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        const std::vector<double>& all = values.value()[0].data;
+        return {all.end() - kVocabulary, all.end()};
+    }
+
+private:
+    const plugin::Composition& composition_;
+    bool encodes_;
+};
+
+} // namespace
+
+TEST_CASE("decoder graph: scores of last tokens alone, and the head works on nothing else") {
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, Shape{3, 5, 4});
+    const ValueId weight = b.parameter("w", Shape{7, 4}, 0, 0, 0, 0);
+    const ValueId bias = b.parameter("b", Shape{7}, 0, 0, 0, 0);
+    const ValueId scaled = b(Op::mul, {x, b.scalar(0.5)});
+    const ValueId y = b(Op::linear, {scaled, weight});
+    b.output("logits", b(Op::add, {y, bias}));
+    auto full = b.finish();
+    REQUIRE_MESSAGE(full.ok(), full.message());
+    auto cut = last_token_only(full.value());
+    REQUIRE_MESSAGE(cut.ok(), cut.message());
+    for (const graph::Node& node : cut->nodes)
+        if (node.op == Op::linear) CHECK(cut->shape(node.outputs[0]) == Shape{3, 1, 7});
+
+    std::mt19937 random(5);
+    std::normal_distribution<double> normal;
+    graph::Feeds feeds;
+    const auto fill = [&](const Shape& shape) {
+        Tensor tensor{Kind::float_, shape, {}};
+        for (int64_t i = 0; i < shape.elements(); ++i) tensor.data.push_back(normal(random));
+        return tensor;
+    };
+    feeds.fields["x"] = fill(Shape{3, 5, 4});
+    feeds.fields["decode.count"] = {Kind::int32, Shape{3}, {5, 0, 2}};
+    feeds.parameters["w"] = fill(Shape{7, 4});
+    feeds.parameters["b"] = fill(Shape{7});
+    const ValueId all[] = {full->outputs.at("logits")}, last[] = {cut->outputs.at("logits")};
+    auto a = graph::evaluate(full.value(), feeds, all);
+    auto c = graph::evaluate(cut.value(), feeds, last);
+    REQUIRE(a.ok());
+    REQUIRE_MESSAGE(c.ok(), c.message());
+    CHECK(c.value()[0].shape == Shape{3, 1, 7});
+    const std::size_t places[] = {4, 0, 1};
+    for (std::size_t row = 0; row < 3; ++row)
+        for (std::size_t v = 0; v < 7; ++v)
+            CHECK(c.value()[0].data[row * 7 + v] == a.value()[0].data[(row * 5 + places[row]) * 7 + v]);
+}
+
+TEST_CASE("decoder: cached, chunked, ragged generation says what whole rows say") {
+    const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    for (const Model& model : models()) {
+        CAPTURE(model.architecture);
+        const auto composition = compose(registry, model);
+        const Plain plain(*composition, model.encodes);
+        const Fields weights = random_weights(plain.graph(2, 2), 3);
+        auto decoder = make_reference_decoder(*composition, weights);
+        REQUIRE_MESSAGE(decoder.ok(), decoder.message());
+        CHECK(decoder.value()->encoder_decoder() == model.encodes);
+
+        Options o;
+        o.max_new_tokens = 6;
+        o.decoder_start = 1;
+        Request request;
+        for (const int length : {3, 20, 9}) request.prompts.push_back(some_ids(length, length));
+        for (const int64_t beams : {1, 3}) {
+            o.beams = beams;
+            const auto output = generate::generate(*decoder.value(), request, o);
+            REQUIRE_MESSAGE(output.ok(), output.message());
+            for (std::size_t row = 0; row < request.prompts.size(); ++row) {
+                const Ids& ids = output->rows[row].ids;
+                const std::size_t begin = ids.size() - 6;
+                double score = 0.0;
+                for (std::size_t i = begin; i < ids.size(); ++i) {
+                    const std::vector<double> scores = plain.scores(
+                        Ids(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(i)), request.prompts[row], weights);
+                    const auto token = static_cast<std::size_t>(ids[i]);
+                    if (beams == 1)
+                        CHECK(static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin()) == token);
+                    double sum = 0.0;
+                    for (const double s : scores) sum += std::exp(s);
+                    score += scores[token] - std::log(sum);
+                }
+                if (beams > 1) CHECK(output->rows[row].score == doctest::Approx(score / 6).epsilon(1e-5));
+            }
+        }
+    }
+}
+
+TEST_CASE("decoder: rows up to the last position of a model, and not one further") {
+    const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    const Model model = models()[0];
+    const auto composition = compose(registry, model);
+    const Plain plain(*composition, false);
+    const Fields weights = random_weights(plain.graph(2, 2), 4);
+    auto decoder = make_reference_decoder(*composition, weights);
+    REQUIRE_MESSAGE(decoder.ok(), decoder.message());
+    Options o;
+    o.max_new_tokens = 3;
+    const Ids prompt = some_ids(46, 2); // 46 + 3 - 1 = 48 positions are fed
+    const auto output = generate::generate(*decoder.value(), {{prompt, some_ids(2, 1)}, {}}, o);
+    REQUIRE_MESSAGE(output.ok(), output.message());
+    Ids ids = prompt;
+    for (int i = 0; i < 3; ++i) {
+        const std::vector<double> scores = plain.scores(ids, {}, weights);
+        ids.push_back(static_cast<int32_t>(std::ranges::max_element(scores) - scores.begin()));
+    }
+    CHECK(output->rows[0].ids == ids);
+    o.max_new_tokens = 4;
+    const auto longer = generate::generate(*decoder.value(), {{prompt}, {}}, o);
+    REQUIRE(!longer.ok());
+    CHECK_MESSAGE(longer.message().find("n_positions = 48") != std::string::npos, longer.message());
+}

@@ -1,0 +1,47 @@
+#include "generate/options.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace hekla;
+using namespace hekla::generate;
+using nlohmann::json;
+
+TEST_CASE("options: a configuration's ids are defaults, the call's arguments go before, null takes away") {
+    const json config = {{"model_type", "bart"},        {"vocab_size", 128},        {"eos_token_id", 2},
+                         {"decoder_start_token_id", 2}, {"forced_eos_token_id", 2}, {"pad_token_id", 1}};
+    auto o = options_from(config, {{"max_new_tokens", 8}, {"forced_eos_token_id", nullptr}, {"num_beams", 3}}, 1);
+    REQUIRE_MESSAGE(o.ok(), o.message());
+    CHECK(o->eos == std::vector<int32_t>{2});
+    CHECK(o->forced_eos.empty());
+    CHECK(o->decoder_start == 2);
+    CHECK(o->pad == 1);
+    CHECK(o->beams == 3);
+    CHECK(o->max_new_tokens == 8);
+    o = options_from(config, {{"eos_token_id", json::array({4, 5})}, {"max_length", 12}, {"early_stopping", "never"}},
+                     4);
+    REQUIRE_MESSAGE(o.ok(), o.message());
+    CHECK(o->eos == std::vector<int32_t>{4, 5});
+    CHECK(o->max_new_tokens == 8);
+    CHECK(o->early_stopping == EarlyStopping::never);
+    o = options_from({}, {{"do_sample", true}}, 1);
+    REQUIRE(o.ok());
+    CHECK(o->top_k == 50); // as the reference
+}
+
+TEST_CASE("options: what is unknown, of a wrong type or out of range is named") {
+    const auto refused = [](const json& arguments, const char* word) {
+        const auto o = options_from({}, arguments, 1);
+        REQUIRE(!o.ok());
+        CHECK_MESSAGE(o.message().find(word) != std::string::npos, o.message());
+    };
+    refused({{"penalty_alpha", 0.6}}, "penalty_alpha");
+    refused({{"top_k", "many"}}, "top_k");
+    refused({{"top_p", 0.0}}, "top_p");
+    refused({{"temperature", 0.0}}, "temperature");
+    refused({{"max_new_tokens", 0}}, "max_new_tokens");
+    refused({{"num_beams", 2}, {"num_return_sequences", 3}}, "num_return_sequences");
+    refused({{"num_return_sequences", 2}}, "num_return_sequences");
+    refused({{"num_beams", 2}, {"do_sample", true}}, "beams");
+    refused({{"repetition_penalty", -1.0}}, "repetition_penalty");
+    refused({{"early_stopping", 3}}, "early_stopping");
+}
