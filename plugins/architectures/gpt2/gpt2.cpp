@@ -113,14 +113,10 @@ private:
         g.offer("logits", reshape(logits, {shape[0], shape[1], shape[2], s_.vocabulary}));
         const Value hidden = g.ask("hidden");
         const int64_t all = shape[0] * shape[1], length = shape[2];
-        Value place;
-        if (s_.summary == "first")
-            place = g.fill({all}, 0.0, HK_KIND_INT32);
-        else if (s_.summary == "cls_index" && g.has_field("mc_token_ids"))
-            place = reshape(g.input("mc_token_ids"), {all});
-        else
-            place = g.fill({all}, static_cast<double>(length - 1), HK_KIND_INT32);
-        Value y = s_.summary == "mean" ? mean(hidden, {1}) : gather(hidden, place, {.batch_dimensions = 1});
+        const Value place = g.has_field("mc_token_ids") ? reshape(g.input("mc_token_ids"), {all})
+                                                        : g.fill({all}, static_cast<double>(length - 1), HK_KIND_INT32);
+        if (s_.summary != "cls_index") g.fail("choices are scored at mc_token_ids: summary_type must be 'cls_index'");
+        Value y = gather(hidden, place, {.batch_dimensions = 1});
         y = drop(g, y, s_.summary_dropout);
         if (s_.summary_layer)
             y = linear_layer(g, y, "multiple_choice_head.summary", s_.summary_to_labels ? labels_ : s_.width,

@@ -35,8 +35,11 @@ struct Settings {
 
 class T5 {
 public:
-    // tie_word_embeddings false: version 1.1, whose decoder is its own and whose states are not scaled.
-    explicit T5(const Config& c) : s_(read_settings<Settings>(c)), tied_(c.boolean("tie_word_embeddings")) {
+    // Version 1.1 says tie_word_embeddings = false: its output layer is its own, and the states before it are not
+    // scaled.
+    explicit T5(const Config& c)
+        : s_(read_settings<Settings>(c)), tied_(c.boolean("tie_word_embeddings")),
+          scaled_(c.boolean("scale_decoder_outputs", tied_)) {
         if (!s_.decoder_layers) s_.decoder_layers = s_.layers;
         gated_ = s_.feed_forward.starts_with("gated-");
         activation_ = s_.feed_forward.substr(gated_ ? 6 : 0);
@@ -58,10 +61,11 @@ public:
 
     bool head(Graph& g, std::string_view id) {
         if (id != "lm") return false;
-        const Value hidden = g.ask("hidden");
-        g.offer("logits",
-                tied_ ? linear(hidden * (1.0 / std::sqrt(static_cast<double>(s_.width))), words(g))
-                      : linear(hidden, g.parameter("lm_head.weight", {s_.vocabulary, s_.width}, normal(s_.factor))));
+        Value hidden = g.ask("hidden");
+        if (scaled_) hidden = hidden * (1.0 / std::sqrt(static_cast<double>(s_.width)));
+        const Value decoder =
+            tied_ ? words(g) : g.parameter("lm_head.weight", {s_.vocabulary, s_.width}, normal(s_.factor));
+        g.offer("logits", linear(hidden, decoder));
         return true;
     }
 
@@ -69,6 +73,7 @@ public:
         write_settings(out, "t5", s_);
         out.set("is_encoder_decoder", true);
         out.set("tie_word_embeddings", tied_);
+        out.set("scale_decoder_outputs", scaled_);
     }
 
 private:
@@ -172,7 +177,7 @@ private:
     }
 
     Settings s_;
-    bool tied_, gated_ = false;
+    bool tied_, scaled_, gated_ = false;
     std::string activation_;
 };
 
