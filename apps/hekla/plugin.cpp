@@ -1,0 +1,223 @@
+// hekla plugin list: what is there, from manifests alone. hekla describe: what a plugin says, as a graph.
+#include "command.hpp"
+#include "described.hpp"
+#include "output.hpp"
+
+#include "base/file.hpp"
+#include "graph/text.hpp"
+#include "plugin/compose.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// "hekla.architecture/1" -> "architecture"
+std::string kind_of(const std::string& interface_id) {
+    const std::size_t dot = interface_id.find('.'), slash = interface_id.find('/');
+    return dot == std::string::npos || slash == std::string::npos || slash < dot
+               ? interface_id
+               : interface_id.substr(dot + 1, slash - dot - 1);
+}
+
+int run_list(const Globals& globals, bool as_json) {
+    const plugin::Registry registry = scan_plugins(globals);
+    if (as_json) {
+        ordered_json list = ordered_json::array();
+        for (const plugin::Manifest& m : registry.manifests()) {
+            ordered_json one{{"plugin", m.plugin},
+                             {"version", m.version},
+                             {"licence", m.licence},
+                             {"abi", fmt::format("{}.{}", m.abi_major, m.abi_minor_needed)},
+                             {"manifest", m.file.string()},
+                             {"library", m.library.string()},
+                             {"provides", ordered_json::array()}};
+            for (const plugin::Provided& p : m.provides) {
+                ordered_json offer{{"interface", p.interface_id},
+                                   {"id", p.id},
+                                   {"about", p.about},
+                                   {"parameters", p.parameters},
+                                   {"defaults", p.defaults}};
+                if (!p.model_types.empty()) offer["model_types"] = p.model_types;
+                ordered_json classes = ordered_json::array();
+                for (const plugin::ReferenceClass& c : p.classes) classes.push_back(c.name);
+                if (!classes.empty()) offer["classes"] = classes;
+                one["provides"].push_back(std::move(offer));
+            }
+            list.push_back(std::move(one));
+        }
+        std::printf("%s\n", json_line(list).c_str());
+        return kDone;
+    }
+    if (registry.manifests().empty()) {
+        std::vector<std::string> folders;
+        for (const auto& folder : globals.plugin_folders()) folders.push_back(folder.string());
+        return fail(fmt::format("no plugins in {}: give a folder with --plugin-path",
+                                folders.empty() ? "any folder" : fmt::format("{}", fmt::join(folders, ", "))));
+    }
+    for (const char* kind : {"architecture", "head", "objective", "adapter"}) {
+        bool heading = false;
+        for (const plugin::Manifest& m : registry.manifests())
+            for (const plugin::Provided& p : m.provides) {
+                if (kind_of(p.interface_id) != kind) continue;
+                if (!heading) fmt::print("{}s\n", kind);
+                heading = true;
+                fmt::print("  {:<16} {}{}\n  {:<16} {} {}, {}\n", p.id, p.about,
+                           p.model_types.empty() ? "" : fmt::format(" [{}]", fmt::join(p.model_types, ", ")), "",
+                           m.plugin, m.version, m.library.string());
+            }
+    }
+    return kDone;
+}
+
+struct DescribeArguments {
+    std::string architecture;
+    std::string config, head_config, objective_config; // JSON, or a file of it
+    std::vector<std::string> keys;
+    std::string head, objective;
+    std::vector<std::string> fields, ports;
+    std::string mode = "train";
+    std::string output;
+    int64_t batch = 1, length = 16;
+    bool all_ports = false, backward = false;
+};
+
+Result<json> read_config(const std::string& given, const char* option) {
+    if (given.empty()) return json::object();
+    std::string content = given;
+    if (given[0] != '{') { HK_ASSIGN(content, read_file(given)); }
+    json config = json::parse(content, nullptr, false);
+    if (!config.is_object()) return invalid_argument(fmt::format("{} {}: not a JSON object", option, given));
+    return config;
+}
+
+// "n_layer=2": the value as JSON, or as a text where it is none.
+Status set_key(json& config, const std::string& text) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos)
+        return invalid_argument(fmt::format("--set {}: expected KEY=VALUE", text));
+    const std::string value = text.substr(equals + 1);
+    json parsed = json::parse(value, nullptr, false);
+    config[text.substr(0, equals)] = parsed.is_discarded() ? json(value) : parsed;
+    return {};
+}
+
+// "input_ids:int32:2x16"; "mask:float32:" is a scalar.
+Result<plugin::BatchField> field_of(const std::string& text) {
+    const auto wrong = [&] {
+        return invalid_argument(fmt::format("--field {}: expected NAME:KIND:SIZES, as in input_ids:int32:2x16", text));
+    };
+    const std::size_t first = text.find(':'), second = first == std::string::npos ? first : text.find(':', first + 1);
+    if (first == 0 || second == std::string::npos) return wrong();
+    plugin::BatchField field;
+    field.name = text.substr(0, first);
+    const std::string kind = text.substr(first + 1, second - first - 1);
+    if (kind == "int32")
+        field.kind = graph::Kind::int32;
+    else if (kind == "float32")
+        field.kind = graph::Kind::float32;
+    else
+        return invalid_argument(fmt::format("--field {}: the kind is int32 or float32, not '{}'", text, kind));
+    const char* at = text.data() + second + 1;
+    const char* const end = text.data() + text.size();
+    while (at != end) {
+        int64_t size = 0;
+        const auto parsed = std::from_chars(at, end, size);
+        if (parsed.ec != std::errc() || size < 0 || field.shape.rank() == graph::kMaxRank) return wrong();
+        field.shape.push_back(size);
+        at = parsed.ptr;
+        if (at == end) break;
+        if (*at != 'x' || at + 1 == end) return wrong();
+        ++at;
+    }
+    return field;
+}
+
+Result<std::string> describe(const Globals& globals, const DescribeArguments& a) {
+    plugin::CompositionSpec spec;
+    spec.architecture = a.architecture;
+    HK_ASSIGN(spec.config, read_config(a.config, "--config"));
+    for (const std::string& key : a.keys) HK_TRY(set_key(spec.config, key));
+    spec.head = a.head;
+    HK_ASSIGN(spec.head_config, read_config(a.head_config, "--head-config"));
+    spec.objective = a.objective;
+    HK_ASSIGN(spec.objective_config, read_config(a.objective_config, "--objective-config"));
+    const plugin::Registry registry = scan_plugins(globals);
+    HK_ASSIGN(const auto composition, plugin::Composition::create(registry, spec, nullptr, globals.log()));
+    std::vector<plugin::BatchField> fields;
+    for (const std::string& text : a.fields) {
+        HK_ASSIGN(plugin::BatchField field, field_of(text));
+        fields.push_back(std::move(field));
+    }
+    if (fields.empty() && !a.objective.empty()) {
+        HK_ASSIGN(fields, composition->batch_fields(a.batch, a.length));
+    } else if (fields.empty()) {
+        fields = {{"input_ids", graph::Kind::int32, {a.batch, a.length}}};
+    }
+    constexpr std::pair<const char*, int32_t> kModes[] = {{"train", HK_MODE_TRAIN},
+                                                          {"evaluate", HK_MODE_EVALUATE},
+                                                          {"encode", HK_MODE_ENCODE},
+                                                          {"decode", HK_MODE_DECODE}};
+    const auto mode = std::ranges::find_if(kModes, [&](const auto& m) { return a.mode == m.first; });
+    // Without an objective and without ports nothing would be asked of the model: then everything is shown.
+    const bool everything = a.all_ports || (a.objective.empty() && a.ports.empty());
+    HK_ASSIGN(graph::Graph graph, composition->build(mode->second, fields, a.ports, everything));
+    if (a.backward) { HK_ASSIGN(graph, with_gradients(graph)); }
+    return graph::print(graph);
+}
+
+} // namespace
+
+void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* group = app.add_subcommand("plugin", "The plugins there are.");
+    group->require_subcommand(1);
+    CLI::App* list =
+        group->add_subcommand("list", "Every plugin that is found, and where. Manifests are read; nothing is loaded.");
+    const auto as_json = std::make_shared<bool>(false);
+    list->add_flag("--json", *as_json, "as JSON on standard output, with every parameter and default");
+    list->footer("Example: hekla plugin list");
+    verbs.push_back({list, [&globals, as_json] { return run_list(globals, *as_json); }});
+
+    CLI::App* parser = app.add_subcommand(
+        "describe", "The graph that an architecture, head and objective describe, as text that reads back.");
+    const auto a = std::make_shared<DescribeArguments>();
+    parser->add_option("architecture", a->architecture, "a plugin's id")->required();
+    parser->add_option("--config", a->config, "the architecture's config: JSON, or a file (a model's config.json)");
+    parser->add_option("--set", a->keys, "one key of it: n_layer=2 (may be repeated)");
+    parser->add_option("--head", a->head, "a head's id");
+    parser->add_option("--head-config", a->head_config, "JSON, or a file");
+    parser->add_option("--objective", a->objective, "an objective's id");
+    parser->add_option("--objective-config", a->objective_config, "JSON, or a file");
+    parser->add_option("--field", a->fields,
+                       "a field of the batch, NAME:KIND:SIZES (may be repeated); left out: the objective's own");
+    parser->add_option("--batch", a->batch, "rows, where no field is given")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    parser->add_option("--length", a->length, "tokens a row, where no field is given")
+        ->check(CLI::Range(1, 1 << 24))
+        ->capture_default_str();
+    parser->add_option("--mode", a->mode, "what the graph is for")
+        ->check(CLI::IsMember({"train", "evaluate", "encode", "decode"}))
+        ->capture_default_str();
+    parser->add_option("--port", a->ports, "a port to keep as an output (may be repeated)");
+    parser->add_flag("--all-ports", a->all_ports, "keep every port, as port.NAME");
+    parser->add_flag("--backward", a->backward, "with gradients, as training runs it");
+    parser->add_option("-o,--output", a->output, "a file instead of standard output");
+    parser->footer(
+        "Example: hekla describe gpt2 --set n_layer=2 --set n_embd=64 --set n_head=2 --head lm --objective clm");
+    verbs.push_back({parser, [&globals, a] {
+                         const Result<std::string> text = describe(globals, *a);
+                         if (!text.ok()) return fail(text.status());
+                         const Status written = write_output(a->output, text.value());
+                         return written.ok() ? kDone : fail(written);
+                     }});
+}
+
+} // namespace hekla::app
