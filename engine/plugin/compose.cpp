@@ -81,6 +81,8 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     c->head_id_ = fmt::format("head '{}'", spec.head);
     c->objective_id_ = fmt::format("objective '{}'", spec.objective);
     c->head_name_ = spec.head;
+    c->objective_name_ = spec.objective;
+    c->given_ = spec.config;
 
     HK_ASSIGN(c->architecture_entry_, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
     HK_ASSIGN(const void* architecture, registry.load(c->architecture_entry_));
@@ -113,6 +115,10 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
         c->objective_ = static_cast<const hk_objective*>(objective);
         hk_config config;
         config.values = with_defaults(*entry.provided, spec.objective_config);
+        // What the model's own configuration says of the objective counts too, eg: problem_type of a classifier.
+        for (const std::string& key : entry.provided->parameters)
+            if (!spec.objective_config.contains(key) && spec.config.contains(key) && !spec.config[key].is_null())
+                config.values[key] = spec.config[key];
         const hk_tokenizer* given = tokenizer != nullptr ? &c->tokenizer_ : nullptr;
         HK_TRY(status_of(
             guarded(error, [&] { return c->objective_->create(&config, given, &c->objective_self_, &error); }), error,
@@ -139,13 +145,14 @@ Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField
               }));
     if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_id_));
     if (!head_name_.empty()) {
-        HK_ASSIGN(const int32_t native, build_part(joint, head_id_, [&](hk_builder* b, hk_error* e) {
-                      return architecture_->build_head(architecture_self_, b, {head_name_.data(), head_name_.size()}, e);
-                  }));
+        HK_ASSIGN(
+            const int32_t native, build_part(joint, head_id_, [&](hk_builder* b, hk_error* e) {
+                return architecture_->build_head(architecture_self_, b, {head_name_.data(), head_name_.size()}, e);
+            }));
         if (native == HK_NOT_FOUND) {
             if (head_ == nullptr)
-                return not_found(
-                    fmt::format("{} has no head '{}' of its own and no plugin provides one", architecture_id_, head_name_));
+                return not_found(fmt::format("{} has no head '{}' of its own and no plugin provides one",
+                                             architecture_id_, head_name_));
             HK_ASSIGN(const int32_t generic, build_part(joint, head_id_, [&](hk_builder* b, hk_error* e) {
                           return head_->build(head_self_, b, e);
                       }));
@@ -222,6 +229,16 @@ Result<std::string> Composition::write_config() const {
     hk_error error;
     HK_TRY(status_of(guarded(error, [&] { return architecture_->write_config(architecture_self_, &writer, &error); }),
                      error, architecture_id_ + ": write_config"));
+    // What was given and the architecture did not write stays: end tokens, names of labels, keys that change nothing
+    // here.
+    for (const auto& [key, value] : given_.items())
+        if (!writer.values.contains(key)) writer.values[key] = value;
+    // The reference picks its class by this key.
+    for (const ReferenceClass& c : architecture_entry_.provided->classes) {
+        if (c.head != head_name_ || (objective_ != nullptr && c.objective != objective_name_)) continue;
+        writer.values["architectures"] = nlohmann::ordered_json::array({c.name});
+        break;
+    }
     return writer.values.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -47,7 +47,8 @@ public:
     Status collate(std::span<const hk_example> examples, uint64_t seed, uint64_t epoch,
                    std::span<hk_field> fields) const;
 
-    // config.json of the reference, as the architecture writes it.
+    // config.json of the reference, as the architecture writes it, with what else was given and the class that has this
+    // head.
     Result<std::string> write_config() const;
 
     const Provided& architecture() const { return *architecture_entry_.provided; }
@@ -63,7 +64,8 @@ private:
     void* head_self_ = nullptr;
     void* objective_self_ = nullptr;
     std::string architecture_id_, head_id_, objective_id_; // for messages
-    std::string head_name_;
+    std::string head_name_, objective_name_;
+    nlohmann::json given_ = nlohmann::json::object(); // the configuration without defaults
     hk_config config_;
     hk_tokenizer tokenizer_;
 };

@@ -7,13 +7,14 @@ namespace hekla::plugin {
 
 // rope_parameters, or the older keys rope_theta, rope_scaling, rotary_pct, rotary_emb_base.
 struct RotarySettings {
-    double base = 10000.0, part = 1.0; // part: of the head's width that turns
+    double base = 10000.0, part = 1.0, usual_part = 1.0; // part: of the head's width that turns
     std::string type = "default";
     double factor = 1.0, low = 1.0, high = 4.0; // of linear and llama3
     int64_t original_positions = 0;
 
     static RotarySettings read(const Config& c, double default_part = 1.0) {
         RotarySettings r;
+        r.usual_part = default_part;
         const auto real = [&](const char* key, double otherwise) {
             for (const char* where : {"rope_parameters.", "rope_scaling."})
                 if (c.has(std::string(where) + key)) return c.real(std::string(where) + key);
@@ -35,7 +36,7 @@ struct RotarySettings {
     void write(ConfigWriter& out) const {
         out.set("rope_parameters.rope_type", type);
         out.set("rope_parameters.rope_theta", base);
-        if (part != 1.0) out.set("rope_parameters.partial_rotary_factor", part);
+        if (part != 1.0 || usual_part != 1.0) out.set("rope_parameters.partial_rotary_factor", part);
         if (type == "default") return;
         out.set("rope_parameters.factor", factor);
         if (type == "linear") return;

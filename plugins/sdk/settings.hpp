@@ -65,13 +65,21 @@ void write_settings(ConfigWriter& out, const char* model_type, Settings settings
     settings.keys(SettingsWriter(out));
 }
 
-// The classes of a classifier: num_labels, or the size of id2label (what the reference writes), or 2.
-inline int64_t label_count(const Config& config) {
-    if (config.has("num_labels")) return config.integer("num_labels");
-    return config.has("id2label") ? static_cast<int64_t>(config.count("id2label")) : 2;
+// The classes of a classifier.
+struct Labels {
+    int64_t count = 2;
+    bool named = false; // by id2label, which then is written back as it was given
+    operator int64_t() const { return count; }
+};
+// num_labels, or the size of id2label (what the reference writes), or what is usual.
+inline Labels label_count(const Config& config, int64_t usual = 2) {
+    if (config.has("num_labels")) return {config.integer("num_labels"), false};
+    if (config.has("id2label")) return {static_cast<int64_t>(config.count("id2label")), true};
+    return {usual, false};
 }
-inline void write_labels(ConfigWriter& out, int64_t labels) {
-    for (int64_t i = 0; i < labels; ++i) {
+inline void write_labels(ConfigWriter& out, const Labels& labels, int64_t usual = 2) {
+    if (labels.named || labels.count == usual) return;
+    for (int64_t i = 0; i < labels.count; ++i) {
         const std::string id = std::to_string(i), name = "LABEL_" + id;
         out.set("id2label." + id, name);
         out.set("label2id." + name, i);

@@ -146,7 +146,7 @@ private:
     }
 
     Settings s_;
-    int64_t labels_;
+    Labels labels_;
 };
 
 } // namespace

@@ -44,7 +44,7 @@ constexpr double kEpsilon = 1e-5;
 class Bart {
 public:
     explicit Bart(const Config& c) : Bart(c, "bart") {
-        labels_ = c.has("num_labels") || c.has("id2label") ? label_count(c) : 3;
+        labels_ = label_count(c, 3);
         classifier_dropout_ = c.real("classifier_dropout");
         eos_ = c.integer("eos_token_id");
     }
@@ -103,7 +103,7 @@ public:
         if (labels_ > 0) {
             out.set("classifier_dropout", classifier_dropout_);
             out.set("eos_token_id", eos_);
-            write_labels(out, labels_);
+            write_labels(out, labels_, 3);
         }
     }
 
@@ -127,7 +127,8 @@ protected:
 
     Settings s_;
     const char* type_;
-    int64_t labels_ = 0, eos_ = 0;
+    Labels labels_{0, false};
+    int64_t eos_ = 0;
     double classifier_dropout_ = 0;
 
 private:

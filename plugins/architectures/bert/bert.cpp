@@ -108,7 +108,7 @@ protected:
     double classifier_dropout() const { return s_.classifier_dropout.value_or(s_.dropout); }
 
     Settings s_;
-    int64_t labels_;
+    Labels labels_;
     std::string root_;
 
 private:

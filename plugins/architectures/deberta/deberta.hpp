@@ -149,7 +149,7 @@ protected:
     }
 
     DebertaSettings s_;
-    int64_t labels_;
+    Labels labels_;
     const char* type_;
     bool to_position_ = false, to_content_ = false;
 

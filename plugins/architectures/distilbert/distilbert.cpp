@@ -121,7 +121,7 @@ private:
 
     static constexpr double kEpsilon = 1e-12;
     Settings s_;
-    int64_t labels_;
+    Labels labels_;
 };
 
 } // namespace

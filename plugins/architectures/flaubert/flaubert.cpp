@@ -137,7 +137,7 @@ private:
     }
 
     Settings s_;
-    int64_t labels_;
+    Labels labels_;
 };
 
 } // namespace

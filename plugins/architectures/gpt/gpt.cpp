@@ -113,7 +113,7 @@ private:
     }
 
     Settings s_;
-    int64_t labels_;
+    Labels labels_;
     std::string inner_activation_;
 };
 

@@ -157,7 +157,7 @@ private:
     }
 
     Settings s_;
-    int64_t labels_;
+    Labels labels_;
 };
 
 } // namespace

@@ -124,7 +124,8 @@ private:
 
     Settings s_;
     RotarySettings rotary_;
-    int64_t labels_, pad_;
+    Labels labels_;
+    int64_t pad_;
 };
 
 } // namespace

@@ -102,7 +102,7 @@ protected:
 
     Settings s_;
     RotarySettings rotary_;
-    int64_t labels_;
+    Labels labels_;
     const char* type_;
     bool norm_heads_ = false, inner_bias_ = false;
     std::vector<int64_t> windows_; // a layer; 0: none

@@ -201,7 +201,8 @@ private:
     }
 
     Settings s_;
-    int64_t labels_, head_ = 0;
+    Labels labels_;
+    int64_t head_ = 0;
 };
 
 } // namespace
