@@ -25,7 +25,10 @@ TEST_CASE("matmul: every layout at odd and even sizes") {
                                 {13, 17, 19}, {33, 65, 31}, {64, 96, 50}, {130, 34, 6}};
     for (const auto& [m, n, k] : sizes)
         for (int layout = 0; layout < 4; ++layout) {
-            CAPTURE(m, n, k, layout);
+            CAPTURE(m);
+            CAPTURE(n);
+            CAPTURE(k);
+            CAPTURE(layout);
             const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
             check_kernel(bench, product(ta ? Shape{k, m} : Shape{m, k}, tb ? Shape{n, k} : Shape{k, n}, ta, tb),
                          kTolerance);

@@ -14,7 +14,8 @@ TEST_CASE("layer_norm and rms_norm, forward and gradients") {
     for (const Shape& shape : kShapes)
         for (int variant = 0; variant < 6; ++variant) {
             if (shape[-1] == 1) continue; // nothing but rounding is left of a row of one
-            CAPTURE(shape.text(), variant);
+            CAPTURE(shape.text());
+            CAPTURE(variant);
             Builder b;
             const ValueId x = b.parameter("x", shape, 0, 0, 0, 0);
             const ValueId gain = variant % 3 > 0 ? b.parameter("gain", {shape[-1]}, 0, 0, 0, 0) : graph::kNone;
@@ -52,7 +53,8 @@ TEST_CASE("cross_entropy with its options, and its gradient") {
     Bench bench;
     for (const int64_t classes : {2, 7, 65, 128})
         for (int variant = 0; variant < 4; ++variant) {
-            CAPTURE(classes, variant);
+            CAPTURE(classes);
+            CAPTURE(variant);
             Builder b;
             const ValueId x = b.parameter("x", {3, 5, classes}, 0, 0, 0, 0);
             const ValueId labels = b.input("labels", Kind::int32, {3, 5});
@@ -69,7 +71,9 @@ TEST_CASE("reductions over any axes") {
     const std::vector<std::vector<int64_t>> axes = {{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}};
     for (const auto& over : axes)
         for (const int64_t keep : {0, 1}) {
-            CAPTURE(over.size(), over[0], keep);
+            CAPTURE(over.size());
+            CAPTURE(over[0]);
+            CAPTURE(keep);
             Builder b;
             const ValueId x = b.input("x", Kind::float_, {5, 6, 37});
             const ValueId n = b.input("n", Kind::int32, {5, 6, 37});

@@ -1,0 +1,186 @@
+// The optimizer's dispatches against plain arithmetic on the host: AdamW, SGD, clipping, groups, skipped steps.
+#include "program/harness.hpp"
+#include "program/lower_optimizer.hpp"
+
+#include <limits>
+
+using namespace hekla;
+using namespace hekla::test;
+using program::OptimizerKind;
+using program::OptimizerPlan;
+using program::OptimizerState;
+using program::StoreArena;
+
+namespace {
+
+struct Model {
+    std::vector<program::ParameterEntry> table{{"w", {37, 11}}, {"b", {5}}, {"frozen", {300}}, {"v", {600}}};
+    std::vector<std::vector<double>> p, m, v;
+    int applied = 0;
+
+    explicit Model(Random& random) {
+        for (const auto& entry : table) {
+            p.emplace_back();
+            for (int64_t i = 0; i < entry.shape.elements(); ++i)
+                p.back().push_back(static_cast<double>(random.normal()));
+            m.emplace_back(p.back().size(), 0.0);
+            v.emplace_back(p.back().size(), 0.0);
+        }
+    }
+
+    // One step as PyTorch defines it, in float64. Gives the norm before clipping.
+    double step(const OptimizerPlan& plan, const std::vector<std::vector<float>>& gradients, double lr, double scale) {
+        double squares = 0;
+        for (const auto& g : gradients)
+            for (const float x : g) squares += static_cast<double>(x) * x;
+        const double norm = std::sqrt(squares) * scale;
+        double factor = scale;
+        if (plan.max_norm > 0 && norm > plan.max_norm) factor *= plan.max_norm / (norm + 1e-6);
+        ++applied;
+        for (std::size_t t = 0; t < table.size(); ++t) {
+            if (plan.group_of[t] < 0) continue;
+            const auto& group = plan.groups[static_cast<std::size_t>(plan.group_of[t])];
+            const double rate = lr * static_cast<double>(group.learning_rate_factor);
+            const double decay = static_cast<double>(group.weight_decay);
+            for (std::size_t i = 0; i < p[t].size(); ++i) {
+                double g = static_cast<double>(gradients[t][i]) * factor;
+                double &x = p[t][i], &first = m[t][i], &second = v[t][i];
+                if (plan.kind == OptimizerKind::adamw) {
+                    const double beta1 = static_cast<double>(plan.beta1), beta2 = static_cast<double>(plan.beta2);
+                    x *= 1 - rate * decay;
+                    first = beta1 * first + (1 - beta1) * g;
+                    second = beta2 * second + (1 - beta2) * g * g;
+                    const double c1 = 1 - std::pow(beta1, applied), c2 = 1 - std::pow(beta2, applied);
+                    x -= rate / c1 * first / (std::sqrt(second / c2) + static_cast<double>(plan.epsilon));
+                } else {
+                    const double momentum = static_cast<double>(plan.momentum);
+                    g += decay * x;
+                    if (momentum != 0) {
+                        first = applied == 1 ? g : momentum * first + g;
+                        g = plan.nesterov ? g + momentum * first : first;
+                    }
+                    x -= rate * g;
+                }
+            }
+        }
+        return norm;
+    }
+};
+
+OptimizerState read_state(program::ParameterStore& store) {
+    auto bytes = store.download_state(program::kOptimizerState);
+    REQUIRE_MESSAGE(bytes.ok(), bytes.message());
+    OptimizerState state;
+    REQUIRE(bytes.value().size() == sizeof state);
+    std::memcpy(&state, bytes.value().data(), sizeof state);
+    return state;
+}
+
+void check_plan(const OptimizerPlan& plan) {
+    Bench bench;
+    Random random(5);
+    Model model(random);
+    auto store = program::ParameterStore::create(*bench, model.table, {.gradients = true, .moments = true});
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    program::ParameterStore& s = *store.value();
+    for (std::size_t t = 0; t < model.table.size(); ++t) {
+        const std::vector<float> values(model.p[t].begin(), model.p[t].end());
+        REQUIRE(s.upload(model.table[t].name, values).ok());
+    }
+    auto lowering = program::lower_optimizer(plan, s.table(), s.elements(), bench->limits());
+    REQUIRE_MESSAGE(lowering.ok(), lowering.message());
+    auto compiled = program::Program::compile(*bench, lowering.take(), s);
+    REQUIRE_MESSAGE(compiled.ok(), compiled.message());
+    program::Program& optimizer = *compiled.value();
+
+    const auto run = [&](const std::vector<std::vector<float>>& gradients, double lr, double scale, float loss) {
+        for (std::size_t t = 0; t < model.table.size(); ++t)
+            REQUIRE(s.upload(model.table[t].name, gradients[t], StoreArena::gradients).ok());
+        REQUIRE(optimizer.set_scalar(program::kLearningRate, static_cast<float>(lr)).ok());
+        REQUIRE(optimizer.set_scalar(program::kGradientScale, static_cast<float>(scale)).ok());
+        REQUIRE(optimizer.set_scalar(program::kLoss, loss).ok());
+        const Status status = optimizer.run({});
+        REQUIRE_MESSAGE(status.ok(), status.message());
+    };
+    const auto gradients = [&](double size) {
+        std::vector<std::vector<float>> g;
+        for (const auto& entry : model.table) {
+            g.emplace_back();
+            for (int64_t i = 0; i < entry.shape.elements(); ++i) g.back().push_back(random.normal(size));
+        }
+        return g;
+    };
+    const auto compare = [&] {
+        for (std::size_t t = 0; t < model.table.size(); ++t) {
+            CAPTURE(model.table[t].name);
+            auto values = s.download(model.table[t].name);
+            REQUIRE_MESSAGE(values.ok(), values.message());
+            double worst = 0;
+            for (std::size_t i = 0; i < values.value().size(); ++i)
+                worst = std::max(worst, std::abs(static_cast<double>(values.value()[i]) - model.p[t][i]));
+            CHECK(worst < 4e-6);
+        }
+    };
+    uint32_t skipped = 0;
+    for (int step = 0; step < 6; ++step) {
+        CAPTURE(step);
+        auto g = gradients(step == 2 ? 3.0 : 0.01);
+        const double lr = 0.01 * (step + 1);
+        if (step == 3 || step == 4) {
+            const float bad = std::numeric_limits<float>::quiet_NaN();
+            if (step == 3) g[0][17] = std::numeric_limits<float>::infinity();
+            run(g, lr, 0.5, step == 4 ? bad : 1.0f);
+            ++skipped;
+            const OptimizerState state = read_state(s);
+            CHECK(state.skip == 1);
+            CHECK(state.skipped == skipped);
+            CHECK(state.skipped_in_row == skipped);
+            CHECK(state.applied == 3);
+        } else {
+            run(g, lr, 0.5, 1.0f);
+            const double norm = model.step(plan, g, lr, 0.5);
+            const OptimizerState state = read_state(s);
+            CHECK(state.skip == 0);
+            CHECK(state.skipped_in_row == 0);
+            CHECK(state.applied == static_cast<uint32_t>(model.applied));
+            CHECK(std::abs(static_cast<double>(state.norm) - norm) < 1e-5 * norm);
+        }
+        compare();
+    }
+}
+
+} // namespace
+
+TEST_CASE("AdamW with groups, clipping, a frozen parameter and skipped steps") {
+    OptimizerPlan plan;
+    plan.groups = {{1.0f, 0.1f}, {0.5f, 0.0f}};
+    plan.group_of = {0, 1, -1, 0};
+    plan.max_norm = 1.0f;
+    check_plan(plan);
+}
+
+TEST_CASE("SGD, with and without momentum") {
+    OptimizerPlan plan;
+    plan.kind = OptimizerKind::sgd;
+    plan.groups = {{1.0f, 0.01f}};
+    plan.group_of = {0, 0, -1, 0};
+    check_plan(plan);
+    plan.momentum = 0.9f;
+    check_plan(plan);
+    plan.nesterov = true;
+    plan.max_norm = 0.5f;
+    check_plan(plan);
+}
+
+TEST_CASE("plans that do not fit are refused") {
+    const std::vector<program::ParameterEntry> table{{"w", {4}}};
+    program::OptimizerPlan plan;
+    CHECK(program::lower_optimizer(plan, table, 256, {}).code() == Code::invalid_argument);
+    plan.group_of = {0};
+    CHECK(program::lower_optimizer(plan, table, 256, {}).code() == Code::invalid_argument);
+    plan.groups = {{}};
+    CHECK(program::lower_optimizer(plan, table, 256, {}).ok());
+    CHECK(program::lower_optimizer(plan, table, 255, {}).code() == Code::invalid_argument);
+    plan.beta2 = 1;
+    CHECK(program::lower_optimizer(plan, table, 256, {}).code() == Code::invalid_argument);
+}
