@@ -3,6 +3,8 @@
 
 #include "block.hpp"
 
+#include <algorithm>
+
 namespace hekla::plugin {
 
 // rope_parameters, or the older keys rope_theta, rope_scaling, rotary_pct, rotary_emb_base.
@@ -45,6 +47,11 @@ struct RotarySettings {
         out.set("rope_parameters.original_max_position_embeddings", original_positions);
     }
 };
+
+// How many rows the tables need: all, unless the places are known to be 0 .. length - 1.
+inline int64_t rotary_rows(Graph& g, int64_t length, int64_t most) {
+    return g.has_field("position_ids") || g.mode() == HK_MODE_DECODE ? most : std::min(length, most);
+}
 
 // The tables that the operation reads, [positions, R/2] each. Made in float32 as the reference does, so that long
 // positions round alike.

@@ -43,7 +43,7 @@ public:
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
         const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
-        const RotaryTables tables(g, rotary_, s_.width / s_.heads, s_.positions);
+        const RotaryTables tables(g, rotary_, s_.width / s_.heads, rotary_rows(g, ids.dim(1), s_.positions));
         const Value padding = causal_padding(g);
         Value x = drop(g, embedding(words(g), ids), s_.dropout);
         g.offer("layer.0.hidden", x);

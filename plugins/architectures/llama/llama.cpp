@@ -40,7 +40,7 @@ public:
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
         const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
-        const RotaryTables tables(g, rotary_, *s_.head_width, s_.positions);
+        const RotaryTables tables(g, rotary_, *s_.head_width, rotary_rows(g, ids.dim(1), s_.positions));
         const Value padding = causal_padding(g);
         Value x = embedding(words(g), ids, {.no_gradient_id = s_.pad.value_or(-1)});
         g.offer("layer.0.hidden", x);
