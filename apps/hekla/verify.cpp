@@ -50,7 +50,7 @@ Status upload(program::ParameterStore& store, const Tensors& parameters) {
 Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model) {
     HK_ASSIGN(graph::Graph graph, graph::differentiate(model.graph));
     HK_ASSIGN(graph, graph::simplify(graph));
-    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(graph),
+    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
                                                                 {.gradients = true, .moments = true}));
     HK_TRY(upload(*store, model.parameters));
     program::CompileOptions options;

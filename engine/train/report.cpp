@@ -14,11 +14,13 @@
 namespace hekla::train {
 
 std::string grouped(double number) {
-    std::string digits = fmt::format("{:.0f}", number);
-    for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(digits.size()) - 3;
-         i > 0 && digits[static_cast<std::size_t>(i - 1)] != '-'; i -= 3)
-        digits.insert(static_cast<std::size_t>(i), ",");
-    return digits;
+    const std::string digits = fmt::format("{:.0f}", std::abs(number));
+    std::string result = number < 0.0 ? "-" : "";
+    for (std::size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) result += ',';
+        result += digits[i];
+    }
+    return result;
 }
 
 std::string duration_text(double seconds) {

@@ -191,7 +191,7 @@ Status Trainer::describe() {
 
 Status Trainer::compile() {
     message("compiling kernels");
-    HK_ASSIGN(store_, program::ParameterStore::create(runtime_, program::parameter_table(differentiated_),
+    HK_ASSIGN(store_, program::ParameterStore::create(runtime_, program::parameter_table(described_),
                                                       {.gradients = true, .moments = true}));
     program::CompileOptions options;
     options.outputs = {"loss"};
