@@ -98,7 +98,8 @@ Result<std::string> show_checkpoint(const InspectArguments& a) {
         a, weights, {{"kind", "checkpoint"}, {"step", checkpoint.step}, {"complete", true}, {"files", files}}, heading);
 }
 
-Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_t>& steps) {
+Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_t>& steps, bool& damaged) {
+    damaged = false;
     HK_ASSIGN(const std::optional<int64_t> best, model::read_best(a.path));
     ordered_json j{
         {"kind", "run"}, {"best", best ? ordered_json(*best) : ordered_json()}, {"checkpoints", ordered_json::array()}};
@@ -109,6 +110,7 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
         const Result<model::Checkpoint> checked = model::verify_checkpoint(folder);
         ordered_json one{{"step", step}, {"complete", checked.ok()}};
         if (!checked.ok()) one["problem"] = checked.message();
+        damaged = damaged || !checked.ok();
         j["checkpoints"].push_back(one);
         out += fmt::format("  {:<24} {}{}\n", folder.filename().string(),
                            checked.ok() ? "complete, hashes agree" : "NOT USABLE: " + checked.message(),
@@ -209,7 +211,7 @@ Result<std::string> show_graph_file(const Globals& globals, const InspectArgumen
     return show_graph(globals, a, differentiated, differentiated, a.path, false);
 }
 
-Result<std::string> show_folder(const Globals& globals, const InspectArguments& a) {
+Result<std::string> show_folder(const Globals& globals, const InspectArguments& a, bool& damaged) {
     std::error_code problem;
     const fs::path folder = a.path;
     if (!a.graph.empty() || !a.memory.empty()) {
@@ -223,18 +225,19 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
         fs::path(folder / "").parent_path().filename().string().starts_with("checkpoint-"))
         return show_checkpoint(a);
     HK_ASSIGN(const std::vector<int64_t> steps, model::list_checkpoints(folder));
-    if (!steps.empty()) return show_run(a, steps);
+    if (!steps.empty()) return show_run(a, steps, damaged);
     if (fs::exists(folder / "config.json", problem)) return show_model(a);
     return not_found(
         fmt::format("{}: no checkpoint-N, no {} and no config.json in it: not a run, a checkpoint or a model", a.path,
                     model::manifest_name));
 }
 
-Result<std::string> show(const Globals& globals, const InspectArguments& a) {
+// `damaged`: what was shown is not whole, though it could be shown.
+Result<std::string> show(const Globals& globals, const InspectArguments& a, bool& damaged) {
     std::error_code problem;
     const fs::path path = a.path;
     if (!fs::exists(path, problem)) return not_found(fmt::format("{}: there is no such file or folder", a.path));
-    if (fs::is_directory(path, problem)) return show_folder(globals, a);
+    if (fs::is_directory(path, problem)) return show_folder(globals, a, damaged);
     if (path.extension() == ".toml") return show_recipe(globals, a);
     if (path.extension() == ".safetensors" || a.path.ends_with(".index.json")) {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(path));
@@ -275,10 +278,12 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->footer("Examples: hekla inspect apps/recipes/quickstart.toml --graph svg -o graph.svg\n"
                    "          hekla inspect out/quickstart");
     verbs.push_back({parser, [&globals, a] {
-                         const Result<std::string> shown = show(globals, *a);
+                         bool damaged = false;
+                         const Result<std::string> shown = show(globals, *a, damaged);
                          if (!shown.ok()) return fail(shown.status());
                          const Status written = write_output(a->output, shown.value());
-                         return written.ok() ? kDone : fail(written);
+                         if (!written.ok()) return fail(written);
+                         return damaged ? fail(fmt::format("{}: not every checkpoint is whole", a->path)) : kDone;
                      }});
 }
 

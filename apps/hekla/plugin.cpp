@@ -190,13 +190,15 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto a = std::make_shared<DescribeArguments>();
     parser->add_option("architecture", a->architecture, "a plugin's id")->required();
     parser->add_option("--config", a->config, "the architecture's config: JSON, or a file (a model's config.json)");
-    parser->add_option("--set", a->keys, "one key of it: n_layer=2 (may be repeated)");
+    parser->add_option("--set", a->keys, "one key of it: n_layer=2 (may be repeated)")->allow_extra_args(false);
     parser->add_option("--head", a->head, "a head's id");
     parser->add_option("--head-config", a->head_config, "JSON, or a file");
     parser->add_option("--objective", a->objective, "an objective's id");
     parser->add_option("--objective-config", a->objective_config, "JSON, or a file");
-    parser->add_option("--field", a->fields,
-                       "a field of the batch, NAME:KIND:SIZES (may be repeated); left out: the objective's own");
+    parser
+        ->add_option("--field", a->fields,
+                     "a field of the batch, NAME:KIND:SIZES (may be repeated); left out: the objective's own")
+        ->allow_extra_args(false);
     parser->add_option("--batch", a->batch, "rows, where no field is given")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
@@ -206,7 +208,7 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--mode", a->mode, "what the graph is for")
         ->check(CLI::IsMember({"train", "evaluate", "encode", "decode"}))
         ->capture_default_str();
-    parser->add_option("--port", a->ports, "a port to keep as an output (may be repeated)");
+    parser->add_option("--port", a->ports, "a port to keep as an output (may be repeated)")->allow_extra_args(false);
     parser->add_flag("--all-ports", a->all_ports, "keep every port, as port.NAME");
     parser->add_flag("--backward", a->backward, "with gradients, as training runs it");
     parser->add_option("-o,--output", a->output, "a file instead of standard output");

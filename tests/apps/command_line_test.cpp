@@ -1,0 +1,266 @@
+// The command line without a device: what it says, where it says it, and with which exit status.
+#include "program.hpp"
+
+#include <cstring>
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using hekla::test::Place;
+using hekla::test::Ran;
+using nlohmann::json;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A failure: exit status 1, one message, nothing on standard output.
+void fails_with(const Ran& ran, std::initializer_list<const char*> parts) {
+    CAPTURE(ran.out);
+    CAPTURE(ran.err);
+    CHECK(ran.status == 1);
+    CHECK(ran.out.empty());
+    CHECK(ran.err.starts_with("hekla: "));
+    for (const char* part : parts) {
+        CAPTURE(part);
+        CHECK(has(ran.err, part));
+    }
+}
+
+const char* const kPoem = "The quick brown fox jumps over the lazy dog.\nThe quick brown fox jumps over the lazy "
+                          "dog.\nNa\xc3\xafve caf\xc3\xa9!\n";
+
+std::string recipe(const std::string& model = "architecture = \"gpt2\"", const std::string& rest = "") {
+    return "[model]\n" + model +
+           "\nn_layer = 1\nn_head = 2\nn_embd = 8\nn_positions = 16\nvocab_size = 300\n[data]\ntrain = \"text.txt\"\n"
+           "[train]\ncontext_length = 16\nper_device_train_batch_size = 2\n" +
+           rest + "\n[output]\ndir = \"run\"\n";
+}
+
+} // namespace
+
+TEST_CASE("every verb has a help with an example") {
+    const Place place;
+    CHECK(has(place.run({"--version"}).out, "hekla 0.1.0"));
+    const Ran all = place.run({"--help"});
+    CHECK(all.status == 0);
+    const std::vector<std::vector<std::string>> verbs{{"train"},
+                                                      {"eval"},
+                                                      {"generate"},
+                                                      {"inspect"},
+                                                      {"devices"},
+                                                      {"doctor"},
+                                                      {"verify"},
+                                                      {"describe"},
+                                                      {"replay"},
+                                                      {"diff"},
+                                                      {"tokenize", "train"},
+                                                      {"tokenize", "encode"},
+                                                      {"tokenize", "decode"},
+                                                      {"tokenize", "inspect"},
+                                                      {"bench", "matmul"},
+                                                      {"bench", "train"},
+                                                      {"bench", "generate"},
+                                                      {"plugin", "list"}};
+    for (std::vector<std::string> verb : verbs) {
+        CAPTURE(verb.back());
+        CHECK(has(all.out, verb.front()));
+        verb.push_back("--help");
+        const Ran help = place.run(verb);
+        CHECK(help.status == 0);
+        CHECK(has(help.out, "Example"));
+        CHECK(help.err.empty());
+    }
+}
+
+TEST_CASE("used wrongly: exit status 2") {
+    const Place place;
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{},
+                                               {"tran"},
+                                               {"train"},
+                                               {"tokenize"},
+                                               {"tokenize", "train", "x", "-o", "y", "--kind", "words"},
+                                               {"bench", "matmul", "--m", "0"},
+                                               {"bench", "train", "no-such-case"},
+                                               {"inspect", "x", "--graph", "png"},
+                                               {"replay", "x"},
+                                               {"replay", "x", "--step", "0"},
+                                               {"--no-such-option", "devices"}}) {
+        const Ran ran = place.run(arguments);
+        CAPTURE(ran.err);
+        CHECK(ran.status == 2);
+        CHECK(!ran.err.empty());
+        CHECK(ran.out.empty());
+    }
+}
+
+TEST_CASE("tokenize: text to ids and back") {
+    const Place place;
+    place.write("text.txt", kPoem);
+    for (const char* kind : {"bpe", "char"}) {
+        CAPTURE(kind);
+        const std::string folder = std::string("tokenizer-") + kind;
+        const Ran trained =
+            place.run({"tokenize", "train", "text.txt", "--kind", kind, "--vocab-size", "300", "-o", folder, "--json"});
+        CAPTURE(trained.err);
+        REQUIRE(trained.status == 0);
+        CHECK(json::parse(trained.out)["vocabulary_size"].get<int>() > 20);
+        CHECK(place.exists(folder + "/tokenizer.json"));
+
+        const Ran ids = place.run({"tokenize", "encode", folder, "text.txt"});
+        REQUIRE(ids.status == 0);
+        CHECK(place.run({"tokenize", "decode", folder}, ids.out).out == kPoem);
+        CHECK(place.run({"tokenize", "encode", folder}, kPoem).out == ids.out); // from standard input
+
+        const Ran encoded = place.run({"tokenize", "encode", folder, "--text", "The fox", "--json"});
+        REQUIRE(encoded.status == 0);
+        const json j = json::parse(encoded.out);
+        CHECK(j["ids"].size() == j["tokens"].size());
+        CHECK(j["bytes"].back()[1] == 7);
+        CHECK(json::parse(place.run({"tokenize", "decode", folder, j["ids"].dump(), "--json"}).out)["text"] ==
+              "The fox");
+
+        const json about = json::parse(place.run({"tokenize", "inspect", folder, "text.txt", "--json"}).out);
+        CHECK(about["vocabulary_size"] == json::parse(trained.out)["vocabulary_size"]);
+        CHECK(about["text"]["bytes"].get<std::size_t>() == std::strlen(kPoem));
+        CHECK(about["special"].size() == (std::string(kind) == "bpe" ? 1 : 0));
+        fails_with(place.run({"tokenize", "decode", folder, "99999"}), {"there is no token 99999"});
+        fails_with(place.run({"tokenize", "decode", folder, "12a"}), {"'12a' is not a token's id"});
+    }
+    fails_with(place.run({"tokenize", "encode", "tokenizer-char", "--text", "@"}), {"--text"});
+}
+
+TEST_CASE("tokenize: input that cannot be used leaves nothing behind") {
+    const Place place;
+    place.write("empty.txt", "");
+    place.write("latin.txt", "first line\nna\xefve\n");
+    fails_with(place.run({"tokenize", "train", "missing.txt", "-o", "t"}), {"missing.txt"});
+    fails_with(place.run({"tokenize", "train", "empty.txt", "-o", "t"}), {});
+    fails_with(place.run({"tokenize", "train", "latin.txt", "-o", "t"}), {"latin.txt", "line 2", "byte offset 13"});
+    CHECK(!place.exists("t"));
+    place.write("file", "");
+    fails_with(place.run({"tokenize", "train", "latin.txt", "-o", "file"}), {"file is not a folder"});
+    fails_with(place.run({"tokenize", "inspect", "no-folder"}), {"no-folder"});
+}
+
+TEST_CASE("plugin list reads manifests, and nothing else") {
+    const Place place;
+    const Ran listed = place.run({"plugin", "list", "--json"});
+    REQUIRE(listed.status == 0);
+    bool gpt2 = false;
+    for (const json& plugin : json::parse(listed.out))
+        for (const json& offer : plugin["provides"])
+            gpt2 = gpt2 || (offer["interface"] == "hekla.architecture/1" && offer["id"] == "gpt2");
+    CHECK(gpt2);
+    // A library that could not be loaded is no matter here; where it is said to be, is shown.
+    place.write("mine/broken.so", "this is no library");
+    place.write("mine/broken.json",
+                R"({"plugin": "broken", "library": "broken.so", "version": "1.0.0", "licence": "MIT", "abi_major": 0,
+        "abi_minor_needed": 1, "provides": [{"interface": "hekla.objective/1", "id": "broken", "about": "nothing", "parameters": []}]})");
+    const Ran mine = place.run({"--plugin-path", "mine", "plugin", "list"});
+    CHECK(mine.status == 0);
+    CHECK(has(mine.out, "broken.so"));
+    fails_with(place.run({"--plugin-path", "mine", "describe", "gpt2", "--head", "lm", "--objective", "broken"}),
+               {"broken"});
+}
+
+TEST_CASE("describe: a graph as text that reads back") {
+    const Place place;
+    const std::vector<std::string> small{"--set",    "n_layer=1", "--set",         "n_embd=8", "--set",
+                                         "n_head=2", "--set",     "vocab_size=50", "--set",    "n_positions=16"};
+    const auto describe = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"describe"});
+        more.insert(more.end(), small.begin(), small.end());
+        return place.run(more);
+    };
+    const Ran text = describe({"gpt2", "--head", "lm", "--objective", "clm", "--batch", "2", "--length", "4"});
+    CAPTURE(text.err);
+    REQUIRE(text.status == 0);
+    CHECK(text.out.starts_with("hekla graph 1\n"));
+    CHECK(has(text.out, "loss \"clm\""));
+    place.write("graph.txt", text.out);
+    CHECK(place.run({"inspect", "graph.txt", "--graph", "text"}).out == text.out);
+    CHECK(has(place.run({"inspect", "graph.txt", "--graph", "svg"}).out, "<svg"));
+    const json summary = json::parse(place.run({"inspect", "graph.txt", "--json"}).out);
+    CHECK(summary["parameters"] ==
+          50 * 8 + 16 * 8 + 2 * 2 * 8 + 8 * 24 + 24 + 8 * 8 + 8 + 8 * 32 + 32 + 32 * 8 + 8 + 2 * 8);
+    CHECK(has(describe({"gpt2", "--head", "lm", "--objective", "clm", "--backward"}).out, "output \"grad."));
+    CHECK(place.run({"inspect", "graph.txt", "--graph", "svg", "-o", "graph.svg"}).out.empty());
+    CHECK(has(place.read("graph.svg"), "<svg"));
+
+    fails_with(describe({"gpt3"}), {"gpt3", "gpt2"});
+    fails_with(describe({"gpt2", "--set", "n_layr=2"}), {"n_layr", "did you mean 'n_layer'?"});
+    fails_with(describe({"gpt2", "--objective", "clm", "--field", "input_ids:int64:2x4"}), {"int64"});
+    fails_with(describe({"gpt2", "--field", "input_ids:int32:2y4"}), {"NAME:KIND:SIZES"});
+    fails_with(describe({"gpt2", "--config", "nothing.json"}), {"nothing.json"});
+    place.write("cut.txt", text.out.substr(0, text.out.size() / 2));
+    fails_with(place.run({"inspect", "cut.txt"}), {"cut.txt"});
+}
+
+TEST_CASE("inspect: files that are not what they should be") {
+    const Place place;
+    const std::string header =
+        R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"I32","shape":[1,1],"data_offsets":[8,12]}})";
+    std::string good(8, '\0');
+    good[0] = static_cast<char>(header.size());
+    good += header + std::string(12, '\0');
+    place.write("good.safetensors", good);
+    const json j = json::parse(place.run({"inspect", "good.safetensors", "--json"}).out);
+    CHECK(j["numbers"] == 3);
+    CHECK(j["tensors"][0]["name"] == "a");
+    CHECK(j["tensors"][1]["shape"] == json::array({1, 1}));
+    place.write("short.safetensors", good.substr(0, good.size() - 1));
+    fails_with(place.run({"inspect", "short.safetensors"}), {"short.safetensors"});
+    place.write("what.bin", "what is this");
+    fails_with(place.run({"inspect", "what.bin"}), {"what.bin", ".safetensors"});
+    fails_with(place.run({"inspect", "nothing"}), {"nothing", "no such file"});
+    place.write("folder/notes.md", "");
+    fails_with(place.run({"inspect", "folder"}), {"not a run, a checkpoint or a model"});
+    fails_with(place.run({"replay", "folder", "--step", "1"}), {"folder", "no recipe.toml"});
+    fails_with(place.run({"diff", "folder", "folder"}), {"folder", "no recipe.toml"});
+}
+
+TEST_CASE("inspect: recipes, good and bad") {
+    const Place place;
+    const auto inspect = [&](const std::string& content) {
+        place.write("r.toml", content);
+        return place.run({"inspect", "r.toml", "--graph", "text"});
+    };
+    const Ran good = inspect(recipe());
+    CAPTURE(good.err);
+    CHECK(good.status == 0);
+    CHECK(has(good.out, "shape=[2, 16]"));
+    fails_with(inspect(recipe("architecture = \"gpt2\"", "lerning_rate = 1.0")),
+               {"r.toml:", "lerning_rate", "did you mean 'learning_rate'?"});
+    fails_with(inspect(recipe("architecture = \"gpt2\"", "max_steps = \"many\"")),
+               {"r.toml:", "train.max_steps", "expected an integer"});
+    fails_with(inspect(recipe("architecture = \"gpt2\"\nn_layers = 2")), {"n_layers", "did you mean 'n_layer'?"});
+    fails_with(inspect(recipe("architecture = \"gpt\"\nn_head = 3\nn_head = 4")), {"r.toml:"});
+    fails_with(inspect("[modle]\n"), {"[modle]", "did you mean [model]?"});
+    fails_with(inspect(recipe() + "[train\n"), {"r.toml:"});
+    CHECK(!place.exists("run"));
+}
+
+TEST_CASE("the recipes that are delivered") {
+    const Place place;
+    const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/apps/recipes/";
+    const auto graph_of = [&](const std::string& name, std::vector<std::string> overrides) {
+        overrides.insert(overrides.begin(),
+                         {"inspect", folder + name, "--json", "output.dir=\"" + place.path("none").string() + "\""});
+        const Ran ran = place.run_in(HEKLA_SOURCE_DIR, overrides);
+        CAPTURE(ran.err);
+        REQUIRE(ran.status == 0);
+        return json::parse(ran.out);
+    };
+    CHECK(graph_of("shakespeare-char-cpu.toml", {"model.vocab_size=65"})["parameters"] == 809'856);
+    CHECK(graph_of("shakespeare-char.toml", {"model.vocab_size=65"})["parameters"] == 10'770'816);
+    CHECK(graph_of("gpt2-124m.toml", {"tokenizer.from=\"\"", "tokenizer.kind=\"char\"",
+                                      "model.vocab_size=50257"})["parameters"] == 124'439'808);
+    CHECK(graph_of("quickstart.toml", {})["parameters"] == 932'608);
+}
+
+TEST_CASE("dtypes that are not there yet are refused, not ignored") {
+    const Place place;
+    fails_with(place.run({"bench", "matmul", "--dtype", "bf16"}), {"bf16", "float32 only"});
+    fails_with(place.run({"bench", "train", "--dtype", "f16"}), {"f16", "float32 only"});
+}

@@ -1,0 +1,38 @@
+// Runs the program as a user's shell does.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace hekla::test {
+
+struct Ran {
+    int status = -1; // the exit status; 128 + n after signal n
+    std::string out, err;
+};
+
+// A folder for one test case, gone with this. It is the program's current folder; caches are kept for the whole test
+// run, so that kernels are compiled once.
+class Place {
+public:
+    Place();
+    ~Place();
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+    std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+    void write(const std::string& name, const std::string& content) const;
+    std::string read(const std::string& name) const;
+    bool exists(const std::string& name) const;
+    // hekla ARGUMENTS..., with `input` on its standard input.
+    Ran run(const std::vector<std::string>& arguments, const std::string& input = "") const;
+    // The same somewhere else.
+    Ran run_in(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
+               const std::string& input = "") const;
+
+private:
+    std::filesystem::path folder_;
+};
+
+} // namespace hekla::test

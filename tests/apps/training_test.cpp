@@ -1,0 +1,167 @@
+// The command line with a device: a tiny model trained, looked into, replayed and compared.
+#include "program.hpp"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+using hekla::test::Place;
+using hekla::test::Ran;
+using nlohmann::json;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const char* const kRecipe = R"([model]
+architecture = "gpt2"
+n_layer = 1
+n_head = 2
+n_embd = 16
+n_positions = 16
+resid_pdrop = 0.1
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "char"
+[train]
+max_steps = 6
+context_length = 16
+per_device_train_batch_size = 4
+eval_steps = 3
+eval_batches = 2
+save_steps = 2
+warmup_steps = 2
+[output]
+dir = "first"
+)";
+
+void write_text(const Place& place) {
+    std::string text;
+    for (int i = 0; i < 60; ++i)
+        text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
+    place.write("text.txt", text);
+    place.write("recipe.toml", kRecipe);
+}
+
+Ran succeed(const Ran& ran) {
+    CAPTURE(ran.out);
+    CAPTURE(ran.err);
+    REQUIRE(ran.status == 0);
+    return ran;
+}
+
+} // namespace
+
+TEST_CASE("devices and doctor") {
+    const Place place;
+    const json devices = json::parse(succeed(place.run({"devices", "--json"})).out);
+    CHECK(std::ranges::any_of(devices, [](const json& d) { return d["usable"].get<bool>(); }));
+    const json report = json::parse(succeed(place.run({"doctor", "--json"})).out);
+    CHECK(report["healthy"] == true);
+    CHECK(report["kernel_error"].get<double>() < 1e-6);
+    CHECK(report["matmul_gflops"].get<double>() > 0.0);
+    const Ran none = place.run({"--device", "no such device", "doctor"});
+    CHECK(none.status == 1);
+    CHECK(has(none.out, "no such device"));
+}
+
+TEST_CASE("bench matmul checks its product and counts") {
+    const Place place;
+    const json j = json::parse(
+        succeed(place.run({"bench", "matmul", "--m", "33", "--n", "17", "--k", "65", "--seconds", "0", "--json"})).out);
+    CHECK(j["case"] == "matmul 33x17x65");
+    CHECK(j["gflops"].is_number());
+    CHECK(!j["kernels"].empty());
+}
+
+TEST_CASE("a run: train, inspect, replay, diff") {
+    const Place place;
+    write_text(place);
+    succeed(place.run({"train", "recipe.toml"}));
+    CHECK(place.exists("first/checkpoint-6/MANIFEST.json"));
+    succeed(place.run({"train", "recipe.toml", "output.dir=second"}));
+    succeed(place.run({"train", "recipe.toml", "output.dir=other", "train.learning_rate=2e-3"}));
+
+    SUBCASE("inspect says whether its checkpoints are whole") {
+        const json run = json::parse(succeed(place.run({"inspect", "first", "--json"})).out);
+        CHECK(run["kind"] == "run");
+        CHECK(run["checkpoints"].size() == 3);
+        const json checkpoint = json::parse(succeed(place.run({"inspect", "first/checkpoint-6", "--json"})).out);
+        CHECK(checkpoint["step"] == 6);
+        CHECK(checkpoint["tensors"].size() == 16); // two tables, twelve of the block, two of the last norm
+        CHECK(has(succeed(place.run({"inspect", "first/checkpoint-6", "--graph", "text", "--length", "8"})).out,
+                  "hekla graph 1"));
+
+        std::fstream file(place.path("first/checkpoint-6/model.safetensors"),
+                          std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(-3, std::ios::end);
+        file.put('\x55');
+        file.close();
+        const Ran damaged = place.run({"inspect", "first"});
+        CHECK(damaged.status == 1);
+        CHECK(has(damaged.out, "NOT USABLE"));
+        CHECK(place.run({"inspect", "first/checkpoint-6"}).status == 1);
+    }
+
+    SUBCASE("replay gives the same bits, and says so") {
+        const json replayed =
+            json::parse(succeed(place.run({"replay", "first", "--step", "4", "-o", "replayed", "--json"})).out);
+        CHECK(replayed["from_checkpoint"] == 2);
+        CHECK(replayed["same_loss_as_log"] == true);
+        CHECK(replayed["finite"] == true);
+        CHECK(has(place.read("replayed/batch.txt"), "of a text"));
+        const json gradients =
+            json::parse(succeed(place.run({"inspect", "replayed/gradients.safetensors", "--json"})).out);
+        CHECK(gradients["tensors"].size() == replayed["gradient_norms"].size());
+        CHECK(json::parse(succeed(place.run({"replay", "first", "--step", "1", "--json"})).out)["from_checkpoint"] ==
+              0);
+        CHECK(place.run({"replay", "first", "--step", "7"}).status == 1);
+        // A log that says otherwise is an error: the run's bits are not reproduced.
+        std::string log = place.read("first/train_log.jsonl");
+        const std::size_t at = log.find("\"loss\":", log.find("\"step\":4"));
+        log.insert(at + 7, "1");
+        place.write("first/train_log.jsonl", log);
+        const Ran differs = place.run({"replay", "first", "--step", "4"});
+        CHECK(differs.status == 1);
+        CHECK(has(differs.out, "NOT the same bits"));
+    }
+
+    SUBCASE("diff finds where runs part") {
+        const json same = json::parse(succeed(place.run({"diff", "first", "second", "--json"})).out);
+        CHECK(same["equal"] == true);
+        CHECK(same["checkpoints_in_both"] == json::array({2, 4, 6}));
+        const Ran parted = place.run({"diff", "first", "other", "--json"});
+        CHECK(parted.status == 1);
+        const json j = json::parse(parted.out);
+        CHECK(j["equal"] == false);
+        CHECK(j["step"] == 1); // its learning rate
+        CHECK(j["checkpoint"] == 2);
+        CHECK(j["recipe"]["first"] == json::array({"[train] learning_rate = 0.001"}));
+    }
+}
+
+TEST_CASE("replay names the first value that is not finite") {
+    const Place place;
+    write_text(place);
+    // A learning rate that no model survives: the update is skipped, and the run goes on or stops; both are logged.
+    const Ran trained = place.run({"train", "recipe.toml", "train.learning_rate=1e38", "train.min_learning_rate=1e38",
+                                   "train.warmup_steps=0", "train.max_grad_norm=0", "train.eval_steps=0"});
+    CAPTURE(trained.err);
+    int64_t bad = 0;
+    const std::string log = place.read("first/train_log.jsonl");
+    for (std::size_t begin = 0; begin < log.size() && bad == 0; begin = log.find('\n', begin) + 1) {
+        const json record = json::parse(log.substr(begin, log.find('\n', begin) - begin));
+        if (record.value("skipped", false)) bad = record["step"].get<int64_t>();
+    }
+    REQUIRE(bad > 0);
+    const json replayed =
+        json::parse(succeed(place.run({"replay", "first", "--step", std::to_string(bad), "--json"})).out);
+    CHECK(replayed["finite"] == false);
+    CHECK(replayed["first_non_finite"].is_object());
+    CHECK(!replayed["first_non_finite"]["node"].get<std::string>().empty());
+}
