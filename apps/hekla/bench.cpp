@@ -56,7 +56,7 @@ double median(std::vector<double> values) {
     return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
-double rounded(double value, double unit) { return std::round(value / unit) * unit; }
+double rounded(double value, double per_unit) { return std::round(value * per_unit) / per_unit; }
 
 const Case* find_case(const std::string& name) {
     for (const Case& c : kCases)
@@ -134,9 +134,9 @@ Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& 
     const double flops = 2.0 * static_cast<double>(a.m) * static_cast<double>(a.n) * static_cast<double>(a.k);
     HK_TRY(runtime->save_caches());
     ordered_json j{{"case", fmt::format("matmul {}x{}x{}", a.m, a.n, a.k)},
-                   {"gflops", rounded(flops / mean / 1e9, 0.1)}};
-    j["best_gflops"] = rounded(flops / best / 1e9, 0.1);
-    j["ms"] = mean * 1e3;
+                   {"gflops", rounded(flops / mean / 1e9, 10.0)}};
+    j["best_gflops"] = rounded(flops / best / 1e9, 10.0);
+    j["ms"] = rounded(mean * 1e3, 1000.0);
     j["kernels"] = program->kernel_choices();
     j["device"] = runtime->gpu().capabilities().device_name;
     j["dtype"] = "float32";
@@ -255,12 +255,12 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     ordered_json j{{"case", c.name},
                    {"parameters", parameters},
                    {"tokens_per_s", std::llround(tokens / step_seconds)},
-                   {"ms_per_step", rounded(step_seconds * 1e3, 0.01)}};
-    j["effective_gflops"] = rounded(per_token * tokens / step_seconds / 1e9, 0.1);
+                   {"ms_per_step", rounded(step_seconds * 1e3, 100.0)}};
+    j["effective_gflops"] = rounded(per_token * tokens / step_seconds / 1e9, 10.0);
     j["device"] = runtime.gpu().capabilities().device_name;
     j["dtype"] = "float32";
     j["steps"] = times.size();
-    j["compile_s"] = rounded(compile_seconds, 0.01);
+    j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
     return j;
 }
@@ -289,7 +289,7 @@ Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Reg
     HK_TRY(runtime.save_caches());
     ordered_json j{
         {"case", c.name},
-        {"generate_tokens_per_s", rounded(static_cast<double>(options.max_new_tokens) / median(times), 0.1)}};
+        {"generate_tokens_per_s", rounded(static_cast<double>(options.max_new_tokens) / median(times), 10.0)}};
     j["tokens"] = options.max_new_tokens;
     j["device"] = runtime.gpu().capabilities().device_name;
     j["dtype"] = "float32";
