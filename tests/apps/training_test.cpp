@@ -165,3 +165,33 @@ TEST_CASE("replay names the first value that is not finite") {
     CHECK(replayed["first_non_finite"].is_object());
     CHECK(!replayed["first_non_finite"]["node"].get<std::string>().empty());
 }
+
+TEST_CASE("train: what cannot be trained is one clear error") {
+    const Place place;
+    write_text(place);
+    place.write("empty.txt", "");
+    place.write("latin.txt", "good\nna\xefve\n");
+    place.write("short.txt", "ten bytes.");
+    const auto fails = [&](const std::string& change, std::initializer_list<const char*> parts) {
+        const Ran ran = place.run({"train", "recipe.toml", change});
+        CAPTURE(change);
+        CAPTURE(ran.err);
+        CHECK(ran.status == 1);
+        for (const char* part : parts) CHECK(has(ran.err, part));
+        fs::remove_all(place.path("first"));
+    };
+    fails("data.train=missing.txt", {"missing.txt"});
+    fails("data.train=empty.txt", {"empty.txt", "empty"});
+    fails("data.train=latin.txt", {"latin.txt", "line 2", "byte offset 7", "UTF-8"});
+    fails("data.train=short.txt", {"a window is 17"});
+    fails("train.context_length=64", {"64", "n_positions = 16"});
+    fails("model.architecture=gpt3", {"gpt3", "did you mean 'gpt2'?"});
+    fails("model.n_head=3", {"n_head = 3"});
+    fails("head.id=nothing", {"'nothing'"});
+    fails("train.lerning_rate=1.0", {"lerning_rate", "did you mean 'learning_rate'?"});
+    fails("train.bf16=true", {"bf16"});
+    fails("output.dir=/proc/run", {"/proc/run"});
+    // A checkpoint of another size.
+    succeed(place.run({"train", "recipe.toml", "train.max_steps=2"}));
+    fails("model.n_embd=32", {"checkpoint-2", "[16, 16]"});
+}
