@@ -225,7 +225,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
         fs::path(folder / "").parent_path().filename().string().starts_with("checkpoint-"))
         return show_checkpoint(a);
     HK_ASSIGN(const std::vector<int64_t> steps, model::list_checkpoints(folder));
-    if (!steps.empty()) return show_run(a, steps, damaged);
+    if (!steps.empty() || fs::exists(folder / "train_log.jsonl", problem)) return show_run(a, steps, damaged);
     if (fs::exists(folder / "config.json", problem)) return show_model(a);
     return not_found(
         fmt::format("{}: no checkpoint-N, no {} and no config.json in it: not a run, a checkpoint or a model", a.path,
