@@ -1,3 +1,4 @@
+#include <algorithm>
 #include "test_context.hpp"
 
 #include "base/file.hpp"

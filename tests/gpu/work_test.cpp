@@ -1,4 +1,5 @@
 // Memory, dispatches, copies, submits and timing on a real device.
+#include <algorithm>
 #include "test_context.hpp"
 
 #include "base/file.hpp"

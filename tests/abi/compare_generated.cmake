@@ -1,0 +1,13 @@
+# Runs tools/generate_operations into a folder and fails where a committed file differs from what it makes.
+file(REMOVE_RECURSE ${OUT})
+file(MAKE_DIRECTORY ${OUT})
+execute_process(COMMAND ${TOOL} ${ROOT} ${OUT} RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "generate_operations failed")
+endif()
+foreach(file engine/include/hekla/plugin/operations.h plugins/sdk/operations.hpp engine/graph/operation_table.inc)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${ROOT}/${file} ${OUT}/${file} RESULT_VARIABLE differs)
+  if(differs)
+    message(FATAL_ERROR "${file} is not what engine/graph/operations.json makes: run build/bin/generate_operations .")
+  endif()
+endforeach()
