@@ -57,7 +57,7 @@ Log Globals::log() const {
 }
 
 int fail(const std::string& message) {
-    std::fprintf(stderr, "hekla: %s\n", message.c_str());
+    std::fprintf(stderr, "hekla: error: %s\n", message.c_str());
     return kFailed;
 }
 

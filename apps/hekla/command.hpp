@@ -49,7 +49,7 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs);   // plugin list, describe
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs);   // replay, diff
 
-// "hekla: MESSAGE" on standard error; kFailed.
+// "hekla: error: MESSAGE" on standard error; kFailed.
 int fail(const Status& status);
 int fail(const std::string& message);
 

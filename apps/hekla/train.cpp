@@ -3,6 +3,7 @@
 
 #include "train/report.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -97,7 +98,9 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     if (result.stopped != 0)
         progress.line(fmt::format("stopped after step {}; the same command goes on from here", result.steps));
     else
-        progress.line(fmt::format("done: {} steps, best validation loss {:.4f} at step {}", result.steps, result.best_evaluation, result.best_step));
+        progress.line(std::isnan(result.best_evaluation)
+                          ? fmt::format("done: {} steps", result.steps)
+                          : fmt::format("done: {} steps, best validation loss {:.4f} at step {}", result.steps, result.best_evaluation, result.best_step));
     if (a.json) {
         nlohmann::json j{{"steps", result.steps}, {"best_evaluation", result.best_evaluation}, {"best_step", result.best_step}, {"stopped", result.stopped != 0}};
         std::printf("%s\n", j.dump().c_str());

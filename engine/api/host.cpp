@@ -98,11 +98,13 @@ train::TrainerEvents events_of(const hk_train_options& o) {
     return events;
 }
 
-Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk_train_options* options) {
+Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk_train_options* options,
+                                                   train::Purpose purpose) {
     HK_TRY(complete(options, "hk_train_options"));
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(options->recipe), texts(options->overrides, options->override_count)));
-    return train::Trainer::create(recipe, context.registry, *context.runtime, context.log, events_of(*options));
+    return train::Trainer::create(recipe, context.registry, *context.runtime, context.log, events_of(*options),
+                                  purpose);
 }
 
 // The folder that holds a model's weights: the folder itself, or, for a run, its newest complete checkpoint where the
@@ -270,7 +272,7 @@ hk_string hk_context_device(const hk_context* context) {
 int32_t hk_train(hk_context* context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
     return guarded(error, [&]() -> Status {
         if (context == nullptr) return invalid_argument("context is null");
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options));
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options, train::Purpose::train));
         HK_ASSIGN(const train::TrainerResult done, trainer->run());
         if (result != nullptr) {
             HK_TRY(complete(result, "hk_train_result"));
@@ -287,7 +289,7 @@ int32_t hk_train_plan(hk_context* context, const hk_train_options* options, void
                       hk_error* error) {
     return guarded(error, [&]() -> Status {
         if (context == nullptr || give == nullptr) return invalid_argument("context or text is null");
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options));
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options, train::Purpose::read));
         HK_ASSIGN(const std::string plan, trainer->plan());
         give(options->user, view(plan));
         return {};
@@ -297,7 +299,7 @@ int32_t hk_train_plan(hk_context* context, const hk_train_options* options, void
 int32_t hk_train_evaluate(hk_context* context, const hk_train_options* options, double* loss, hk_error* error) {
     return guarded(error, [&]() -> Status {
         if (context == nullptr || loss == nullptr) return invalid_argument("context or loss is null");
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options));
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options, train::Purpose::read));
         HK_ASSIGN(*loss, trainer->evaluate());
         return {};
     });

@@ -393,4 +393,19 @@ std::string write_recipe(const Recipe& r) {
     return s;
 }
 
+std::map<std::string, std::string> recipe_values(const Recipe& recipe) {
+    std::map<std::string, std::string> values;
+    std::istringstream lines(write_recipe(recipe));
+    std::string section;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with('[')) section = line.substr(1, line.find(']') - 1);
+        const std::size_t equals = line.find(" = ");
+        if (line.starts_with('[') || equals == std::string::npos) continue;
+        std::string key = line.substr(0, equals);
+        std::erase(key, '"');
+        values[section + "." + key] = line.substr(equals + 3);
+    }
+    return values;
+}
+
 } // namespace hekla::train

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -89,5 +90,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name,
 
 // The resolved recipe as TOML, every key written out: reading it gives the same recipe.
 std::string write_recipe(const Recipe& recipe);
+
+// "section.key" -> value as TOML, of every key of the resolved recipe: two recipes are compared by these.
+std::map<std::string, std::string> recipe_values(const Recipe& recipe);
 
 } // namespace hekla::train

@@ -7,14 +7,20 @@
 #include "model/architecture_names.hpp"
 #include "model/folder.hpp"
 #include "text/trainer.hpp"
+#include "train/fit.hpp"
 #include "train/initialize.hpp"
 #include "train/peak.hpp"
 #include "train/schedule.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
+#include <set>
+#include <string_view>
 
 namespace hekla::train {
 namespace {
@@ -76,34 +82,78 @@ Status fields_from(const std::vector<plugin::BatchField>& described, std::vector
 
 } // namespace
 
-Trainer::~Trainer() = default;
+Trainer::~Trainer() {
+    std::error_code ignored;
+    dataset_.reset(); // its file lies in there
+    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plugin::Registry& registry,
-                                                 program::Runtime& runtime, const Log& log,
-                                                 const TrainerEvents& events) {
+                                                 program::Runtime& runtime, const Log& log, const TrainerEvents& events,
+                                                 Purpose purpose) {
     std::unique_ptr<Trainer> t(new Trainer(registry, runtime));
     t->recipe_ = recipe;
     t->log_ = log;
     t->events_ = events;
     t->run_ = recipe.output.dir;
     t->best_evaluation_ = std::numeric_limits<double>::quiet_NaN();
-    std::error_code problem;
-    fs::create_directories(t->run_, problem);
-    if (problem)
-        return io_error(fmt::format("{}: the output folder cannot be made: {}", t->run_.string(), problem.message()));
+    if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
+    HK_TRY(t->find_checkpoint());
     HK_TRY(t->open_tokenizer());
-    HK_TRY(t->open_data());
     HK_TRY(t->describe());
+    HK_TRY(
+        check_fits(*t->composition_, runtime, recipe.train.per_device_train_batch_size, recipe.train.context_length));
+    HK_TRY(t->open_data());
     HK_TRY(t->compile());
     HK_TRY(t->begin_or_resume());
     return t;
 }
 
+Status Trainer::find_checkpoint() {
+    HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
+    for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
+    found_ = std::move(search.found);
+    return found_ ? same_run(*found_) : Status();
+}
+
+Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
+    const std::string where = checkpoint.path.string();
+    HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
+    HK_ASSIGN(const Recipe before, parse_recipe(text, checkpoint.file("recipe.toml").string()));
+    const std::map<std::string, std::string> then = recipe_values(before);
+    std::map<std::string, std::string> now = recipe_values(recipe_);
+    for (const auto& [key, value] : then) now.try_emplace(key, "");
+    std::vector<std::string> other;
+    for (const auto& [key, value] : now) {
+        const auto found = then.find(key);
+        const std::string old = found != then.end() ? found->second : "";
+        if (old == value) continue;
+        const auto shown = [](const std::string& v) { return v.empty() ? std::string("nothing") : v; };
+        const bool is_path = key == "model.from" || key == "tokenizer.from"; // the run has its own copy of both
+        if (!is_path && (key.starts_with("model.") || key.starts_with("head.") || key.starts_with("objective.") ||
+                         key.starts_with("tokenizer.") || key == "train.optim"))
+            return failed_precondition(fmt::format(
+                "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old "
+                "value back",
+                where, key, shown(old), shown(value)));
+        static const std::set<std::string_view> harmless{
+            "model.from",          "tokenizer.from",      "data.train",
+            "data.valid",          "data.cache",          "data.format",
+            "output.dir",          "train.max_steps",     "train.eval_steps",
+            "train.eval_batches",  "train.save_steps",    "train.save_total_limit",
+            "train.logging_steps", "train.max_bad_steps", "train.per_device_eval_batch_size"};
+        if (!harmless.contains(key)) other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
+    }
+    if (!other.empty())
+        log_.warning(fmt::format("{}: the run goes on with other settings: {}", where, fmt::join(other, ", ")));
+    return {};
+}
+
 Status Trainer::open_tokenizer() {
-    // A run keeps the tokenizer it began with.
+    // A run keeps the tokenizer it began with; one without a checkpoint has not begun.
     std::error_code problem;
-    if (fs::exists(run_ / "tokenizer.json", problem)) {
-        HK_ASSIGN(tokenizer_, text::load_tokenizer(run_));
+    if (found_) {
+        HK_ASSIGN(tokenizer_, text::load_tokenizer(found_->path));
         return {};
     }
     if (recipe_.tokenizer.kind == "from") {
@@ -111,36 +161,53 @@ Status Trainer::open_tokenizer() {
         if (from.empty())
             return invalid_argument("[tokenizer] kind = \"from\" needs `from`: a folder with a tokenizer");
         HK_ASSIGN(tokenizer_, text::load_tokenizer(from));
-    } else {
-        message(fmt::format("training a {} tokenizer on the data",
-                            recipe_.tokenizer.kind == "char" ? "character" : "byte-level BPE"));
-        std::unique_ptr<text::TokenizerTrainer> trainer;
-        if (recipe_.tokenizer.kind == "char") {
-            trainer = text::make_character_trainer();
-        } else {
-            text::ByteBpeTraining options;
-            options.vocabulary_size = static_cast<int32_t>(recipe_.tokenizer.vocab_size);
-            trainer = text::make_byte_bpe_trainer(options);
-        }
-        std::vector<std::string> inputs = recipe_.data.train;
-        inputs.insert(inputs.end(), recipe_.data.valid.begin(), recipe_.data.valid.end());
-        HK_ASSIGN(tokenizer_, data::train_tokenizer(*trainer, inputs));
+        return {};
     }
-    return tokenizer_->save(run_);
+    message(fmt::format("training a {} tokenizer on the data",
+                        recipe_.tokenizer.kind == "char" ? "character" : "byte-level BPE"));
+    std::unique_ptr<text::TokenizerTrainer> trainer;
+    if (recipe_.tokenizer.kind == "char") {
+        trainer = text::make_character_trainer();
+    } else {
+        text::ByteBpeTraining options;
+        options.vocabulary_size = static_cast<int32_t>(recipe_.tokenizer.vocab_size);
+        trainer = text::make_byte_bpe_trainer(options);
+    }
+    std::vector<std::string> inputs = recipe_.data.train;
+    inputs.insert(inputs.end(), recipe_.data.valid.begin(), recipe_.data.valid.end());
+    HK_ASSIGN(tokenizer_, data::train_tokenizer(*trainer, inputs));
+    return {};
 }
 
 Status Trainer::open_data() {
     data::DatasetOptions options;
     options.train.inputs = recipe_.data.train;
     options.train.cache_folder = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
+    std::error_code problem;
+    if (!folder_.owned() && !fs::exists(options.train.cache_folder, problem)) {
+        std::string name = (fs::temp_directory_path(problem) / "hekla-XXXXXX").string();
+        if (problem || ::mkdtemp(name.data()) == nullptr)
+            return io_error(
+                fmt::format("{}: no folder for tokenized text can be made there: {}", name, std::strerror(errno)));
+        temporary_ = name;
+        options.train.cache_folder = temporary_;
+    }
     options.valid = recipe_.data.valid;
     options.valid_fraction =
         recipe_.train.eval_steps > 0 || !recipe_.data.valid.empty() ? recipe_.data.valid_fraction : 0.0;
-    HK_ASSIGN(dataset_, data::open_dataset(*tokenizer_, options));
+    Result<data::Dataset> opened = data::open_dataset(*tokenizer_, options);
+    if (!opened.ok())
+        return found_ ? opened.status().with_context(
+                            fmt::format("{} goes on with the tokenizer it began with", run_.string()))
+                      : opened.status();
+    dataset_ = opened.take();
     message(fmt::format("{} files, {} bytes of text, {} tokens to train on, {} to validate with, vocabulary {}",
                         dataset_->corpus.files().size(), grouped(static_cast<double>(dataset_->corpus.text_bytes())),
                         grouped(static_cast<double>(dataset_->train.size())),
                         grouped(static_cast<double>(dataset_->valid.size())), tokenizer_->vocabulary_size()));
+    // Texts that are too short are found now, not at the first evaluation.
+    HK_TRY(training_sampler().status());
+    if (dataset_->valid.size() > 0) HK_TRY(validation_sampler().status());
     return {};
 }
 
@@ -214,7 +281,8 @@ Status Trainer::compile() {
             no_decay.push_back(node.text("name"));
     HK_ASSIGN(optimizer_,
               Optimizer::create(runtime_, *store_, recipe_.train, train_program_->gradient_names(), no_decay));
-    HK_TRY(runtime_.save_caches());
+    // Without the cache the next start compiles again: no reason to end this one.
+    if (const Status saved = runtime_.save_caches(); !saved.ok()) log_.warning(saved.message());
     peak_flops_ = measure_peak_flops(runtime_);
     return {};
 }
@@ -241,14 +309,10 @@ Status Trainer::initialize_parameters() {
 }
 
 Status Trainer::begin_or_resume() {
-    HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(run_));
-    for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
-    if (search.found) {
-        HK_TRY(load_checkpoint(*search.found));
-        message(fmt::format("resuming after step {} from {}", step_, search.found->path.string()));
-        return {};
-    }
-    return initialize_parameters();
+    if (!found_) return initialize_parameters();
+    HK_TRY(load_checkpoint(*found_));
+    message(fmt::format("resuming after step {} from {}", step_, found_->path.string()));
+    return {};
 }
 
 Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
@@ -265,7 +329,11 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         };
         HK_TRY(same("architecture", composition_->architecture().id));
         HK_TRY(same("tokenizer", to_hex(tokenizer_->hash())));
-        HK_TRY(same("data", dataset_->corpus.cache_file().filename().string()));
+        if (state.at("data").get<std::string>() != dataset_->corpus.cache_file().filename().string())
+            return failed_precondition(
+                fmt::format("{}: was trained on another text than [data] train = {} holds now: choose another [output] "
+                            "dir, or bring the old text back",
+                            where, fmt::join(recipe_.data.train, ", ")));
         step_ = state.at("step").get<int64_t>();
         if (!state.at("best_evaluation").is_null()) best_evaluation_ = state.at("best_evaluation").get<double>();
         best_step_ = state.at("best_step").get<int64_t>();
@@ -388,15 +456,29 @@ data::Collate Trainer::collate(int64_t batch) const {
     };
 }
 
-Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step) const {
-    const TrainSection& s = recipe_.train;
+Result<data::Sampler> Trainer::training_sampler() const {
     data::SamplerOptions sampling;
     sampling.order = recipe_.data.order == "random" ? data::Order::random : data::Order::shuffle;
     sampling.tokens = dataset_->train.size();
     sampling.window = static_cast<uint64_t>(window_);
-    sampling.seed = static_cast<uint64_t>(s.seed) ^ kDataSalt;
+    sampling.seed = static_cast<uint64_t>(recipe_.train.seed) ^ kDataSalt;
     sampling.name = "the training data";
-    Result<data::Sampler> sampler = data::Sampler::create(sampling);
+    return data::Sampler::create(sampling);
+}
+
+Result<data::Sampler> Trainer::validation_sampler() const {
+    data::SamplerOptions sampling;
+    sampling.order = data::Order::sequential;
+    sampling.tokens = dataset_->valid.size();
+    sampling.window = static_cast<uint64_t>(window_);
+    sampling.name = recipe_.data.valid.empty() ? "the validation data (the end of the text, data.valid_fraction of it)"
+                                               : "the validation data";
+    return data::Sampler::create(sampling);
+}
+
+Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step) const {
+    const TrainSection& s = recipe_.train;
+    Result<data::Sampler> sampler = training_sampler();
     if (!sampler.ok()) return sampler.status();
     data::BatcherOptions options{.sampler = sampler.take(), .tokens = dataset_->train};
     options.batch_size = static_cast<uint32_t>(s.per_device_train_batch_size);
@@ -460,16 +542,14 @@ Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t
 }
 
 Result<double> Trainer::evaluate() {
-    if (eval_program_ == nullptr) return failed_precondition("there is no validation text");
+    if (eval_program_ == nullptr)
+        return failed_precondition(
+            "there is no validation text: name one in data.valid, or set data.valid_fraction and "
+            "train.eval_steps above 0");
     const TrainSection& s = recipe_.train;
     const int64_t batch =
         s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
-    data::SamplerOptions sampling;
-    sampling.order = data::Order::sequential;
-    sampling.tokens = dataset_->valid.size();
-    sampling.window = static_cast<uint64_t>(window_);
-    sampling.name = "the validation data";
-    HK_ASSIGN(const data::Sampler sampler, data::Sampler::create(sampling));
+    HK_ASSIGN(const data::Sampler sampler, validation_sampler());
     const uint64_t windows = sampler.examples_per_epoch();
     const uint64_t wanted =
         s.eval_batches > 0 ? std::min<uint64_t>(windows, static_cast<uint64_t>(s.eval_batches * batch)) : windows;
@@ -546,7 +626,23 @@ Result<std::string> Trainer::plan() {
 }
 
 Result<TrainerResult> Trainer::run() {
+    if (!folder_.owned()) return failed_precondition("this trainer was made for reading: use Purpose::train");
+    folder_.keep();
+    Result<TrainerResult> result = train();
+    const Code code = result.code();
+    if (code != Code::io && code != Code::device_lost && code != Code::out_of_memory) return result;
+    // Not the recipe's fault: when that is mended, the same command goes on.
+    const Result<std::vector<int64_t>> saved = model::list_checkpoints(run_);
+    const std::string last =
+        saved.ok() && !saved.value().empty()
+            ? fmt::format("goes on from {}", model::checkpoint_path(run_, saved.value().back()).string())
+            : "begins anew, there is no checkpoint yet";
+    return Status(code, fmt::format("step {}: {}; the same command {}", step_, result.message(), last));
+}
+
+Result<TrainerResult> Trainer::train() {
     const TrainSection& s = recipe_.train;
+    HK_TRY(tokenizer_->save(run_));
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
     HK_ASSIGN(RunLog log, RunLog::open(run_ / "train_log.jsonl", step_));
     TrainerResult result;
@@ -555,6 +651,8 @@ Result<TrainerResult> Trainer::run() {
         static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps * s.context_length);
     const double flops_per_step = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
     int64_t saved = step_ > 0 ? step_ : -1;
+    // Killed between a checkpoint and its mark as the best one?
+    if (saved == step_ && best_step_ == step_) HK_TRY(model::set_best(run_, step_));
 
     const auto evaluation = [&]() -> Status {
         const auto begin = std::chrono::steady_clock::now();
@@ -616,11 +714,15 @@ Result<TrainerResult> Trainer::run() {
                 "step {}: loss {} or gradient norm {} is not finite; the update was skipped, the batch is in {}", step_,
                 loss, outcome.gradient_norm, file.string()));
             if (outcome.skipped_in_row >= static_cast<uint32_t>(s.max_bad_steps))
-                return Status(Code::failed_precondition,
-                              fmt::format("{} updates in a row were not finite: stopped after step {}. The last "
-                                          "checkpoint in {} is good; the batch is "
-                                          "in {}. Try a smaller learning_rate or max_grad_norm",
-                                          outcome.skipped_in_row, step_, run_.string(), file.string()));
+                return Status(
+                    Code::failed_precondition,
+                    fmt::format("{} updates in a row were not finite: stopped after step {}. {}; the batch is "
+                                "in {}. Try a smaller learning_rate or max_grad_norm",
+                                outcome.skipped_in_row, step_,
+                                saved > 0 ? fmt::format("The last checkpoint, {}, is good",
+                                                        model::checkpoint_path(run_, saved).string())
+                                          : "There is no checkpoint yet",
+                                file.string()));
         }
         if (eval_program_ != nullptr && s.eval_steps > 0 && (step_ % s.eval_steps == 0 || step_ == s.max_steps))
             HK_TRY(evaluation());

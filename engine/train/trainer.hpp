@@ -13,6 +13,7 @@
 #include "train/optimizer.hpp"
 #include "train/recipe.hpp"
 #include "train/report.hpp"
+#include "train/run_folder.hpp"
 
 #include <functional>
 #include <memory>
@@ -35,13 +36,20 @@ struct TrainerResult {
     std::filesystem::path run;
 };
 
+enum class Purpose {
+    train, // run() will follow: the run's folder is made and locked now
+    read,  // the run's files stay as they are: plan, evaluate, replay
+};
+
 class Trainer {
 public:
-    // Reads data and tokenizer, describes the model, compiles its programs, allocates everything and, where the run
-    // folder has a complete checkpoint, loads it. Nothing is trained. `registry` and `runtime` must outlive this.
+    // Reads data and tokenizer, describes the model, asks whether it fits, compiles its programs, allocates everything
+    // and, where the run folder has a complete checkpoint, loads it. Nothing is trained. Until run() begins nothing
+    // stays on the disk: an error, or going away without run(), leaves no folder behind. failed_precondition where the
+    // recipe is not the one that the checkpoint was made with. `registry` and `runtime` must outlive this.
     static Result<std::unique_ptr<Trainer>> create(const Recipe& recipe, const plugin::Registry& registry,
                                                    program::Runtime& runtime, const Log& log,
-                                                   const TrainerEvents& events);
+                                                   const TrainerEvents& events, Purpose purpose = Purpose::read);
     ~Trainer();
     Trainer(const Trainer&) = delete;
     Trainer& operator=(const Trainer&) = delete;
@@ -50,6 +58,7 @@ public:
     // parameter changes.
     Result<std::string> plan();
 
+    // Needs Purpose::train.
     Result<TrainerResult> run();
 
     // Loss on the validation text, weighted by what each batch counts.
@@ -73,11 +82,15 @@ public:
 private:
     Trainer(const plugin::Registry& registry, program::Runtime& runtime) : registry_(registry), runtime_(runtime) {}
 
+    Status find_checkpoint();
+    // Of another model, tokenizer or optimizer: an error. Other settings that the bits depend on: a warning.
+    Status same_run(const model::Checkpoint& checkpoint) const;
     Status open_tokenizer();
     Status open_data();
     Status describe();
     Status compile();
     Status begin_or_resume();
+    Result<TrainerResult> train();
     Status initialize_parameters();
     Status load_checkpoint(const model::Checkpoint& checkpoint);
     Status save_checkpoint();
@@ -86,6 +99,8 @@ private:
         if (events_.message) events_.message(text);
     }
     data::Collate collate(int64_t batch) const;
+    Result<data::Sampler> training_sampler() const;
+    Result<data::Sampler> validation_sampler() const;
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
     // Sets fields, loss scales; runs forward and backward of all micro-batches. The loss of the step.
     Result<double> gradients(const std::vector<data::Batch>& micro, int64_t step);
@@ -99,6 +114,9 @@ private:
     TrainerEvents events_;
     Recipe recipe_;
     std::filesystem::path run_;
+    RunFolder folder_;                       // Purpose::train
+    std::filesystem::path temporary_;        // Purpose::read: tokenized text that the run has no place for
+    std::optional<model::Checkpoint> found_; // to go on from
     std::unique_ptr<text::Tokenizer> tokenizer_;
     std::optional<data::Dataset> dataset_;
     std::unique_ptr<plugin::Composition> composition_;

@@ -1,0 +1,99 @@
+#include "train/fit.hpp"
+
+#include "graph/gradient.hpp"
+#include "graph/simplify.hpp"
+#include "train/report.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+
+namespace hekla::train {
+namespace {
+
+constexpr uint64_t kSlack = uint64_t{64} << 20; // staging, the optimizer's tables, pipelines
+constexpr uint64_t kArenas = 4;                 // parameters, gradients, two moments
+
+std::string size_text(uint64_t bytes) {
+    const auto size = static_cast<double>(bytes);
+    return size >= 1073741824.0 ? fmt::format("{:.1f} GiB", size / 1073741824.0)
+                                : fmt::format("{:.0f} MiB", std::max(1.0, size / 1048576.0));
+}
+
+bool fits(const MemoryNeed& need, const MemoryRoom& room) {
+    return need.blocks_suffice && need.largest <= room.allocation && need.total() <= room.free &&
+           room.free - need.total() >= kSlack;
+}
+
+} // namespace
+
+MemoryRoom memory_room(const program::Runtime& runtime) {
+    const gpu::MemoryUsage usage = runtime.gpu().memory->usage();
+    MemoryRoom room;
+    room.free = runtime.gpu().capabilities().device_memory_bytes;
+    if (usage.heap_budget_bytes > 0)
+        room.free =
+            usage.heap_budget_bytes > usage.heap_usage_bytes ? usage.heap_budget_bytes - usage.heap_usage_bytes : 0;
+    if (usage.cap_bytes > 0)
+        room.free = std::min(room.free, usage.cap_bytes - std::min(usage.cap_bytes, usage.current_bytes));
+    room.allocation = runtime.gpu().memory->max_buffer_bytes();
+    return room;
+}
+
+Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
+                               int64_t length) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
+    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(graph::Graph graph, graph::differentiate(described));
+    HK_ASSIGN(graph, graph::simplify(graph));
+    MemoryNeed need;
+    for (const auto& [name, value] : described.parameters()) need.parameters += described.shape(value).elements();
+    need.largest = static_cast<uint64_t>(need.parameters) * sizeof(float);
+    need.lasting = need.largest * kArenas;
+    program::CompileOptions options;
+    options.outputs = {"loss"};
+    HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
+    // Blocks of any size, for the sum; whether those of this device suffice is asked after it.
+    HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
+    const Result<program::MemoryPlan> real = program::plan_memory(lowering, runtime.options().max_block_bytes);
+    need.blocks_suffice = real.ok();
+    need.a_program = plan.arena() + plan.constants + plan.inputs + plan.outputs + plan.arguments;
+    return need;
+}
+
+Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
+                  int64_t length) {
+    const MemoryRoom room = memory_room(runtime);
+    HK_ASSIGN(const MemoryNeed need, memory_need(composition, runtime, batch, length));
+    if (fits(need, room)) return {};
+    std::string text = fmt::format("the model does not fit: a training step needs {} on {} (parameters, gradients and "
+                                   "moments {}, activations {}), "
+                                   "and {} are free",
+                                   size_text(need.total()), runtime.gpu().capabilities().device_name,
+                                   size_text(need.lasting), size_text(need.a_program), size_text(room.free));
+    if (need.largest > room.allocation)
+        text += fmt::format(" in pieces of at most {}; its parameters alone are one of {}", size_text(room.allocation),
+                            size_text(need.largest));
+    else if (!need.blocks_suffice)
+        text += fmt::format(" in pieces of at most {}; one of its activations is larger", size_text(room.allocation));
+    const uint64_t most =
+        std::min(room.free > kSlack ? (room.free - kSlack) / kArenas : 0, room.allocation) / sizeof(float);
+    if (need.largest <= room.allocation && need.lasting + kSlack <= room.free)
+        for (int64_t smaller = batch / 2; smaller >= 1; smaller /= 2) {
+            HK_ASSIGN(const MemoryNeed less, memory_need(composition, runtime, smaller, length));
+            if (!fits(less, room)) continue;
+            return out_of_memory(fmt::format(
+                "{}. It fits with train.per_device_train_batch_size = {} ({}); gradient_accumulation_steps = {} times "
+                "as large keeps the batch that it learns from",
+                text, smaller, size_text(less.total()), batch / smaller));
+        }
+    if (static_cast<uint64_t>(need.parameters) <= most)
+        return out_of_memory(
+            fmt::format("{}. Not even one example fits: make train.context_length or the model smaller", text));
+    return out_of_memory(fmt::format("{}. At most {} parameters can be trained here, and this model has {}: make the "
+                                     "model smaller",
+                                     text, grouped(static_cast<double>(most)),
+                                     grouped(static_cast<double>(need.parameters))));
+}
+
+} // namespace hekla::train

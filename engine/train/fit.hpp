@@ -1,0 +1,39 @@
+// Whether a training fits into the device's memory, computed before anything of it is allocated; where it does not,
+// what would.
+#pragma once
+
+#include "plugin/compose.hpp"
+#include "program/program.hpp"
+
+#include <cstdint>
+
+namespace hekla::train {
+
+// Bytes on the device.
+struct MemoryNeed {
+    uint64_t lasting = 0;       // parameters, gradients, moments
+    uint64_t largest = 0;       // the largest of those: one allocation
+    uint64_t a_program = 0;     // activations, constants, inputs of one step
+    int64_t parameters = 0;     // numbers, not bytes
+    bool blocks_suffice = true; // no activation is larger than one allocation
+    uint64_t total() const { return lasting + a_program; }
+};
+
+struct MemoryRoom {
+    uint64_t free = 0;       // what may still be allocated, by the driver's count where it has one
+    uint64_t allocation = 0; // the most that one buffer may be
+};
+
+MemoryRoom memory_room(const program::Runtime& runtime);
+
+// What training `composition` with batches of `batch` examples of `length` takes: the step's graph lowered and placed,
+// without touching the device.
+Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
+                               int64_t length);
+
+// out_of_memory says what is needed, what there is, and the largest batch, or else the number of parameters, that would
+// fit.
+Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
+                  int64_t length);
+
+} // namespace hekla::train

@@ -1,0 +1,83 @@
+// The small training that these tests kill, starve and feed with nonsense.
+#pragma once
+
+#include "process.hpp"
+
+#include <doctest/doctest.h>
+#include <initializer_list>
+#include <string>
+
+namespace hekla::test {
+
+inline constexpr const char* kRecipe = R"([model]
+architecture = "gpt2"
+n_layer = 1
+n_head = 2
+n_embd = 16
+n_positions = 16
+resid_pdrop = 0.1
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "char"
+[train]
+max_steps = 12
+context_length = 16
+per_device_train_batch_size = 4
+eval_steps = 6
+eval_batches = 2
+save_steps = 4
+warmup_steps = 2
+[output]
+dir = "run"
+)";
+
+inline std::string some_text(int lines = 80) {
+    std::string text;
+    for (int i = 0; i < lines; ++i)
+        text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
+    return text;
+}
+
+inline void begin(const Folder& folder) {
+    folder.write("text.txt", some_text());
+    folder.write("recipe.toml", kRecipe);
+}
+
+inline Ended train(const Folder& folder, std::vector<std::string> overrides = {}, const Surroundings& around = {}) {
+    overrides.insert(overrides.begin(), {"train", "recipe.toml"});
+    return run(folder, overrides, around);
+}
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+inline int count_of(const std::string& text, const std::string& part) {
+    int count = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+    return count;
+}
+
+// Exit status 1, one error, on one line, the last, with these parts.
+inline void fails(const Ended& ended, std::initializer_list<std::string> parts) {
+    CAPTURE(ended.err);
+    CAPTURE(ended.out);
+    CHECK(ended.status == 1);
+    CHECK(count_of(ended.err, "hekla: error: ") == 1);
+    const std::size_t at = ended.err.find("hekla: error: ");
+    REQUIRE(at != std::string::npos);
+    const std::string line = ended.err.substr(at);
+    CHECK(line.find('\n') == line.size() - 1);
+    for (const std::string& part : parts) {
+        CAPTURE(part);
+        CHECK(has(line, part));
+    }
+    MESSAGE(line);
+}
+
+inline void succeeds(const Ended& ended) {
+    CAPTURE(ended.err);
+    CAPTURE(ended.out);
+    REQUIRE(ended.status == 0);
+}
+
+} // namespace hekla::test

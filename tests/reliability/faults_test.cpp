@@ -1,0 +1,239 @@
+// What the surroundings do wrongly: the device is lost, memory or disk runs out, the data has no number in it, the
+// run's folder belongs to another training.
+#include "cases.hpp"
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <sys/mount.h>
+
+using namespace hekla::test;
+using nlohmann::json;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Surroundings faults(const std::string& plan) {
+    return {.environment = {{"LD_LIBRARY_PATH", HEKLA_FAULT_FOLDER}, {"HEKLA_FAULTS", plan}}};
+}
+
+// A small file system of its own, where this process may mount one.
+class SmallDisk {
+public:
+    SmallDisk(const fs::path& at, const std::string& size) : at_(at) {
+        fs::create_directories(at);
+        mounted_ = ::mount("tmpfs", at.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+    }
+    ~SmallDisk() {
+        if (mounted_) ::umount2(at_.c_str(), MNT_DETACH);
+    }
+    SmallDisk(const SmallDisk&) = delete;
+    SmallDisk& operator=(const SmallDisk&) = delete;
+    bool mounted() const { return mounted_; }
+
+private:
+    fs::path at_;
+    bool mounted_ = false;
+};
+
+int64_t last_checkpoint(const Folder& folder) {
+    int64_t last = -1;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder.path("run"))) {
+        const std::string name = entry.path().filename().string();
+        CHECK(!has(name, ".tmp"));
+        if (name.starts_with("checkpoint-")) last = std::max<int64_t>(last, std::stoll(name.substr(11)));
+    }
+    return last;
+}
+
+} // namespace
+
+TEST_CASE("the device is lost in the middle: an error, the last checkpoint is whole, the next start goes on") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"output.dir=undisturbed"}));
+    // Where the n-th submit falls is found by trying: it must be after the first checkpoint and before the end.
+    bool hit = false;
+    for (const int nth : {40, 55, 70, 90, 110, 25}) {
+        fs::remove_all(folder.path("run"));
+        const Ended lost = train(folder, {}, faults("vkQueueSubmit2:" + std::to_string(nth) + ":-4"));
+        if (lost.status == 0) continue;
+        fails(lost, {"lost"});
+        if (!folder.exists("run") || last_checkpoint(folder) < 0) continue;
+        hit = true;
+        const int64_t step = last_checkpoint(folder);
+        const Ended on = train(folder);
+        succeeds(on);
+        CHECK(has(on.err, "resuming after step " + std::to_string(step)));
+        CHECK(folder.read("run/model.safetensors") == folder.read("undisturbed/model.safetensors"));
+        break;
+    }
+    CHECK(hit);
+}
+
+TEST_CASE("the device is lost before the first step: nothing is left behind") {
+    const Folder folder;
+    begin(folder);
+    fails(train(folder, {}, faults("vkQueueSubmit2:3:-4")), {"lost"});
+    CHECK(!folder.exists("run"));
+}
+
+TEST_CASE("no device memory") {
+    const Folder folder;
+    begin(folder);
+    fails(train(folder, {"model.n_embd=512"}, faults("memory=20000000")), {"memory"});
+    CHECK(!folder.exists("run"));
+}
+
+TEST_CASE("no device") {
+    const Folder folder;
+    begin(folder);
+    fails(train(folder, {"--device", "no such device"}), {"no such device"});
+    fails(train(folder, {}, faults("vkCreateInstance:1:-9")), {});
+    CHECK(!folder.exists("run"));
+}
+
+TEST_CASE("a full disk") {
+    const Folder folder;
+    begin(folder);
+    SUBCASE("files may not grow: the checkpoint fails, the older ones stay") {
+        succeeds(train(folder, {"train.max_steps=4"}));
+        REQUIRE(last_checkpoint(folder) == 4);
+        const std::string weights = folder.read("run/checkpoint-4/model.safetensors");
+        Surroundings small;
+        small.file_limit = 9000; // less than the weights, more than the log
+        fails(train(folder, {"train.max_steps=8"}, small), {"File too large"});
+        CHECK(last_checkpoint(folder) == 4);
+        CHECK(folder.read("run/checkpoint-4/model.safetensors") == weights);
+        const Ended on = train(folder, {"train.max_steps=8"});
+        succeeds(on);
+        CHECK(has(on.err, "resuming after step 4"));
+    }
+    SUBCASE("a file system of its own") {
+        const SmallDisk disk(folder.path("run"), "160k");
+        if (!disk.mounted()) {
+            MESSAGE("no file system may be mounted here: ", std::strerror(errno));
+            return;
+        }
+        fails(train(folder, {"train.max_steps=400", "train.save_total_limit=100"}), {"No space left"});
+        const int64_t step = last_checkpoint(folder);
+        CHECK(step >= 4);
+        const std::string before = folder.listing("run/checkpoint-" + std::to_string(step));
+        // With room again it goes on.
+        fs::remove_all(folder.path("run/cache"));
+        if (step > 4) fs::remove_all(folder.path("run/checkpoint-4"));
+        const Ended on = train(folder, {"train.max_steps=" + std::to_string(step + 1), "train.save_total_limit=1"});
+        CAPTURE(on.err);
+        CHECK(has(on.err, "resuming after step " + std::to_string(step)));
+    }
+    SUBCASE("full before the first step") {
+        Surroundings small;
+        small.file_limit = 2000; // less than the tokens
+        fails(train(folder, {}, small), {"File too large"});
+        CHECK(!folder.exists("run"));
+    }
+}
+
+TEST_CASE("one number in the data is not a number: the update is skipped and the run goes on") {
+    const Folder folder;
+    begin(folder);
+    const Ended one = train(folder, {"objective.id=nan_once", "--plugin-path", HEKLA_BROKEN_PLUGINS});
+    CAPTURE(one.err);
+    CHECK(one.status == 0);
+    CHECK(count_of(one.err, "the update was skipped") == 1);
+    CHECK(folder.exists("run/bad_step_7.json"));
+    CHECK(has(folder.read("run/bad_step_7.json"), "\"scale\""));
+    CHECK(count_of(folder.read("run/train_log.jsonl"), "\"skipped\":true") == 1);
+}
+
+TEST_CASE("the data is no number for ever: the run stops, the last checkpoint is good, the batch is kept") {
+    const Folder folder;
+    begin(folder);
+    fails(train(folder, {"objective.id=nan_forever", "--plugin-path", HEKLA_BROKEN_PLUGINS, "train.max_bad_steps=3",
+                         "train.save_steps=2"}),
+          {"3 updates in a row", "after step 9", "checkpoint-8", "bad_step_9.json"});
+    CHECK(last_checkpoint(folder) == 8);
+    // What was saved is what there was before the first bad step.
+    CHECK(folder.read("run/checkpoint-8/model.safetensors") == folder.read("run/checkpoint-6/model.safetensors"));
+}
+
+TEST_CASE("a learning rate that no model survives") {
+    const Folder folder;
+    begin(folder);
+    const Ended one =
+        train(folder, {"train.learning_rate=1e38", "train.min_learning_rate=1e38", "train.warmup_steps=0",
+                       "train.max_grad_norm=0", "train.max_bad_steps=2", "train.save_steps=0", "train.eval_steps=0"});
+    fails(one, {"2 updates in a row", "There is no checkpoint yet", "smaller learning_rate"});
+}
+
+TEST_CASE("no steps, no saves, no validation") {
+    const Folder folder;
+    begin(folder);
+    const Ended none = train(folder, {"train.max_steps=0"});
+    succeeds(none);
+    CHECK(has(none.err, "done: 0 steps\n"));
+    CHECK(folder.exists("run/model.safetensors")); // as it was initialized
+    CHECK(folder.read("run/train_log.jsonl").empty());
+    succeeds(train(folder, {"train.max_steps=3", "train.save_steps=0"}));
+    CHECK(last_checkpoint(folder) == 3);
+    // A finished run, started again, has nothing to do and stays as it is.
+    const std::string weights = folder.read("run/model.safetensors");
+    const std::string log = folder.read("run/train_log.jsonl");
+    succeeds(train(folder, {"train.max_steps=3", "train.save_steps=0"}));
+    CHECK(folder.read("run/model.safetensors") == weights);
+    CHECK(folder.read("run/train_log.jsonl") == log);
+
+    succeeds(train(folder, {"train.max_steps=2", "data.valid_fraction=0.0", "output.dir=blind"}));
+    fails(run(folder, {"eval", "recipe.toml", "data.valid_fraction=0.0", "output.dir=blind"}),
+          {"no validation text", "data.valid"});
+}
+
+TEST_CASE("plan and eval leave no folder behind") {
+    const Folder folder;
+    begin(folder);
+    const Ended plan = train(folder, {"--plan"});
+    succeeds(plan);
+    CHECK(has(plan.out, "dearest nodes"));
+    CHECK(!folder.exists("run"));
+    succeeds(run(folder, {"eval", "recipe.toml"}));
+    CHECK(!folder.exists("run"));
+}
+
+TEST_CASE("going on with another recipe") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"train.max_steps=4"}));
+    const std::string before = folder.listing("run");
+    const auto refused = [&](std::vector<std::string> overrides, std::initializer_list<std::string> parts) {
+        fails(train(folder, std::move(overrides)), parts);
+        CHECK(folder.listing("run") == before);
+    };
+    refused({"model.n_embd=32"}, {"checkpoint-4", "model.n_embd = 16", "has 32", "[output] dir"});
+    refused({"model.architecture=gpt"},
+            {"checkpoint-4", "model.architecture = \"gpt2\"", "has \"gpt\"", "[output] dir"});
+    refused({"tokenizer.kind=bpe", "tokenizer.vocab_size=300"}, {"checkpoint-4", "tokenizer.", "[output] dir"});
+    refused({"train.optim=sgd"}, {"checkpoint-4", "train.optim", "[output] dir"});
+    folder.write("text.txt", some_text() + "line 1 of a text that is long enough.\n");
+    fails(train(folder), {"checkpoint-4", "another text", "[output] dir"});
+    folder.write("text.txt", some_text() + "\xc3\xa9\n");
+    fails(train(folder), {"text.txt", "goes on with the tokenizer", "U+00E9"});
+    folder.write("text.txt", some_text());
+    // What may change, and is said.
+    const Ended on = train(folder, {"train.max_steps=6", "train.learning_rate=2e-3"});
+    succeeds(on);
+    CHECK(has(on.err, "train.learning_rate 0.001 -> 0.002"));
+    CHECK(has(on.err, "resuming after step 4"));
+}
+
+TEST_CASE("a checkpoint that was damaged is passed over") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"train.max_steps=8"}));
+    std::string weights = folder.read("run/checkpoint-8/model.safetensors");
+    weights[weights.size() - 3] = static_cast<char>(weights[weights.size() - 3] ^ 1);
+    folder.write("run/checkpoint-8/model.safetensors", weights);
+    const Ended on = train(folder, {"train.max_steps=8"});
+    succeeds(on);
+    CHECK(has(on.err, "checkpoint not used"));
+    CHECK(has(on.err, "resuming after step 4"));
+}

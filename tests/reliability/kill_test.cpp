@@ -1,0 +1,156 @@
+// kill -9 at random moments of a training: every restart resumes, and what comes out is what an undisturbed run gives,
+// bit for bit.
+#include "cases.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sys/wait.h>
+#include <thread>
+
+using namespace hekla::test;
+using nlohmann::json;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Step -> losses, as text: equal text is equal bits.
+std::map<int64_t, std::string> losses_of(const std::string& log) {
+    std::map<int64_t, std::string> losses;
+    for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
+        const json record = json::parse(log.substr(begin, log.find('\n', begin) - begin));
+        std::string& line = losses[record["step"].get<int64_t>()];
+        for (const char* key : {"loss", "grad_norm", "learning_rate", "eval_loss"})
+            if (record.contains(key)) line += std::string(key) + "=" + record[key].dump() + " ";
+    }
+    return losses;
+}
+
+bool is_temporary(const std::string& name) { return has(name, ".tmp") || has(name, ".old-"); }
+
+void survives(int kills, int steps, int save_steps) {
+    const Folder folder;
+    begin(folder);
+    const std::vector<std::string> arguments{"train",
+                                             "recipe.toml",
+                                             "train.max_steps=" + std::to_string(steps),
+                                             "train.save_steps=" + std::to_string(save_steps),
+                                             "train.eval_steps=" + std::to_string(3 * save_steps),
+                                             "train.save_total_limit=2"};
+    std::vector<std::string> undisturbed = arguments;
+    undisturbed.push_back("output.dir=undisturbed");
+    succeeds(run(folder, undisturbed)); // kernels are compiled now
+    fs::remove_all(folder.path("undisturbed"));
+    const auto begin_time = std::chrono::steady_clock::now();
+    succeeds(run(folder, undisturbed));
+    const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_time).count();
+
+    // A run lives for a random part of what is left to do, never less than its start takes: it would not get on.
+    std::mt19937 random(20240607);
+    int killed = 0, ended = 0, resumed = 0;
+    while (killed < kills) {
+        REQUIRE(ended < kills); // the moments come too late to hit anything
+        Process process(folder, arguments);
+        std::this_thread::sleep_for(std::chrono::duration<double>(
+            std::uniform_real_distribution<double>(0.02, std::max(0.1, whole * 1.0))(random)));
+        process.send(SIGKILL);
+        const Ended one = process.wait();
+        CAPTURE(one.err);
+        CHECK(!has(one.err, "error"));
+        if (has(one.err, "resuming after step")) ++resumed;
+        if (one.status == 128 + SIGKILL) {
+            ++killed;
+        } else {
+            REQUIRE(one.status == 0);
+            ++ended; // it was done before: begin anew, the kills go on
+            CHECK(folder.read("run/model.safetensors") == folder.read("undisturbed/model.safetensors"));
+            fs::remove_all(folder.path("run"));
+        }
+    }
+    const Ended last = run(folder, arguments);
+    succeeds(last);
+    MESSAGE(killed, " kills, ", resumed, " resumed, ", ended, " ended in between; a whole run takes ", whole, " s");
+    if (kills >= 10) CHECK(resumed > 0);
+
+    CHECK(losses_of(folder.read("run/train_log.jsonl")) == losses_of(folder.read("undisturbed/train_log.jsonl")));
+    CHECK(losses_of(folder.read("run/train_log.jsonl")).size() == static_cast<std::size_t>(steps));
+    const std::string final_checkpoint = "checkpoint-" + std::to_string(steps);
+    for (const std::string& file : {std::string("model.safetensors"), final_checkpoint + "/model.safetensors",
+                                    final_checkpoint + "/optimizer.safetensors", std::string("best")}) {
+        CAPTURE(file);
+        CHECK(folder.exists("undisturbed/" + file));
+        CHECK(folder.read("run/" + file) == folder.read("undisturbed/" + file));
+    }
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder.path("run"))) {
+        CAPTURE(entry.path().string());
+        CHECK(!is_temporary(entry.path().filename().string()));
+    }
+}
+
+// Waits until the run's log has a line of that step.
+void wait_for_step(const Folder& folder, Process& process, int step) {
+    const std::string line = "{\"step\":" + std::to_string(step) + ",";
+    for (int i = 0; i < 12000 && process.running(); ++i) {
+        if (has(folder.read("run/train_log.jsonl"), line)) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    CAPTURE(process.wait(0).err);
+    FAIL("the training did not get there");
+}
+
+} // namespace
+
+TEST_CASE("killed three times") { survives(3, 60, 5); }
+
+TEST_SUITE("long") {
+    TEST_CASE("killed fifty times") { survives(50, 300, 10); }
+}
+
+TEST_CASE("the first Ctrl+C saves a checkpoint that a run goes on from, and is no failure") {
+    const Folder folder;
+    begin(folder);
+    const std::vector<std::string> arguments{"train", "recipe.toml", "train.max_steps=100000", "train.save_steps=0",
+                                             "train.eval_steps=0"};
+    Process process(folder, arguments);
+    wait_for_step(folder, process, 3);
+    process.send(SIGINT);
+    const Ended stopped = process.wait();
+    CAPTURE(stopped.err);
+    CHECK(stopped.status == 0);
+    CHECK(has(stopped.err, "stopped after step"));
+    const std::string log = folder.read("run/train_log.jsonl");
+    const int64_t step = json::parse(log.substr(log.rfind('{')))["step"];
+    CHECK(folder.exists("run/checkpoint-" + std::to_string(step) + "/MANIFEST.json"));
+    const Ended on = train(folder, {"train.max_steps=" + std::to_string(step + 2), "train.eval_steps=0"});
+    succeeds(on);
+    CHECK(has(on.err, "resuming after step " + std::to_string(step)));
+}
+
+TEST_CASE("the second Ctrl+C ends at once") {
+    const Folder folder;
+    begin(folder);
+    // A step of about a minute: the first Ctrl+C waits for it, the second does not.
+    Process process(folder, {"train", "recipe.toml", "train.gradient_accumulation_steps=100000", "train.eval_steps=0"});
+    for (int i = 0; i < 12000 && process.running() && !folder.exists("run/train_log.jsonl"); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    REQUIRE(process.running());
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    process.send(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    CHECK(process.running());
+    process.send(SIGINT);
+    CHECK(process.wait(5.0).status == 128 + SIGINT);
+}
+
+TEST_CASE("two trainings in one folder: the second is refused, the first goes on") {
+    const Folder folder;
+    begin(folder);
+    Process first(folder, {"train", "recipe.toml", "train.max_steps=100000", "train.eval_steps=0"});
+    wait_for_step(folder, first, 2);
+    fails(train(folder), {"run", "another training", "process " + std::to_string(first.id()), "[output] dir"});
+    CHECK(first.running());
+    first.send(SIGINT);
+    CHECK(first.wait().status == 0);
+}

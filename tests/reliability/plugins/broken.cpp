@@ -1,0 +1,105 @@
+// An objective that is causal language modelling, but for one fault: HEKLA_FAULT_* says which. What a host must live
+// through.
+#include "hekla_plugin.hpp"
+
+#include <limits>
+#include <stdexcept>
+
+#undef HEKLA_PLUGIN
+#define HEKLA_PLUGIN(...)
+#include "../../../plugins/objectives/clm/clm.cpp"
+
+namespace {
+
+#if defined(HEKLA_FAULT_NAN)
+// A number read from the data multiplies the loss; from one example on (for four examples, or for ever) it is no
+// number.
+class Objective : public Clm {
+public:
+    using Clm::Clm;
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        std::vector<Field> all = Clm::fields(batch, length);
+        all.push_back({"scale", HK_KIND_FLOAT32, {batch, 1}});
+        return all;
+    }
+    void build(Graph& g) {
+        const Value scale = g.input("scale");
+        const Value logits = g.ask("logits");
+        const LossSum loss = token_loss(logits * reshape(scale, {scale.dim(0), 1, 1}), g.input("next_ids"));
+        g.loss("clm", loss.sum, loss.count);
+    }
+    void collate(const hk_example* examples, uint32_t count, uint64_t seed, uint64_t epoch, hk_field* fields,
+                 uint32_t field_count) {
+        Clm::collate(examples, count, seed, epoch, fields, field_count);
+        auto* scale = static_cast<float*>(fields[2].data);
+        for (uint32_t row = 0; row < count; ++row) {
+            const bool bad = examples[row].index >= 24 && examples[row].index < HEKLA_FAULT_NAN;
+            scale[row] = bad ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
+        }
+    }
+};
+#else
+using Objective = Clm;
+#endif
+
+const hk_objective* table() {
+    static const hk_objective faulty = [] {
+        hk_objective t = *objective<Objective>();
+#if defined(HEKLA_FAULT_THROW_CREATE)
+        t.create = [](const hk_config*, const hk_tokenizer*, void**, hk_error*) -> int32_t {
+            throw std::runtime_error("create says no");
+        };
+#elif defined(HEKLA_FAULT_THROW_BUILD)
+        t.build = [](void*, hk_builder*, hk_error*) -> int32_t { throw std::runtime_error("build says no"); };
+#elif defined(HEKLA_FAULT_THROW_FIELDS)
+        t.fields = [](void*, int64_t, int64_t, void (*)(void*, const hk_field*), void*, hk_error*) -> int32_t {
+            throw 42;
+        };
+#elif defined(HEKLA_FAULT_THROW_COLLATE)
+        t.collate = [](void*, const hk_example*, uint32_t, uint64_t, uint64_t, hk_field*, uint32_t,
+                       hk_error*) -> int32_t { throw std::runtime_error("collate says no"); };
+#endif
+        return t;
+    }();
+    return &faulty;
+}
+
+} // namespace
+
+#if !defined(HEKLA_FAULT_NO_ENTRY)
+extern "C" HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);
+extern "C" const hk_plugin_entry* hekla_plugin_entry(void) {
+#if defined(HEKLA_FAULT_THROW_ENTRY)
+    throw std::runtime_error("entry says no");
+#endif
+    static const hk_plugin_entry entry = {
+        HK_ENTRY_MAGIC,
+        static_cast<uint32_t>(sizeof(hk_plugin_entry)),
+        HK_ABI_MAJOR,
+#if defined(HEKLA_FAULT_NEWER)
+        99,
+        99,
+#else
+        HK_TARGET_ABI_MINOR,
+        HK_ABI_MINOR,
+#endif
+        0,
+        "",
+        [](const hk_host* host, hk_error* error) -> int32_t {
+#if defined(HEKLA_FAULT_THROW_INIT)
+            throw std::runtime_error("init says no");
+#endif
+            return hekla::plugin::initialize(host, error);
+        },
+        [] {},
+        [](hk_string interface_id, hk_string id) -> const void* {
+#if defined(HEKLA_FAULT_PROMISES)
+            return nullptr;
+#endif
+            const bool ours = view(interface_id) == HK_OBJECTIVE_INTERFACE && view(id) == HEKLA_FAULT_ID;
+            return ours ? table() : nullptr;
+        },
+    };
+    return &entry;
+}
+#endif

@@ -1,0 +1,66 @@
+// The program as a process that can be killed, starved and sent signals.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace hekla::test {
+
+struct Ended {
+    int status = -1; // the exit status; 128 + n after signal n
+    std::string out, err;
+};
+
+struct Surroundings {
+    std::map<std::string, std::string> environment = {}; // in addition
+    uint64_t file_limit = 0;                             // no file may be larger (RLIMIT_FSIZE); 0: any size
+    bool nobody = false;                                 // as a user without rights (only root can)
+};
+
+// A folder for one test case, gone with this.
+class Folder {
+public:
+    Folder();
+    ~Folder();
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+
+    const std::filesystem::path& root() const { return root_; }
+    std::filesystem::path path(const std::string& name) const { return root_ / name; }
+    void write(const std::string& name, const std::string& content) const;
+    std::string read(const std::string& name) const;
+    bool exists(const std::string& name) const { return std::filesystem::exists(path(name)); }
+    // Names below `name`, sorted, with sizes and times: equal before and after means untouched.
+    std::string listing(const std::string& name) const;
+
+private:
+    std::filesystem::path root_;
+};
+
+// A running hekla, its current folder the given one. Caches are shared by the whole test run.
+class Process {
+public:
+    Process(const Folder& folder, const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
+    ~Process(); // killed if it still runs
+    Process(const Process&) = delete;
+    Process& operator=(const Process&) = delete;
+
+    void send(int signal) const;
+    bool running();
+    Ended wait(double seconds = 120.0); // killed after that: status 128 + SIGKILL
+    pid_t id() const { return id_; }
+
+private:
+    void collect(int status);
+    pid_t id_ = -1;
+    bool ended_ = false;
+    Ended result_;
+    std::filesystem::path out_, err_;
+};
+
+Ended run(const Folder& folder, const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
+
+} // namespace hekla::test

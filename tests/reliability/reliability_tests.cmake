@@ -1,0 +1,7 @@
+# The program under bad input, kills and faults. It needs a device, and the fault driver in the loader's place.
+add_subdirectory(reliability/plugins)
+hekla_test(reliability hekla_gpu hekla::json)
+target_sources(test_reliability PRIVATE reliability/process.cpp)
+add_dependencies(test_reliability hekla hekla_broken_plugins hekla_fault_loader)
+target_compile_definitions(test_reliability PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>"
+  HEKLA_BROKEN_PLUGINS="${CMAKE_BINARY_DIR}/tests/broken_plugins" HEKLA_FAULT_FOLDER="${CMAKE_BINARY_DIR}/fault_driver")
