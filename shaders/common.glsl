@@ -8,6 +8,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
 
+#include "divide.glsl"
 #include "group.glsl"
 
 // The two words that every argument record begins with: the first linear group of this part of the dispatch, and one past

@@ -101,8 +101,7 @@ void Lowering::copy(const View& from, const View& to) {
     dispatch.arguments.address(from);
     dispatch.arguments.address(to);
     dispatch.arguments.u32(static_cast<uint32_t>(from.elements()));
-    for (int d = 0; d < graph::kMaxRank; ++d)
-        dispatch.arguments.u32(d < loop.rank() ? static_cast<uint32_t>(loop.dims[static_cast<std::size_t>(d)]) : 1u);
+    put_dims(dispatch.arguments, loop.dims);
     for (std::size_t o = 0; o < 2; ++o)
         for (std::size_t d = 0; d < graph::kMaxRank; ++d)
             dispatch.arguments.i32(static_cast<int32_t>(loop.strides[o][d]));

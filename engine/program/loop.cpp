@@ -1,6 +1,7 @@
 #include "program/loop.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace hekla::program {
 
@@ -55,6 +56,19 @@ View broadcast_view(const View& view, const graph::Shape& shape) {
         out.strides[target] = repeated ? 0 : view.strides[source];
     }
     return out;
+}
+
+Divisor divisor(uint32_t number) {
+    const auto bits = static_cast<uint32_t>(std::bit_width(number - 1));
+    const uint64_t power = uint64_t{1} << (31 + bits);
+    return {static_cast<uint32_t>((power + number - 1) / number), 31 + bits};
+}
+
+void put_dims(Arguments& arguments, std::span<const int64_t> dims) {
+    const auto dim = [&](std::size_t d) { return d < dims.size() ? static_cast<uint32_t>(dims[d]) : 1u; };
+    for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.u32(dim(d));
+    for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.u32(divisor(dim(d)).factor);
+    for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.u32(divisor(dim(d)).shift);
 }
 
 uint64_t elementwise_groups(int64_t elements) {

@@ -27,6 +27,17 @@ Loop make_loop(std::span<const View> operands);
 // checked).
 View broadcast_view(const View& view, const graph::Shape& shape);
 
+// What shaders/divide.glsl multiplies and shifts by instead of dividing: exact for numbers below 2^31 (Granlund and
+// Montgomery 1994).
+struct Divisor {
+    uint32_t factor = 0;
+    uint32_t shift = 0;
+};
+Divisor divisor(uint32_t number); // not 0
+
+// Six dimensions (those past `dims` are 1), then their factors, then their shifts: as the kernels declare them.
+void put_dims(Arguments& arguments, std::span<const int64_t> dims);
+
 // Workgroups of an elementwise kernel (see shaders/pointwise/): each does this many elements.
 inline constexpr uint32_t kElementsPerGroup = 512;
 uint64_t elementwise_groups(int64_t elements);

@@ -97,9 +97,12 @@ Cut cut(Lowering& lowering, const Problem& p) {
     Cut cut;
     std::string preferred;
     if (direct) {
-        const int64_t tiles = divide_up(p.m, 32) * divide_up(p.n, 4 * s) * batches;
-        const bool fills = p.m % 32 == 0 || p.m > 256;
-        preferred = p.m <= 8 ? "direct.t4x4" : fills && tiles >= 32 ? "direct.t32x4" : "direct.t16x4";
+        // The highest tile that the rows fill and that leaves work for every core.
+        const auto fits = [&](int64_t rows) {
+            const bool fills = p.m % rows == 0 || p.m > 8 * rows;
+            return fills && divide_up(p.m, rows) * divide_up(p.n, 4 * s) * batches >= 8;
+        };
+        preferred = p.m <= 8 ? "direct.t4x4" : fits(64) ? "direct.t64x4" : fits(32) ? "direct.t32x4" : "direct.t16x4";
     } else {
         const int64_t tiles = divide_up(p.m, 128) * divide_up(p.n, 128) * batches;
         preferred = tiles >= 128 && p.m > 64 && p.n > 64 ? "tiled.t128" : "tiled.t64";
@@ -112,7 +115,7 @@ Cut cut(Lowering& lowering, const Problem& p) {
     const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | static_cast<uint32_t>(p.epilogue.activation)
                                                                            << 4;
     if (on_lanes) {
-        cut.tile_m = choice == "direct.t32x4" ? 32 : choice == "direct.t16x4" ? 16 : 4;
+        cut.tile_m = choice == "direct.t64x4" ? 64 : choice == "direct.t32x4" ? 32 : choice == "direct.t16x4" ? 16 : 4;
         cut.tile_n = 4 * s;
         cut.step = 4;
         cut.subgroup = static_cast<uint32_t>(s);
@@ -354,6 +357,13 @@ void lower_product(Lowering& lowering, const graph::Node& node) {
 }
 
 } // namespace
+
+void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
+              const View& bias) {
+    Epilogue epilogue;
+    epilogue.bias = bias;
+    multiply(lowering, matrix_of(a, transpose_a), matrix_of(b, transpose_b), c, epilogue);
+}
 
 Status lower_matmul(Lowering& lowering, graph::NodeId id) {
     HK_TRY(only_words(lowering, id));

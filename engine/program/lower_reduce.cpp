@@ -59,11 +59,41 @@ struct Walk {
 };
 
 void put_walk(Arguments& r, const Walk& walk) {
-    const std::size_t rank = walk.dims.size();
+    put_dims(r, walk.dims);
     for (std::size_t d = 0; d < graph::kMaxRank; ++d)
-        r.u32(d + rank < graph::kMaxRank ? 1u : word(walk.dims[d + rank - graph::kMaxRank]));
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d)
-        r.i32(d + rank < graph::kMaxRank ? 0 : static_cast<int32_t>(walk.strides[d + rank - graph::kMaxRank]));
+        r.i32(d < walk.strides.size() ? static_cast<int32_t>(walk.strides[d]) : 0);
+}
+
+// Sums of dense columns, lanes along the columns: rows [rows, count], `stride` apart.
+void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, int64_t stride, const View& y,
+              float factor) {
+    const uint32_t s = lanes(lowering);
+    const uint32_t w = even({count, stride, static_cast<int64_t>(x.offset), static_cast<int64_t>(y.offset)}) ? 2 : 1;
+    const int64_t column_groups = divide_up(count, int64_t{s} * w);
+    const int64_t wanted = lowering.limits.cpu ? 4 : 256;
+    int64_t chunks = std::clamp<int64_t>(std::min(wanted / column_groups, rows / 32), 1, 1024);
+    const int64_t chunk = divide_up(divide_up(rows, chunks), 4) * 4;
+    chunks = divide_up(rows, chunk);
+    const View parts = chunks > 1 ? lowering.allocate({chunks, count}, Storage::f32, "parts of a reduction") : y;
+    Dispatch dispatch;
+    dispatch.shader = "reduce/down";
+    dispatch.constants = {s, w};
+    dispatch.subgroup_size = s;
+    Arguments& r = dispatch.arguments;
+    r.address(x);
+    r.address(parts);
+    r.u32(word(count));
+    r.u32(word(rows));
+    r.u32(word(stride));
+    r.u32(word(chunk));
+    r.u32(word(column_groups));
+    r.f32(chunks > 1 ? 1.0f : factor);
+    dispatch.groups = static_cast<uint64_t>(column_groups * chunks);
+    dispatch.reads(x);
+    dispatch.writes(parts);
+    dispatch.bytes = static_cast<double>(x.bytes());
+    lowering.append(std::move(dispatch));
+    if (chunks > 1) sum_down(lowering, parts, count, chunks, count, y, factor);
 }
 
 // Any axes: kept and walked dimensions of x, in their order.
@@ -73,6 +103,12 @@ void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const W
     for (const int64_t d : kept.dims) count *= d;
     int64_t length = 1;
     for (const int64_t d : walked.dims) length *= d;
+    const bool down = kept.dims.size() <= 1 && (kept.dims.empty() || kept.strides[0] == 1) && walked.dims.size() <= 1 &&
+                      (walked.dims.empty() || walked.strides[0] >= 0);
+    if (down && how.what == kSum && !how.integer && y.contiguous()) {
+        sum_down(lowering, x, count, length, walked.dims.empty() ? count : walked.strides[0], y, how.factor);
+        return;
+    }
     const int64_t groups = divide_up(count, 32);
     int64_t chunk = length;
     if (how.what == kSum || how.what == kMaximum) {
@@ -84,7 +120,8 @@ void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const W
     const View parts = chunks > 1 ? lowering.allocate({chunks, count}, y.storage, "parts of a reduction") : y;
     Dispatch dispatch;
     dispatch.shader = how.integer ? "reduce/columns.int" : "reduce/columns.float";
-    dispatch.constants = {how.what};
+    dispatch.constants = {how.what, word(static_cast<int64_t>(kept.dims.size())),
+                          word(static_cast<int64_t>(walked.dims.size()))};
     Arguments& r = dispatch.arguments;
     r.address(x);
     r.address(parts);

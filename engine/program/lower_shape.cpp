@@ -119,6 +119,11 @@ View padded(Lowering& lowering, const View& given, std::size_t axis, const graph
     dispatch.arguments.u32(none ? static_cast<uint32_t>(shape.dims()[axis]) : static_cast<uint32_t>(start));
     dispatch.arguments.u32(static_cast<uint32_t>(stride));
     dispatch.arguments.u32(value);
+    for (const int64_t number : {inner, shape.dims()[axis], stride}) {
+        const Divisor by = divisor(static_cast<uint32_t>(number));
+        dispatch.arguments.u32(by.factor);
+        dispatch.arguments.u32(by.shift);
+    }
     dispatch.groups = elementwise_groups(y.elements());
     if (!none) dispatch.reads(x);
     dispatch.writes(y);

@@ -73,8 +73,7 @@ Status lower_dropout(Lowering& lowering, const graph::Node& node) {
     arguments.u32(numbers.stream);
     arguments.u32(numbers.threshold);
     arguments.f32(numbers.factor);
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d)
-        arguments.u32(d < loop.dims.size() ? static_cast<uint32_t>(loop.dims[d]) : 1u);
+    put_dims(arguments, loop.dims);
     for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.i32(static_cast<int32_t>(loop.strides[0][d]));
     dispatch.groups = elementwise_groups(y.elements());
     dispatch.reads(x);
@@ -168,8 +167,7 @@ Status lower_pointwise(Lowering& lowering, graph::NodeId id) {
     arguments.u32(static_cast<uint32_t>(y.elements()));
     arguments.f32(choice.p);
     arguments.f32(choice.q);
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d)
-        arguments.u32(d < loop.dims.size() ? static_cast<uint32_t>(loop.dims[d]) : 1u);
+    put_dims(arguments, loop.dims);
     for (std::size_t o = 0; o < 3; ++o) {
         for (std::size_t d = 0; d < graph::kMaxRank; ++d) {
             const int64_t stride = loop.strides[operand(o)][d];

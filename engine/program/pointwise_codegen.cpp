@@ -152,8 +152,11 @@ private:
     void write_coordinates() {
         body_ += "        uint rest = i;\n";
         for (int d = loop_.rank() - 1; d > 0; --d) {
-            word(fmt::format("dim{}", d), static_cast<uint32_t>(loop_.dims[static_cast<std::size_t>(d)]));
-            body_ += fmt::format("        const uint whole{0} = rest / dim{0};\n"
+            const auto dim = static_cast<uint32_t>(loop_.dims[static_cast<std::size_t>(d)]);
+            word(fmt::format("dim{}", d), dim);
+            word(fmt::format("factor{}", d), divisor(dim).factor);
+            word(fmt::format("shift{}", d), divisor(dim).shift);
+            body_ += fmt::format("        const uint whole{0} = hekla_divide(rest, factor{0}, shift{0});\n"
                                  "        const int c{0} = int(rest - whole{0} * dim{0});\n        rest = whole{0};\n",
                                  d);
         }

@@ -2,5 +2,5 @@
 include(${CMAKE_SOURCE_DIR}/cmake/texts.cmake)
 hekla_shaders(hekla_program kernels ${CMAKE_SOURCE_DIR}/shaders)
 hekla_texts(hekla_program kernels ${CMAKE_SOURCE_DIR}/shaders
-  group.glsl runtime.glsl math.glsl philox.glsl
+  divide.glsl group.glsl runtime.glsl math.glsl philox.glsl
   pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl)

@@ -3,12 +3,14 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 //! no-optimizer
+//! variant t64x4 TM=64 TN=4 KU=4
 //! variant t32x4 TM=32 TN=4 KU=4
 //! variant t16x4 TM=16 TN=4 KU=4
 //! variant t4x4 TM=4 TN=4 KU=4
 // C = A B by one subgroup a tile, without shared memory: TM rows, TN columns a lane. B's values are loaded by the lanes
 // that use them; A's are loaded by all lanes together, each its share of the tile, and passed round by broadcasts from
-// constant lanes, because a driver that turns every load into a gather pays as much for one value as for sixteen.
+// constant lanes, because a driver that turns every load into a gather pays as much for one value as for sixteen. A row of
+// the tile takes all of a step's K at once, so that its sums stay in registers for that long: a tile is more than there are.
 #include "common.glsl"
 #include "matmul/record.glsl"
 
@@ -66,39 +68,41 @@ void main() {
             vec2 value = WA == 2 ? load_pair(at, 0ul, kF32) : vec2(load_float(at, 0ul, kF32), 0.0);
             x[q] = ka < p.k1 ? value : vec2(0.0);
         }
+        float y[KU * TN];
         [[unroll]] for (uint k2 = 0; k2 < KU; k2 += 2) {
-            float y[2 * TN];
             uint64_t even = uint64_t(min(k + k2, b_last)) * b_step;
             uint64_t odd = uint64_t(min(k + k2 + 1, b_last)) * b_step;
             [[unroll]] for (uint j = 0; j < TN; ++j) {
                 if (WB == 2 && TB == 1) {
                     vec2 pair = load_pair(b_from[j] + even, 0ul, kF32);
-                    y[j] = pair.x;
-                    y[TN + j] = pair.y;
+                    y[k2 * TN + j] = pair.x;
+                    y[(k2 + 1) * TN + j] = pair.y;
                 } else if (WB == 2) {
                     if (j % 2 == 0) {
                         vec2 pair = load_pair(b_from[j] + even, 0ul, kF32);
-                        y[j] = pair.x;
-                        y[j + 1] = pair.y;
+                        y[k2 * TN + j] = pair.x;
+                        y[k2 * TN + j + 1] = pair.y;
                         pair = load_pair(b_from[j] + odd, 0ul, kF32);
-                        y[TN + j] = pair.x;
-                        y[TN + j + 1] = pair.y;
+                        y[(k2 + 1) * TN + j] = pair.x;
+                        y[(k2 + 1) * TN + j + 1] = pair.y;
                     }
                 } else {
-                    y[j] = load_float(b_from[j] + even, 0ul, kF32);
-                    y[TN + j] = load_float(b_from[j] + odd, 0ul, kF32);
+                    y[k2 * TN + j] = load_float(b_from[j] + even, 0ul, kF32);
+                    y[(k2 + 1) * TN + j] = load_float(b_from[j] + odd, 0ul, kF32);
                 }
             }
-            [[unroll]] for (uint h = 0; h < 2; ++h) {
-                [[unroll]] for (uint i = 0; i < TM; ++i) {
-                    uint e = TA == 0 ? i * KU + k2 + h : (k2 + h) * TM + i;
-                    uint from = (e / WA) % S;
-                    vec2 share = x[e / (S * WA)];
-                    float factor = subgroupBroadcast(WA == 2 && e % 2 == 1 ? share.y : share.x, from);
-                    [[unroll]] for (uint j = 0; j < TN; ++j)
-                        sum[i * TN + j] = fma(factor, y[h * TN + j], sum[i * TN + j]);
-                }
+        }
+        [[unroll]] for (uint i = 0; i < TM; ++i) {
+            float part[TN];
+            [[unroll]] for (uint j = 0; j < TN; ++j) part[j] = sum[i * TN + j];
+            [[unroll]] for (uint kk = 0; kk < KU; ++kk) {
+                uint e = TA == 0 ? i * KU + kk : kk * TM + i;
+                uint from = (e / WA) % S;
+                vec2 share = x[e / (S * WA)];
+                float factor = subgroupBroadcast(WA == 2 && e % 2 == 1 ? share.y : share.x, from);
+                [[unroll]] for (uint j = 0; j < TN; ++j) part[j] = fma(factor, y[kk * TN + j], part[j]);
             }
+            [[unroll]] for (uint j = 0; j < TN; ++j) sum[i * TN + j] = part[j];
         }
         k += KU;
     } while (k < p.k1);

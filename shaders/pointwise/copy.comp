@@ -17,6 +17,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Rec
     Elements to;
     uint count;
     uint dims[6];
+    uint factors[6]; // of dims, for hekla_divide
+    uint shifts[6];
     int from_strides[6];
     int to_strides[6];
 };
@@ -33,7 +35,7 @@ void main() {
             int to = 0;
             for (int d = int(RANK) - 1; d >= 0; --d) {
                 const uint dim = record.dims[d];
-                const uint whole = rest / dim;
+                const uint whole = hekla_divide(rest, record.factors[d], record.shifts[d]);
                 const int c = int(rest - whole * dim);
                 rest = whole;
                 from += c * record.from_strides[d];

@@ -16,6 +16,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Rec
     uint threshold;
     float factor;
     uint dims[6];
+    uint factors[6]; // of dims, for hekla_divide
+    uint shifts[6];
     int strides[6];
 };
 layout(push_constant) uniform Push { Record record; };
@@ -30,7 +32,7 @@ void main() {
             uint rest = i;
             for (int d = int(RANK) - 1; d >= 0; --d) {
                 const uint dim = record.dims[d];
-                const uint whole = rest / dim;
+                const uint whole = hekla_divide(rest, record.factors[d], record.shifts[d]);
                 at += int(rest - whole * dim) * record.strides[d];
                 rest = whole;
             }

@@ -8,6 +8,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
+#include "divide.glsl"
 #include "group.glsl"
 #include "runtime.glsl"
 

@@ -14,17 +14,21 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Rec
     uint start;
     uint stride;
     uint value; // its bits
+    uint inner_factor, inner_shift; // for hekla_divide
+    uint places_factor, places_shift;
+    uint stride_factor, stride_shift;
 };
 layout(push_constant) uniform Push { Record record; };
 
 void main() {
     HEKLA_GROUP(group, record)
     HEKLA_EACH_ELEMENT(i, group, record.count, {
-        const uint row = i / record.inner;
-        const uint outer = row / record.places;
+        const uint row = hekla_divide(i, record.inner_factor, record.inner_shift);
+        const uint outer = hekla_divide(row, record.places_factor, record.places_shift);
         const uint place = row - outer * record.places;
-        const uint part = (place - record.start) / record.stride; // wraps to something large before start
-        const bool inside = place >= record.start && part < record.parts && part * record.stride == place - record.start;
+        const uint past = max(place, record.start) - record.start;
+        const uint part = hekla_divide(past, record.stride_factor, record.stride_shift);
+        const bool inside = place >= record.start && part < record.parts && part * record.stride == past;
         const uint from = (outer * record.parts + min(part, record.parts - 1u)) * record.inner + (i - row * record.inner);
         const uint word = record.x.at[from];
         if (live) record.y.at[i] = inside ? word : record.value;

@@ -17,6 +17,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Rec
     float p;
     float q;
     uint dims[6];
+    uint factors[6]; // of dims, for hekla_divide
+    uint shifts[6];
     int a_strides[6]; // of RANK 0: [0] is 1 or 0
     int b_strides[6];
     int c_strides[6];
@@ -59,7 +61,7 @@ void main() {
             uint rest = i;
             for (int d = int(RANK) - 1; d >= 0; --d) {
                 const uint dim = record.dims[d];
-                const uint whole = rest / dim;
+                const uint whole = hekla_divide(rest, record.factors[d], record.shifts[d]);
                 const int coordinate = int(rest - whole * dim);
                 rest = whole;
                 at_a += coordinate * record.a_strides[d];

@@ -8,6 +8,8 @@
 #include "math.glsl"
 
 layout(constant_id = 0) const uint WHAT = 0; // 0 sum, 1 maximum, 2 log-sum-exp, 3 place of the maximum
+layout(constant_id = 1) const uint KEPT = 6;   // dimensions of the result
+layout(constant_id = 2) const uint WALKED = 6; // dimensions that are reduced
 layout(local_size_x = 32) in;
 
 RECORD(Record) {
@@ -17,9 +19,13 @@ RECORD(Record) {
     uint many;        // elements reduced into one
     uint chunk;       // of `many`, one after the other in groups of their own; result [chunks, count]
     uint groups_a_chunk;
-    uint kept[6];     // dimensions of the result, outermost first, padded with 1 in front
+    uint kept[6];     // dimensions of the result, outermost first
+    uint kept_factor[6]; // for hekla_divide
+    uint kept_shift[6];
     int kept_stride[6];
     uint walked[6];
+    uint walked_factor[6];
+    uint walked_shift[6];
     int walked_stride[6];
     float factor;
 };
@@ -40,10 +46,12 @@ void main() {
     const uint element = (group % r.groups_a_chunk) * 32 + gl_LocalInvocationID.x;
     uint rest = min(element, r.count - 1);
     int64_t base = 0;
-    [[unroll]] for (int d = 5; d >= 0; --d) {
-        base += int64_t(rest % r.kept[d]) * r.kept_stride[d];
-        rest /= r.kept[d];
+    [[unroll]] for (int d = int(KEPT) - 1; d > 0; --d) {
+        const uint whole = hekla_divide(rest, r.kept_factor[d], r.kept_shift[d]);
+        base += int64_t(rest - whole * r.kept[d]) * r.kept_stride[d];
+        rest = whole;
     }
+    if (KEPT > 0) base += int64_t(rest) * r.kept_stride[0];
     const uint begin = part * r.chunk;
     const uint end = min(begin + r.chunk, r.many);
     T y = WHAT == 0 || WHAT == 2 ? T(0) : T(LEAST);
@@ -54,10 +62,12 @@ void main() {
     do {
         int64_t at = base;
         uint left = n;
-        [[unroll]] for (int d = 5; d >= 0; --d) {
-            at += int64_t(left % r.walked[d]) * r.walked_stride[d];
-            left /= r.walked[d];
+        [[unroll]] for (int d = int(WALKED) - 1; d > 0; --d) {
+            const uint whole = hekla_divide(left, r.walked_factor[d], r.walked_shift[d]);
+            at += int64_t(left - whole * r.walked[d]) * r.walked_stride[d];
+            left = whole;
         }
+        if (WALKED > 0) at += int64_t(left) * r.walked_stride[0];
         const T v = LOAD(uint64_t(at));
         if (WHAT == 0) y += v;
         if (WHAT == 1 || WHAT == 3) {

@@ -1,0 +1,41 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// Sums of columns: rows [rows, count] dense, `stride` apart, into [chunks, count]. Lanes along columns, W elements a load;
+// four rows a turn, each with a sum of its own, added up at the end of the chunk: gradients of biases and of what was
+// broadcast. `chunks` above 1 are added by a second dispatch.
+#include "common.glsl"
+#include "lanes.glsl"
+
+layout(constant_id = 1) const uint W = 1;
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t x, y;
+    uint count, rows, stride;
+    uint chunk;         // rows of a chunk
+    uint column_groups; // of S * W columns
+    float factor;
+};
+PUSH_RECORD(Record);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(group, r)
+    const uint part = group / r.column_groups;
+    const uint i = ((group - part * r.column_groups) * S + gl_SubgroupInvocationID) * W;
+    const uint last = r.rows - 1;
+    uint row = part * r.chunk;
+    const uint end = min(row + r.chunk, r.rows);
+    vec2 sum[4];
+    [[unroll]] for (uint u = 0; u < 4; ++u) sum[u] = vec2(0.0);
+    do {
+        [[unroll]] for (uint u = 0; u < 4; ++u) {
+            const uint64_t from = r.x + uint64_t(min(row + u, last) * r.stride) * 4ul;
+            const vec2 v = load_part(from, i, r.count, W, 0.0);
+            sum[u] += row + u < end ? v : vec2(0.0);
+        }
+        row += 4;
+    } while (row < end);
+    const vec2 total = ((sum[0] + sum[1]) + (sum[2] + sum[3])) * r.factor;
+    store_part(r.y + uint64_t(part) * r.count * 4ul, i, r.count, W, total);
+}
