@@ -65,6 +65,10 @@ LowerNode family_of(Op op) {
     case Op::cumsum:
     case Op::top_k: return lower_scan;
     case Op::rotary: return lower_rotary;
+    case Op::gru:
+    case Op::lstm:
+    case Op::gru_gradient:
+    case Op::lstm_gradient: return lower_recurrent;
     default: return graph::is_pointwise(op) ? lower_pointwise : nullptr;
     }
 }

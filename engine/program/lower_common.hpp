@@ -44,6 +44,10 @@ void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t ch
 // to (dense) = the sum of from over the dimensions marked, in row-major order.
 void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
 
+// c [M, N] (dense) = a [M, K], or its transpose, by b [K, N], or its transpose, plus bias [N] where there is one.
+void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
+              const View& bias);
+
 // Two elements in one load of 8 bytes: everything that is added to the address must be even.
 inline bool even(std::initializer_list<int64_t> numbers) {
     for (const int64_t number : numbers)

@@ -1,0 +1,34 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// The state before every token [B, T, H], from the states after them: the initial one at the first step, 0 at padding.
+#include "recurrent/gates.glsl"
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t after; // [B, T, H]
+    uint64_t lengths, initial;
+    uint64_t y; // [B, T, H]
+    uint time, hidden;
+};
+PUSH_RECORD(Record);
+
+void main() {
+    Record r = record;
+    HEKLA_GROUP(token, r)
+    const uint hidden = r.hidden;
+    const uint row = token / r.time;
+    const uint place = token - row * r.time;
+    const uint count = length_of(r.lengths, row, r.time);
+    const bool real = place < count;
+    const bool begins = real && place == (REVERSE ? count - 1u : 0u);
+    const uint source = !real || begins ? token : REVERSE ? token + 1u : token - 1u;
+    HEKLA_EACH_UNIT(u, live, hidden, {
+        float state = load_float(r.after, uint64_t(source) * hidden + u, kF32);
+        if (begins || !real) state = 0.0;
+        if (INITIAL) {
+            const float start = load_float(r.initial, uint64_t(row) * hidden + u, kF32);
+            if (begins) state = start;
+        }
+        if (live) store_float(r.y, uint64_t(token) * hidden + u, state, kF32);
+    })
+}
