@@ -36,7 +36,7 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder);
 struct FixtureModel {
     std::unique_ptr<plugin::Composition> composition;
     const plugin::ReferenceClass* reference = nullptr;
-    graph::Graph graph; // mode train, not differentiated
+    graph::Graph graph; // mode train (evaluate, and no objective, where nothing expects a loss), not differentiated
     Tensors parameters;
 };
 Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log);

@@ -1,4 +1,5 @@
 // hekla verify: does this device (or the float64 interpreter) compute what the reference implementation computes?
+#include "bisect.hpp"
 #include "command.hpp"
 #include "comparison.hpp"
 
@@ -9,6 +10,7 @@
 #include "train/optimizer.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
 
@@ -18,7 +20,35 @@ namespace {
 struct VerifyArguments {
     std::vector<std::string> folders;
     bool json = false, reference = false;
+    bool bisect = false;
+    BisectOptions bisection;
+    // Lower limits than the device's, for tests.
+    gpu::CapabilityOverrides overrides;
+    uint32_t shared_memory_bytes = 0;
+    bool gpu_assisted = false;
 };
+
+// With gradients where there is a loss, simplified.
+Result<graph::Graph> graph_of(const FixtureModel& model) {
+    if (model.graph.losses.empty()) return graph::simplify(model.graph);
+    HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(model.graph));
+    return graph::simplify(differentiated);
+}
+
+// What the graph's gradients are scaled by: weight / count, by the name of the step scalar. Counts depend on fields
+// alone.
+Result<std::map<std::string, double>> loss_scales(const Fixture& fixture, const FixtureModel& model) {
+    graph::Feeds feeds;
+    feeds.fields = fixture.inputs;
+    std::vector<graph::ValueId> counts;
+    for (const graph::LossTerm& term : model.graph.losses) counts.push_back(term.count);
+    HK_ASSIGN(const std::vector<graph::Tensor> counted, graph::evaluate(model.graph, feeds, counts));
+    std::map<std::string, double> scales;
+    for (std::size_t i = 0; i < counted.size(); ++i)
+        scales[fmt::format("loss_scale.{}", i)] =
+            counted[i].data[0] > 0.0 ? model.graph.losses[i].weight / counted[i].data[0] : 0.0;
+    return scales;
+}
 
 std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
     std::vector<std::byte> bytes(tensor.data.size() * 4);
@@ -48,27 +78,22 @@ Status upload(program::ParameterStore& store, const Tensors& parameters) {
 
 // The device as the engine.
 Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fixture, const FixtureModel& model) {
-    HK_ASSIGN(graph::Graph graph, graph::differentiate(model.graph));
-    HK_ASSIGN(graph, graph::simplify(graph));
+    HK_ASSIGN(const graph::Graph graph, graph_of(model));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph),
                                                                 {.gradients = true, .moments = true}));
     HK_TRY(upload(*store, model.parameters));
     program::CompileOptions options;
-    options.outputs = {"loss"};
-    options.state_outputs = {{"loss", train::kLossState}};
+    if (!graph.losses.empty()) {
+        options.outputs = {"loss"};
+        options.state_outputs = {{"loss", train::kLossState}};
+    }
     for (const auto& [name, value] : graph.outputs)
         if (name.starts_with("out.")) options.outputs.push_back(name);
     HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, *store, options));
 
-    graph::Feeds feeds;
-    feeds.fields = fixture.inputs;
-    std::vector<graph::ValueId> counts;
-    for (const graph::LossTerm& term : model.graph.losses) counts.push_back(term.count);
-    HK_ASSIGN(const std::vector<graph::Tensor> counted, graph::evaluate(model.graph, feeds, counts));
-    for (std::size_t i = 0; i < counted.size(); ++i)
-        HK_TRY(program->set_scalar(
-            fmt::format("loss_scale.{}", i),
-            counted[i].data[0] > 0.0 ? static_cast<float>(model.graph.losses[i].weight / counted[i].data[0]) : 0.0f));
+    HK_ASSIGN(const auto scales, loss_scales(fixture, model));
+    for (const auto& [name, scale] : scales)
+        if (program->has_scalar(name)) HK_TRY(program->set_scalar(name, static_cast<float>(scale)));
     for (const auto& [name, tensor] : fixture.inputs)
         if (program->has_input(name)) HK_TRY(program->set_input(name, bytes_of(tensor)));
     HK_TRY(program->run());
@@ -124,11 +149,41 @@ Status verify_folder(const plugin::Registry& registry, program::Runtime* runtime
     return compare_generation(fixture, *decoder, report);
 }
 
+// The first operation of the fixture's model, or of its gradient, that the device computes wrongly.
+Result<Bisection> bisect_folder(const plugin::Registry& registry, program::Runtime& runtime,
+                                const std::filesystem::path& folder, const Log& log, const BisectOptions& options) {
+    HK_ASSIGN(const Fixture fixture, read_fixture(folder));
+    HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
+    HK_ASSIGN(const graph::Graph graph, graph_of(model));
+    graph::Feeds feeds;
+    feeds.fields = fixture.inputs;
+    feeds.parameters = model.parameters;
+    HK_ASSIGN(const auto scales, loss_scales(fixture, model));
+    for (const auto& [name, scale] : scales) feeds.step_scalars[name] = scale;
+    return bisect(runtime, graph, feeds, options);
+}
+
+Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, const VerifyArguments& a) {
+    gpu::ContextOptions options = context_options(globals);
+    options.device.overrides = a.overrides;
+    if (a.gpu_assisted) options.device.validation = gpu::Validation::gpu_assisted;
+    HK_ASSIGN(gpu::Context context, gpu::create_context(options));
+    if (context.device->chosen_for_lack_of_another())
+        globals.log().info(
+            fmt::format("there is no GPU: computing on the CPU through {}", context.capabilities().device_name));
+    return program::Runtime::create(std::move(context), {.shared_memory_bytes = a.shared_memory_bytes});
+}
+
 int run_verify(const Globals& globals, const VerifyArguments& a) {
+    if (a.reference && a.bisect) {
+        std::fprintf(stderr,
+                     "hekla: error: --bisect compares this device with the interpreter: leave out --reference\n");
+        return kUsage;
+    }
     const plugin::Registry registry = scan_plugins(globals);
     std::unique_ptr<program::Runtime> runtime;
     if (!a.reference) {
-        Result<std::unique_ptr<program::Runtime>> made = create_runtime(globals);
+        Result<std::unique_ptr<program::Runtime>> made = make_runtime(globals, a);
         if (!made.ok()) return fail(made.status());
         runtime = made.take();
     }
@@ -147,12 +202,34 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
             reports.push_back(report.json(bars));
         else
             std::printf("%s\n", report.line(bars).c_str());
+        if (a.bisect) {
+            BisectOptions options = a.bisection;
+            options.folder /= report.fixture;
+            const Result<Bisection> found = bisect_folder(registry, *runtime, folder, globals.log(), options);
+            if (!found.ok()) return fail(found.status());
+            if (a.json)
+                reports.back()["bisect"] = {{"found", found->found},
+                                            {"node", found->node},
+                                            {"output", found->output},
+                                            {"error", std::isfinite(found->error) ? nlohmann::json(found->error)
+                                                                                  : nlohmann::json("not a number")},
+                                            {"reproduced", found->reproduced},
+                                            {"reproducer", found->reproducer.string()}};
+            else
+                std::printf("    %s\n", found->text().c_str());
+        }
         std::fflush(stdout);
     }
     if (a.json)
         std::printf("%s\n", reports.dump(1).c_str());
     else
         std::printf("%zu of %zu pass\n", passed, a.folders.size());
+    if (runtime != nullptr) {
+        const gpu::ValidationCounts counts = runtime->gpu().device->validation_counts();
+        if (counts.errors > 0)
+            return fail(
+                fmt::format("the validation layer found {} errors; the first: {}", counts.errors, counts.first));
+    }
     return passed == a.folders.size() ? kDone : kFailed;
 }
 
@@ -166,6 +243,20 @@ void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->required();
     parser->add_flag("--json", arguments->json, "a JSON array, one object a folder");
     parser->add_flag("--reference", arguments->reference, "the engine's float64 interpreter instead of the device");
+    parser->add_flag("--bisect", arguments->bisect,
+                     "also name the first operation that this device computes wrongly, and write a reproducer of it");
+    arguments->bisection.folder = "hekla-reproducer";
+    parser->add_option("--output", arguments->bisection.folder, "where --bisect writes reproducers, a folder a fixture")
+        ->capture_default_str();
+    parser->add_option("--bar", arguments->bisection.bar, "the error from which on --bisect calls an operation wrong")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    parser->add_option("--disable", arguments->overrides.disable, "do without this capability of the device")
+        ->allow_extra_args(false)
+        ->group("Lower limits");
+    parser->add_option("--shared-memory", arguments->shared_memory_bytes, "use no more bytes of it a workgroup")
+        ->group("Lower limits");
+    parser->add_flag("--gpu-assisted", arguments->gpu_assisted, "validation that finds addresses out of bounds; slow");
     parser->footer("Example: hekla verify tests/fixtures/models/*");
     verbs.push_back({parser, [&globals, arguments] { return run_verify(globals, *arguments); }});
 }
