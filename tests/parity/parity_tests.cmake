@@ -1,0 +1,15 @@
+# Parity with the reference implementations: the program on the fixtures, and on real models where a checkout has them.
+# The test runs the program; hekla_gpu is named because it needs a device, and so is none for the sanitizers.
+hekla_test(parity hekla_gpu hekla_model hekla::json)
+add_dependencies(test_parity hekla)
+target_compile_definitions(test_parity PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>")
+# Every fixture with subgroups of 4, 8 and 16 (lavapipe takes their size from the width of its vectors, once a process),
+# 16 KB of shared memory and no 16-bit storage.
+file(GLOB parity_models CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models/*
+  ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models-extra/*)
+foreach(width 128 256 512)
+  add_test(NAME parity_width_${width}
+    COMMAND hekla verify --shared-memory 16384 --disable storage_16bit ${parity_models})
+  set_tests_properties(parity_width_${width} PROPERTIES LABELS "long" TIMEOUT 1800
+    ENVIRONMENT "LP_NATIVE_VECTOR_WIDTH=${width}")
+endforeach()
