@@ -1,8 +1,8 @@
 #include "fixture.hpp"
 
 #include "base/file.hpp"
-#include "model/architecture_names.hpp"
 #include "model/weights.hpp"
+#include "plugin/model_names.hpp"
 
 #include <fmt/format.h>
 
@@ -138,8 +138,8 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
     m.graph.outputs = std::move(named);
 
     HK_ASSIGN(const model::Weights weights, model::Weights::open(fixture.folder));
-    const std::vector<model::ParameterSpec> specs = model::parameter_specs(m.graph);
-    HK_ASSIGN(const model::Resolution resolved, weights.resolve(specs, model::name_rules(found.first.provided->names)));
+    const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(m.graph);
+    HK_ASSIGN(const model::Resolution resolved, weights.resolve(specs, plugin::name_rules(found.first.provided->names)));
     for (std::size_t i = 0; i < specs.size(); ++i) {
         if (resolved.tensors[i] == nullptr)
             return not_found(fmt::format("{}: parameter {} has no tensor", fixture.folder.string(), specs[i].name));

@@ -6,10 +6,10 @@
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "graph/simplify.hpp"
-#include "model/architecture_names.hpp"
 #include "model/checkpoint.hpp"
 #include "model/folder.hpp"
 #include "plugin/host_error.hpp"
+#include "plugin/model_names.hpp"
 #include "train/trainer.hpp"
 
 #include <fmt/format.h>
@@ -148,9 +148,9 @@ Result<Opened> open_model(hk_context& context, const std::filesystem::path& give
     if (m.config.value("is_encoder_decoder", false))
         fields.push_back({"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}});
     HK_ASSIGN(const graph::Graph graph, m.composition->build(HK_MODE_EVALUATE, fields));
-    const std::vector<model::ParameterSpec> specs = model::parameter_specs(graph);
+    const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(graph);
     HK_ASSIGN(const model::Resolution resolved,
-              folder.weights().resolve(specs, model::name_rules(entry.provided->names)));
+              folder.weights().resolve(specs, plugin::name_rules(entry.provided->names)));
     if (!reference) {
         HK_ASSIGN(m.store, program::ParameterStore::create(*context.runtime, program::parameter_table(graph)));
     }

@@ -1,5 +1,6 @@
 #include "plugin/compose.hpp"
 
+#include "model/names.hpp"
 #include "plugin/host_error.hpp"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ Status unknown_keys(const Provided& provided, const json& given, const hk_config
     for (const auto& [key, value] : given.items()) {
         if (std::ranges::find(unread, key) == unread.end()) continue;
         if (std::ranges::find(provided.parameters, key) != provided.parameters.end()) continue;
-        if (std::ranges::any_of(provided.ignored, [&, &name = key](const std::string& p) { return matches(p, name); }))
+        if (std::ranges::any_of(provided.ignored,
+                                [&, &name = key](const std::string& p) { return model::matches(p, name); }))
             continue;
         const std::string near = nearest(key, provided.parameters);
         const std::string message = fmt::format("{} does not know the key '{}'{}", what, key,

@@ -126,26 +126,6 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
 
 } // namespace
 
-bool matches(std::string_view pattern, std::string_view name) {
-    std::size_t p = 0, n = 0, star = std::string_view::npos, mark = 0;
-    while (n < name.size()) {
-        if (p < pattern.size() && pattern[p] == '*') {
-            star = p++;
-            mark = n;
-        } else if (p < pattern.size() && pattern[p] == name[n]) {
-            ++p;
-            ++n;
-        } else if (star != std::string_view::npos) {
-            p = star + 1;
-            n = ++mark;
-        } else {
-            return false;
-        }
-    }
-    while (p < pattern.size() && pattern[p] == '*') ++p;
-    return p == pattern.size();
-}
-
 Result<Manifest> read_manifest(const std::filesystem::path& file) {
     HK_ASSIGN(const std::string content, read_file(file));
     const json root = json::parse(content, nullptr, false);

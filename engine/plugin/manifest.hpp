@@ -54,6 +54,4 @@ struct Manifest {
 // Reads and checks one manifest. Errors name the file, the key and what was expected.
 Result<Manifest> read_manifest(const std::filesystem::path& file);
 
-bool matches(std::string_view pattern, std::string_view name); // * stands for any characters
-
 } // namespace hekla::plugin

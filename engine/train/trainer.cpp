@@ -4,8 +4,8 @@
 #include "graph/gradient.hpp"
 #include "graph/reference.hpp"
 #include "graph/simplify.hpp"
-#include "model/architecture_names.hpp"
 #include "model/folder.hpp"
+#include "plugin/model_names.hpp"
 #include "text/trainer.hpp"
 #include "train/fit.hpp"
 #include "train/initialize.hpp"
@@ -104,7 +104,12 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     HK_TRY(
         check_fits(*t->composition_, runtime, recipe.train.per_device_train_batch_size, recipe.train.context_length));
     HK_TRY(t->open_data());
-    HK_TRY(t->compile());
+    if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
+        return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
+                                         "train.per_device_train_batch_size smaller, or make the model smaller",
+                                         compiled.message()));
+    else if (!compiled.ok())
+        return compiled;
     HK_TRY(t->begin_or_resume());
     return t;
 }
@@ -290,9 +295,9 @@ Status Trainer::compile() {
 Status Trainer::initialize_parameters() {
     if (!recipe_.model.from.empty()) {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(recipe_.model.from));
-        const std::vector<model::ParameterSpec> specs = model::parameter_specs(described_);
+        const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(described_);
         HK_ASSIGN(const model::Resolution resolved,
-                  weights.resolve(specs, model::name_rules(composition_->architecture().names)));
+                  weights.resolve(specs, plugin::name_rules(composition_->architecture().names)));
         for (std::size_t i = 0; i < specs.size(); ++i) {
             if (resolved.tensors[i] == nullptr)
                 return not_found(fmt::format("{}: has no tensor {}", recipe_.model.from, specs[i].name));
@@ -696,7 +701,10 @@ Result<TrainerResult> Trainer::train() {
         report.learning_rate = rate;
         report.seconds = seconds;
         report.tokens_per_second = tokens_per_step / seconds;
-        report.share_of_peak = peak_flops_ > 0.0 ? flops_per_step / seconds / peak_flops_ : 0.0;
+        // More than all of it means that the peak was measured while something else ran: then it says nothing.
+        const double share = peak_flops_ > 0.0 ? flops_per_step / seconds / peak_flops_ : 0.0;
+        if (share > 1.0) peak_flops_ = 0.0;
+        report.share_of_peak = share > 1.0 ? 0.0 : share;
         report.remaining_seconds = average * static_cast<double>(s.max_steps - step_);
         report.skipped = outcome.skipped;
         loss_window_.add(loss);

@@ -6,11 +6,11 @@
 
 #include "graph/graph.hpp"
 
-namespace hekla::model {
+namespace hekla::plugin {
 
-NameRules name_rules(const plugin::NameRules& manifest);
+model::NameRules name_rules(const NameRules& manifest);
 
 // The parameters and buffers of a graph as specs to be resolved (floating, with their shapes).
-std::vector<ParameterSpec> parameter_specs(const graph::Graph& graph);
+std::vector<model::ParameterSpec> parameter_specs(const graph::Graph& graph);
 
-} // namespace hekla::model
+} // namespace hekla::plugin
