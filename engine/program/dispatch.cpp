@@ -95,7 +95,9 @@ void Lowering::copy(const View& from, const View& to) {
     const View operands[] = {from, to};
     const Loop loop = make_loop(operands);
     Dispatch dispatch;
-    dispatch.shader = bytes_of(from.storage) == 2 ? "pointwise/copy.half" : "pointwise/copy";
+    dispatch.shader = bytes_of(from.storage) == 2 ? "pointwise/copy.half"
+                      : limits.cpu                ? "pointwise/copy.narrow"
+                                                  : "pointwise/copy";
     const bool linear = loop.linear(0) && loop.linear(1);
     dispatch.constants = {linear ? 0u : static_cast<uint32_t>(loop.rank())};
     dispatch.arguments.address(from);

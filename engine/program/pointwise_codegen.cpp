@@ -238,6 +238,7 @@ private:
         for (const uint32_t value : word_values_) dispatch.arguments.u32(value);
         std::set<std::string, std::less<>> seen;
         std::string source = "#version 460\n";
+        if (lowering_.limits.cpu) source += "#define HEKLA_WIDTH 16\n";
         source += expanded("pointwise/elements.glsl", seen);
         source += expanded("pointwise/operations.glsl", seen);
         if (dropout_) source += expanded("pointwise/dropout.glsl", seen);
@@ -246,9 +247,10 @@ private:
                   addresses_ + words_ + "};\nlayout(push_constant) uniform Push { Record record; };\n" +
                   "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +
                   "    uint round = 0u;\n    do {\n"
-                  "        const uint element = group * 512u + round * 128u + gl_LocalInvocationID.x;\n"
+                  "        const uint element = group * 512u + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
                   "        const uint i = min(element, count - 1u);\n" +
-                  body_ + "        if (element < count) {\n" + stores_ + "        }\n    } while (++round < 4u);\n}\n";
+                  body_ + "        if (element < count) {\n" + stores_ +
+                  "        }\n    } while (++round < 512u / HEKLA_WIDTH);\n}\n";
         dispatch.shader = "generated:" + to_hex(hash128(source));
         dispatch.source = std::move(source);
         dispatch.groups = elementwise_groups(shape_.elements());

@@ -1,4 +1,5 @@
 //! variant plain WORD=uint
+//! variant narrow WORD=uint HEKLA_WIDTH=16
 //! variant half WORD=uint16_t HALF
 // Copies elements between any two strided views of one shape.
 #version 460
@@ -26,23 +27,40 @@ layout(push_constant) uniform Push { Record record; };
 
 void main() {
     HEKLA_GROUP(group, record)
-    HEKLA_EACH_ELEMENT(i, group, record.count, {
+    // Loaded once: what is stored could be the record, for all that a driver knows.
+    const uint count = record.count;
+    Elements source = record.from;
+    Elements target = record.to;
+    uint dims[6], factors[6], shifts[6];
+    int from_strides[6], to_strides[6];
+    [[unroll]] for (uint d = 0u; d < 6u; ++d) {
+        if (d < RANK) {
+            dims[d] = record.dims[d];
+            factors[d] = record.factors[d];
+            shifts[d] = record.shifts[d];
+            from_strides[d] = record.from_strides[d];
+            to_strides[d] = record.to_strides[d];
+        }
+    }
+    HEKLA_EACH_ELEMENT(i, group, count, {
         if (RANK == 0u) {
-            if (live) record.to.at[i] = record.from.at[i];
+            const uint value = uint(source.at[i]);
+            if (live) target.at[i] = WORD(value);
         } else {
             uint rest = i;
             int from = 0;
             int to = 0;
-            for (int d = int(RANK) - 1; d >= 0; --d) {
-                const uint dim = record.dims[d];
-                const uint whole = hekla_divide(rest, record.factors[d], record.shifts[d]);
-                const int c = int(rest - whole * dim);
-                rest = whole;
-                from += c * record.from_strides[d];
-                to += c * record.to_strides[d];
+            [[unroll]] for (int d = 5; d >= 0; --d) {
+                if (d < int(RANK)) {
+                    const uint whole = d == 0 ? 0u : hekla_divide(rest, factors[d], shifts[d]);
+                    const int c = int(rest - whole * dims[d]);
+                    rest = whole;
+                    from += c * from_strides[d];
+                    to += c * to_strides[d];
+                }
             }
-            const uint value = uint(record.from.at[from]);
-            if (live) record.to.at[to] = WORD(value);
+            const uint value = uint(source.at[from]);
+            if (live) target.at[to] = WORD(value);
         }
     })
 }

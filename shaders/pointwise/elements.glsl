@@ -1,5 +1,6 @@
-// The frame of every elementwise kernel: a workgroup does 512 elements (kElementsPerGroup of engine/program/loop.hpp), 128
-// at a time, so that neighbours of a subgroup read neighbours in memory. Self-contained: generated kernels begin with it.
+// The frame of every elementwise kernel: a workgroup does 512 elements (kElementsPerGroup of engine/program/loop.hpp),
+// HEKLA_WIDTH at a time, so that neighbours of a subgroup read neighbours in memory: 128 invocations, or 16 on a CPU, where
+// every subgroup pays for the record's loads. Self-contained: generated kernels begin with it.
 #ifndef HEKLA_ELEMENTS_GLSL
 #define HEKLA_ELEMENTS_GLSL
 
@@ -12,7 +13,10 @@
 #include "group.glsl"
 #include "runtime.glsl"
 
-layout(local_size_x = 128) in;
+#ifndef HEKLA_WIDTH
+#define HEKLA_WIDTH 128
+#endif
+layout(local_size_x = HEKLA_WIDTH) in;
 
 // The two words that every argument record begins with.
 #define HEKLA_RECORD                                                                                                   \
@@ -36,11 +40,11 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WordArray { 
     {                                                                                                                  \
         uint hekla_round = 0u;                                                                                         \
         do {                                                                                                           \
-            const uint hekla_element = (group) * 512u + hekla_round * 128u + gl_LocalInvocationID.x;                   \
+            const uint hekla_element = (group) * 512u + hekla_round * HEKLA_WIDTH + gl_LocalInvocationID.x;            \
             const uint i = min(hekla_element, (count) - 1u);                                                           \
             const bool live = hekla_element < (count);                                                                 \
             body                                                                                                       \
-        } while (++hekla_round < 4u);                                                                                  \
+        } while (++hekla_round < 512u / HEKLA_WIDTH);                                                                  \
     }
 
 #endif
