@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hekla::app {
@@ -29,7 +30,42 @@ void on_interrupt(int signal) {
     }
 }
 
+// "llvmpipe Mesa 25.0.7-2 (LLVM 15.0.6)" -> 25; 0 where the driver is another.
+int mesa_version_of_cpu_driver() {
+    Result<std::vector<gpu::DeviceInfo>> devices = gpu::Device::list();
+    if (!devices.ok()) return 0;
+    for (const gpu::DeviceInfo& device : devices.value()) {
+        const std::size_t mesa = device.driver.find("Mesa ");
+        if (device.type == gpu::DeviceType::cpu && mesa != std::string::npos)
+            return std::atoi(device.driver.c_str() + mesa + 5);
+    }
+    return 0;
+}
+
 } // namespace
+
+void choose_vector_width() {
+#if defined(__x86_64__)
+    if (std::getenv("LP_NATIVE_VECTOR_WIDTH") != nullptr || !__builtin_cpu_supports("avx512f") ||
+        !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
+        return;
+    // The driver reads the variable once, when it is loaded: a child that is thrown away asks which driver it is.
+    int ends[2];
+    if (::pipe(ends) != 0) return;
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const int version = mesa_version_of_cpu_driver();
+        const char wide = version > 0 && version < 26 ? 1 : 0;
+        const ssize_t put = ::write(ends[1], &wide, 1);
+        ::_exit(put == 1 ? 0 : 1);
+    }
+    ::close(ends[1]);
+    char wide = 0;
+    if (child > 0 && ::read(ends[0], &wide, 1) == 1 && wide == 1) ::setenv("LP_NATIVE_VECTOR_WIDTH", "512", 0);
+    ::close(ends[0]);
+    if (child > 0) ::waitpid(child, nullptr, 0);
+#endif
+}
 
 std::vector<fs::path> Globals::plugin_folders() const {
     std::vector<fs::path> folders(plugin_paths.begin(), plugin_paths.end());
@@ -50,7 +86,9 @@ fs::path Globals::cache_folder() const {
 Log Globals::log() const {
     return Log(
         [](Severity severity, std::string_view message) {
-            const char* prefix = severity == Severity::error ? "hekla: error: " : severity == Severity::warning ? "hekla: warning: " : "hekla: ";
+            const char* prefix = severity == Severity::error     ? "hekla: error: "
+                                 : severity == Severity::warning ? "hekla: warning: "
+                                                                 : "hekla: ";
             std::fprintf(stderr, "%s%.*s\n", prefix, static_cast<int>(message.size()), message.data());
         },
         verbose ? Severity::debug : Severity::info);
@@ -79,9 +117,11 @@ gpu::ContextOptions context_options(const Globals& globals) {
 }
 
 Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options) {
+    choose_vector_width();
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
     if (context.device->chosen_for_lack_of_another())
-        std::fprintf(stderr, "hekla: there is no GPU: computing on the CPU through %s\n", context.capabilities().device_name.c_str());
+        std::fprintf(stderr, "hekla: there is no GPU: computing on the CPU through %s\n",
+                     context.capabilities().device_name.c_str());
     return program::Runtime::create(std::move(context), options);
 }
 
@@ -103,6 +143,7 @@ int HostContext::create(const Globals& globals, const HostError& error) {
     options.log = [](void*, int32_t severity, hk_string message) {
         Globals().log().write(static_cast<Severity>(severity), view(message));
     };
+    choose_vector_width();
     if (hk_context_create(&options, &context, error.error) != HK_OK) return error.report();
     return kDone;
 }

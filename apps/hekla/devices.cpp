@@ -40,6 +40,7 @@ ordered_json device_json(const gpu::DeviceInfo& d) {
 }
 
 int run_devices(const Globals& globals, bool json) {
+    choose_vector_width();
     const auto listed = gpu::Device::list(context_options(globals).device);
     if (!listed.ok()) return fail(listed.status());
     if (json) {
@@ -142,6 +143,7 @@ bool examine_loader(Doctor& doctor) {
 }
 
 bool examine_list(Doctor& doctor, const Globals& globals) {
+    choose_vector_width();
     const auto listed = gpu::Device::list(context_options(globals).device);
     if (!listed.ok()) {
         doctor.bad("devices", listed.message(), "");
