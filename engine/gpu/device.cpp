@@ -462,7 +462,7 @@ Status Device::check(VkResult result, std::string_view what) const {
                 "the Vulkan device {} ({} {}) was lost in {}: its driver stopped it (work that took too long, a fault "
                 "in a shader, a reset, or the card is gone). Nothing on it can be used; make a new one",
                 capabilities_.device_name, capabilities_.driver_name, capabilities_.driver_info, what);
-            log_.error(lost_report_);
+            log_.debug(lost_report_); // every call says it from now on: whoever made one reports it
         }
     }
     lost_.store(true, std::memory_order_release);

@@ -25,6 +25,24 @@ bool fits(const MemoryNeed& need, const MemoryRoom& room) {
            room.free - need.total() >= kSlack;
 }
 
+Result<graph::Graph> describe(const plugin::Composition& composition, int64_t batch, int64_t length) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
+    return composition.build(HK_MODE_TRAIN, fields);
+}
+
+MemoryNeed parameters_of(const graph::Graph& described) {
+    MemoryNeed need;
+    for (const auto& [name, value] : described.parameters()) need.parameters += described.shape(value).elements();
+    need.largest = static_cast<uint64_t>(need.parameters) * sizeof(float);
+    need.lasting = need.largest * kArenas;
+    return need;
+}
+
+Result<MemoryNeed> parameter_need(const plugin::Composition& composition, int64_t batch, int64_t length) {
+    HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
+    return parameters_of(described);
+}
+
 } // namespace
 
 MemoryRoom memory_room(const program::Runtime& runtime) {
@@ -42,14 +60,10 @@ MemoryRoom memory_room(const program::Runtime& runtime) {
 
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                                int64_t length) {
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
-    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
+    MemoryNeed need = parameters_of(described);
     HK_ASSIGN(graph::Graph graph, graph::differentiate(described));
     HK_ASSIGN(graph, graph::simplify(graph));
-    MemoryNeed need;
-    for (const auto& [name, value] : described.parameters()) need.parameters += described.shape(value).elements();
-    need.largest = static_cast<uint64_t>(need.parameters) * sizeof(float);
-    need.lasting = need.largest * kArenas;
     program::CompileOptions options;
     options.outputs = {"loss"};
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
@@ -64,36 +78,39 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                   int64_t length) {
     const MemoryRoom room = memory_room(runtime);
-    HK_ASSIGN(const MemoryNeed need, memory_need(composition, runtime, batch, length));
-    if (fits(need, room)) return {};
-    std::string text = fmt::format("the model does not fit: a training step needs {} on {} (parameters, gradients and "
-                                   "moments {}, activations {}), "
-                                   "and {} are free",
-                                   size_text(need.total()), runtime.gpu().capabilities().device_name,
-                                   size_text(need.lasting), size_text(need.a_program), size_text(room.free));
-    if (need.largest > room.allocation)
-        text += fmt::format(" in pieces of at most {}; its parameters alone are one of {}", size_text(room.allocation),
-                            size_text(need.largest));
-    else if (!need.blocks_suffice)
-        text += fmt::format(" in pieces of at most {}; one of its activations is larger", size_text(room.allocation));
+    const std::string device = runtime.gpu().capabilities().device_name;
+    HK_ASSIGN(const MemoryNeed lasting, parameter_need(composition, batch, length));
+    const std::string of_parameters =
+        fmt::format("parameters, gradients and moments take {}", size_text(lasting.lasting));
     const uint64_t most =
         std::min(room.free > kSlack ? (room.free - kSlack) / kArenas : 0, room.allocation) / sizeof(float);
-    if (need.largest <= room.allocation && need.lasting + kSlack <= room.free)
-        for (int64_t smaller = batch / 2; smaller >= 1; smaller /= 2) {
-            HK_ASSIGN(const MemoryNeed less, memory_need(composition, runtime, smaller, length));
-            if (!fits(less, room)) continue;
-            return out_of_memory(fmt::format(
-                "{}. It fits with train.per_device_train_batch_size = {} ({}); gradient_accumulation_steps = {} times "
-                "as large keeps the batch that it learns from",
-                text, smaller, size_text(less.total()), batch / smaller));
-        }
-    if (static_cast<uint64_t>(need.parameters) <= most)
-        return out_of_memory(
-            fmt::format("{}. Not even one example fits: make train.context_length or the model smaller", text));
-    return out_of_memory(fmt::format("{}. At most {} parameters can be trained here, and this model has {}: make the "
-                                     "model smaller",
-                                     text, grouped(static_cast<double>(most)),
-                                     grouped(static_cast<double>(need.parameters))));
+    if (!fits(lasting, room))
+        return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {} are free and one piece is at "
+                                         "most {}. At most {} parameters "
+                                         "can be trained here, and this model has {}: make the model smaller",
+                                         of_parameters, device, size_text(room.free), size_text(room.allocation),
+                                         grouped(static_cast<double>(most)),
+                                         grouped(static_cast<double>(lasting.parameters))));
+
+    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length);
+    if (need.ok() && fits(need.value(), room)) return {};
+    const std::string text =
+        need.ok()
+            ? fmt::format("the batch does not fit: a training step needs {} on {}, {} are free and one piece is at "
+                          "most {} ({}, activations {})",
+                          size_text(need.value().total()), device, size_text(room.free), size_text(room.allocation),
+                          of_parameters, size_text(need.value().a_program))
+            : need.message();
+    for (int64_t smaller = batch / 2; smaller >= 1; smaller /= 2) {
+        const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length);
+        if (!less.ok() || !fits(less.value(), room)) continue;
+        return Status(need.ok() ? Code::out_of_memory : need.code(),
+                      fmt::format("{}. With train.per_device_train_batch_size = {} it takes {}; "
+                                  "train.gradient_accumulation_steps {} times as large keeps what a step learns from",
+                                  text, smaller, size_text(less.value().total()), batch / smaller));
+    }
+    if (!need.ok()) return need.status();
+    return out_of_memory(text + ". Not even one example fits: make train.context_length or the model smaller");
 }
 
 } // namespace hekla::train

@@ -57,7 +57,7 @@ inline int count_of(const std::string& text, const std::string& part) {
     return count;
 }
 
-// Exit status 1, one error, on one line, the last, with these parts.
+// Exit status 1 and one error, the last that is said, with these parts: one line, or a list indented below it.
 inline void fails(const Ended& ended, std::initializer_list<std::string> parts) {
     CAPTURE(ended.err);
     CAPTURE(ended.out);
@@ -66,7 +66,8 @@ inline void fails(const Ended& ended, std::initializer_list<std::string> parts) 
     const std::size_t at = ended.err.find("hekla: error: ");
     REQUIRE(at != std::string::npos);
     const std::string line = ended.err.substr(at);
-    CHECK(line.find('\n') == line.size() - 1);
+    for (std::size_t end = line.find('\n'); end + 1 < line.size(); end = line.find('\n', end + 1))
+        CHECK(line[end + 1] == ' ');
     for (const std::string& part : parts) {
         CAPTURE(part);
         CHECK(has(line, part));

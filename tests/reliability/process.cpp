@@ -10,7 +10,6 @@
 #include <fstream>
 #include <grp.h>
 #include <iterator>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
@@ -95,11 +94,6 @@ Process::Process(const Folder& folder, const std::vector<std::string>& arguments
     ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
     ::setenv("XDG_DATA_HOME", folder.root().c_str(), 1);
     for (const auto& [name, value] : surroundings.environment) ::setenv(name.c_str(), value.c_str(), 1);
-    if (surroundings.file_limit > 0) {
-        const rlimit limit{surroundings.file_limit, surroundings.file_limit};
-        ::signal(SIGXFSZ, SIG_IGN); // then write() says EFBIG, as it says ENOSPC on a full disk
-        if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(126);
-    }
     if (surroundings.nobody && (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0))
         ::_exit(126);
     ::execv(HEKLA_PROGRAM, words.data());

@@ -16,7 +16,6 @@ struct Ended {
 
 struct Surroundings {
     std::map<std::string, std::string> environment = {}; // in addition
-    uint64_t file_limit = 0;                             // no file may be larger (RLIMIT_FSIZE); 0: any size
     bool nobody = false;                                 // as a user without rights (only root can)
 };
 
