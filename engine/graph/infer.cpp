@@ -432,7 +432,7 @@ Status attention_inputs(const Rule& r, std::size_t q) {
 Result<Outputs> attention(const Rule& r) {
     HK_TRY(attention_inputs(r, 0));
     const Shape &q = r.shape(0), &v = r.shape(2);
-    return Outputs{{r.kind(0), Shape{q[0], q[1], q[2], v[3]}}, {Kind::float32, Shape{q[0], q[1], q[2]}}};
+    return Outputs{{r.kind(0), Shape{q[0], q[1], q[2], v[3]}}, {Kind::float32, Shape{q[0], q[1], q[2], 2}}};
 }
 
 Result<Outputs> attention_gradient(const Rule& r) {
@@ -441,7 +441,7 @@ Result<Outputs> attention_gradient(const Rule& r) {
     const Shape y{q[0], q[1], q[2], v[3]};
     HK_TRY(r.expect(0, y));
     HK_TRY(r.expect(1, y));
-    HK_TRY(r.expect(2, Shape{q[0], q[1], q[2]}));
+    HK_TRY(r.expect(2, Shape{q[0], q[1], q[2], 2}));
     Outputs outputs;
     const int64_t wanted = r.node.integer("wanted");
     for (std::size_t i = 0; i < 8; ++i) {

@@ -32,10 +32,11 @@ struct Feeds {
 // random_normal: Box-Muller of words (0, 1) for even e and (2, 3) for odd e of element pair block e / 2:
 // sqrt(-2 log((w0 + 1) / 2^32)) cos(2 pi w1 / 2^32). A counter keeps the low 32 bits of what does not fit.
 //
-// Where kernels could differ and must not: integers wrap at 32 bits; attention's lse of a row with nothing allowed is
-// 1e30, so that exp(score - lse) is 0, and dropout leaves that row's mean alone; attention_cached gives 0 in rows from
-// count[b] on. Where a kernel has to make something up and this is an error: indices, labels, positions and lengths
-// outside their range, and integer division by 0.
+// Where kernels could differ and must not: integers wrap at 32 bits; attention's lse [B, Hq, Tq, 2] is a row's greatest
+// score m and log(sum exp(score - m)), apart because their sum loses the latter where a bias of -1e30 is on all keys;
+// of a row with nothing allowed it is (0, 1e30), so that exp(score - lse) is 0, and dropout leaves that row's mean
+// alone; attention_cached gives 0 in rows from count[b] on. Where a kernel has to make something up and this is an
+// error: indices, labels, positions and lengths outside their range, and integer division by 0.
 
 // Values of the wanted nodes, in their order. Computes only what they need; frees what is not needed any more.
 // Caches of attention_cached live in `caches` by cache name and are updated (keys "NAME.k", "NAME.v").

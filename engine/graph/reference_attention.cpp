@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The hidden output lse of a row with nothing allowed: finite, and exp(score - it) is 0.
+// The second part of the hidden output lse where nothing is allowed: finite, and exp(score - it) is 0.
 constexpr double kEmptyRow = 1e30;
 
 int64_t table_entry(const std::vector<int64_t>& table, int64_t distance, int64_t first) {
@@ -137,18 +137,24 @@ struct Attention {
     }
 };
 
-// A row of scores becomes its probabilities; gives the log-sum-exp, or kEmptyRow (and zeros) where nothing is allowed.
-double softmax_row(double* s, const char* open, int64_t length) {
+// The log-sum-exp of a row: its greatest score, and the log of the sum of exp(score - that).
+struct RowSum {
+    double top = 0, log_total = kEmptyRow;
+    bool empty() const { return log_total == kEmptyRow; }
+};
+
+// A row of scores becomes its probabilities (zeros where nothing is allowed).
+RowSum softmax_row(double* s, const char* open, int64_t length) {
     if (std::none_of(open, open + length, [](char o) { return o != 0; })) {
         std::fill_n(s, length, 0.0);
-        return kEmptyRow;
+        return {};
     }
     double top = -kInfinity, total = 0;
     for (int64_t j = 0; j < length; ++j)
         if (open[j]) top = std::max(top, s[j]);
     for (int64_t j = 0; j < length; ++j) total += s[j] = open[j] ? std::exp(s[j] - top) : 0;
     for (int64_t j = 0; j < length; ++j) s[j] /= total;
-    return top + std::log(total);
+    return {top, std::log(total)};
 }
 
 } // namespace
@@ -163,9 +169,11 @@ Status run_attention(const Call& call) {
             a.scores(b, h, p, open);
             for (int64_t i = 0; i < a.queries; ++i) {
                 double* row = p.data() + i * a.keys;
-                const double lse = softmax_row(row, open.data() + i * a.keys, a.keys);
-                call.out(1).data[at((b * a.heads + h) * a.queries + i)] = lse;
-                if (lse == kEmptyRow) {
+                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys);
+                const std::size_t place = at(((b * a.heads + h) * a.queries + i) * 2);
+                call.out(1).data[place] = sum.top;
+                call.out(1).data[place + 1] = sum.log_total;
+                if (sum.empty()) {
                     if (!a.zero_empty) std::fill_n(row, a.keys, 1 / static_cast<double>(a.keys));
                 } else if (a.dropout > 0) {
                     for (int64_t j = 0; j < a.keys; ++j) row[j] *= a.keep(b, h, i, j);
@@ -198,7 +206,7 @@ Status run_attention_gradient(const Call& call) {
                 double* row = p.data() + i * a.keys;
                 double* used = dropped.data() + i * a.keys;
                 double* d = ds.data() + i * a.keys;
-                if (softmax_row(row, open.data() + i * a.keys, a.keys) == kEmptyRow) {
+                if (softmax_row(row, open.data() + i * a.keys, a.keys).empty()) {
                     std::fill_n(used, a.keys, a.zero_empty ? 0 : 1 / static_cast<double>(a.keys));
                     std::fill_n(d, a.keys, 0.0);
                     continue;

@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // Attention, one lane a query, keys and values in blocks passed round the lanes; a running softmax, so that no T x T matrix
-// is made (Milakov and Gimelshein 2018; Dao et al. 2022). Keeps the log-sum-exp of every row for the backward kernels.
+// is made (Milakov and Gimelshein 2018; Dao et al. 2022). Keeps the log-sum-exp of every row, in two parts, for the
+// backward kernels.
 #include "attention/options.glsl"
 
 void main() {
@@ -85,6 +86,7 @@ void main() {
     if (row < r.queries) {
         const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul;
         STORE_ROW(y, to, DV, factor)
-        store_float(r.lse, (uint64_t(b) * r.heads + h) * r.queries + i, empty ? kEmptyRow : most + log_(total), kF32);
+        const uint64_t at = ((uint64_t(b) * r.heads + h) * r.queries + i) * 2;
+        store_pair(r.lse, at, empty ? vec2(0.0, kEmptyRow) : vec2(most, log_(total)));
     }
 }

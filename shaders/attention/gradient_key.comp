@@ -46,25 +46,25 @@ void main() {
             vec2 parts[SHARES(DV)];
             LOAD_SHARES(parts, gradients, r.dy_t, i0, r.queries, DV)
             const uint64_t mine = rows + min(i0 + min(gl_SubgroupInvocationID, BLOCK - 1), r.queries - 1);
-            const float lses = load_float(r.lse, mine, kF32);
+            const vec2 lses = load_pair(r.lse, mine * 2, kF32);
             const float deltas = load_float(r.delta, mine, kF32);
             float used[BLOCK];
             float ds[BLOCK];
             [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) {
                 const uint i = min(i0 + ii, r.queries - 1);
-                const float lse = subgroupBroadcast(lses, ii);
+                const vec2 lse = vec2(subgroupBroadcast(lses.x, ii), subgroupBroadcast(lses.y, ii));
                 const float delta = subgroupBroadcast(deltas, ii);
                 float s = 0.0;
                 [[unroll]] for (uint d = 0; d < D; ++d) s = fma(k[d], SHARED(shares, ii, d, D), s);
                 float dp = 0.0;
                 [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(v[d], SHARED(parts, ii, d, DV), dp);
                 const bool real = i0 + ii < r.queries;
-                const bool open = allowed(r, b, h, i, j) && real && lse != kEmptyRow;
-                const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse) : 0.0;
+                const bool open = allowed(r, b, h, i, j) && real && lse.y != kEmptyRow;
+                const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
                 float kept = 1.0;
                 if (has(kDropout)) kept = keep(r, key, b, h, i, j);
                 used[ii] = p * kept;
-                if (real && lse == kEmptyRow) used[ii] = share_of_empty;
+                if (real && lse.y == kEmptyRow) used[ii] = share_of_empty;
                 ds[ii] = open ? p * (dp * kept - delta) : 0.0;
                 if (has(kKeyDistanceGradient)) {
                     const uint64_t place =

@@ -23,7 +23,7 @@ void main() {
     LOAD_ROW(q, r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul, D, r.scale)
     float dy[DV];
     LOAD_ROW(dy, r.dy + (uint64_t(b) * r.dy_b + uint64_t(h) * r.dy_h + uint64_t(i) * r.dy_t) * 4ul, DV, 1.0)
-    const float lse = load_float(r.lse, at, kF32);
+    const vec2 lse = load_pair(r.lse, at * 2, kF32);
     float delta = 0.0;
     {
         float y[DV];
@@ -55,8 +55,8 @@ void main() {
             float dp = 0.0;
             [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(dy[d], SHARED(parts, jj, d, DV), dp);
             if (has(kDropout)) dp *= keep(r, key, b, h, i, j);
-            const bool open = allowed(r, b, h, i, j) && j0 + jj < r.keys && lse != kEmptyRow;
-            const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse) : 0.0;
+            const bool open = allowed(r, b, h, i, j) && j0 + jj < r.keys && lse.y != kEmptyRow;
+            const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
             ds[jj] = open ? p * (dp - delta) : 0.0;
             const bool real = live && j0 + jj < r.keys;
             if (has(kBiasGradient)) {

@@ -18,7 +18,8 @@ const uint kPositions = 2048, kWindow = 4096, kDropout = 8192, kZeroEmpty = 1638
 const uint kBiasGradient = 1u << 16, kQueryDistanceGradient = 1u << 17, kKeyDistanceGradient = 1u << 18;
 const uint kQueryClassGradient = 1u << 19;
 
-// The log-sum-exp of a row with nothing allowed: exp(score - it) is 0.
+// lse of a row is its greatest score m and log(sum exp(score - m)): their sum loses the latter where all scores are -1e30.
+// The latter, where nothing is allowed: exp(score - it) is 0.
 const float kEmptyRow = 1e30;
 
 RECORD(Record) {

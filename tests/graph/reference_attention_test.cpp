@@ -86,7 +86,7 @@ TEST_CASE("causal attention with shared key heads is PyTorch's") {
                   0.620086990062931,  0.560442962744247,   -0.977530117665097, -0.883454655720154, -0.803294042688108,
                   -0.538535869905908, -0.63506041362346,   -0.365913563818121, -0.977530117665097, -0.883454655720154,
                   -0.53860209319322,  -0.0145500888520143, -0.279838190409386, 0.00668214667700217});
-    CHECK(y[1].shape.text() == "[1, 4, 3]");
+    CHECK(y[1].shape.text() == "[1, 4, 3, 2]");
 }
 
 TEST_CASE("every option of attention does what its definition says") {
@@ -186,8 +186,10 @@ TEST_CASE("a row with nothing allowed gives the mean of v, marks its lse, and mo
     in[11] = ints({2, 3}, {1, 0, 1, 1, 1, 1});
     const auto y = run(Op::attention, in, {{"dropout", 0.5}, {"stream", int64_t{3}}}); // dropout leaves the mean alone
     for (int64_t h = 0; h < kHeads; ++h) {
-        CHECK(element(y[1], {0, h, 1}) == 1e30);
-        CHECK(std::abs(element(y[1], {0, h, 0})) < 10);
+        CHECK(element(y[1], {0, h, 1, 0}) == 0);
+        CHECK(element(y[1], {0, h, 1, 1}) == 1e30);
+        CHECK(std::abs(element(y[1], {0, h, 0, 0})) < 10);
+        CHECK(std::abs(element(y[1], {0, h, 0, 1})) < 10);
         for (int64_t e = 0; e < kValueWidth; ++e) {
             double mean = 0;
             for (int64_t j = 0; j < kKeys; ++j) mean += element(*in[2], {0, h / 2, j, e}) / kKeys;
@@ -247,8 +249,10 @@ TEST_CASE("attention with -1e30 in its bias forgets those keys, and a whole row 
     Inputs masked = plain_inputs();
     masked[12] = ints({1, 1, 3, 5}, {1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
     check_values(run(Op::attention, in)[0], run(Op::attention, masked)[0].data, 1e-13);
-    // Its gradient is exact too, though all of that row's scores are lost in its log-sum-exp.
+    // The two parts of its log-sum-exp stay apart, and so its gradient is exact too.
     const auto y = run(Op::attention, in);
+    CHECK(element(y[1], {0, 0, 1, 0}) == -1e30);
+    CHECK(element(y[1], {0, 0, 1, 1}) == doctest::Approx(std::log(5.0)));
     Inputs all = {wave(y[0].shape, 0.9), y[0], y[1]};
     all.insert(all.end(), in.begin(), in.end());
     const auto d = run(Op::attention_gradient, all, {{"wanted", int64_t{15}}});

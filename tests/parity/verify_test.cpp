@@ -102,7 +102,7 @@ TEST_CASE("every fixture on this device") {
 
 TEST_CASE("other sizes: one token, primes, heads of odd width, rows longer than a tile") {
     const std::vector<fs::path> folders = fixtures("models-extra");
-    REQUIRE(folders.size() == 7);
+    REQUIRE(folders.size() == 8);
     check(verify("verify --reference", folders), folders.size());
     check(verify("--validate verify", folders), folders.size());
 }

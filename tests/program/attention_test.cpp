@@ -12,7 +12,7 @@ struct Case {
     int64_t batch = 2, heads = 2, key_heads = 2, queries = 11, keys = 11, width = 8, value_width = 8;
     bool causal = false, key_padding = false, query_padding = false, mask = false, bias = false, distance_bias = false;
     bool query_distance = false, key_distance = false, query_class = false, groups = false, prefix = false,
-         positions = false;
+         positions = false, hidden_rows = false;
     int64_t window = 0, empty_row = 0;
     double dropout = 0;
 };
@@ -28,10 +28,15 @@ Graph attention_graph(const Case& c) {
     const auto input = [&](bool on, const char* name, const Shape& shape) {
         return on ? b.input(name, Kind::int32, shape) : graph::kNone;
     };
+    ValueId bias = parameter(c.bias, "bias", {1, c.heads, c.queries, c.keys});
+    if (c.hidden_rows) {
+        const ValueId row = b.input("open_row", Kind::int32, {1, c.heads, c.queries, 1});
+        bias = b(Op::where, {row, bias, b.fill(b.kind(bias), Shape{}, -1e30)});
+    }
     const ValueId inputs[] = {q,
                               k,
                               v,
-                              parameter(c.bias, "bias", {1, c.heads, c.queries, c.keys}),
+                              bias,
                               parameter(c.distance_bias, "distance_bias", {c.heads, 4}),
                               parameter(c.query_distance, "query_distance", {c.batch, c.heads, c.queries, 4}),
                               parameter(c.key_distance, "key_distance", {c.batch, c.heads, c.keys, 3}),
@@ -65,6 +70,7 @@ void check_attention(Bench& bench, const Case& c) {
                  {{"key_padding", 2},
                   {"query_padding", 2},
                   {"mask", 2},
+                  {"open_row", 2},
                   {"q_class", 2},
                   {"k_class", 2},
                   {"q_group", 2},
@@ -119,6 +125,12 @@ TEST_CASE("attention: what is added to scores, and its gradients") {
     check_attention(bench, {.query_distance = true, .key_distance = true});
     check_attention(bench, {.causal = true, .distance_bias = true, .query_distance = true});
     check_attention(bench, {.query_class = true});
+}
+
+TEST_CASE("attention: rows whose bias hides all keys weigh them equally, forward and back") {
+    Bench bench;
+    check_attention(bench, {.bias = true, .hidden_rows = true});
+    check_attention(bench, {.queries = 19, .keys = 40, .bias = true, .query_class = true, .hidden_rows = true});
 }
 
 TEST_CASE("attention: windows, prefixes, positions") {
