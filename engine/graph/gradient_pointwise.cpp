@@ -137,8 +137,8 @@ bool pointwise_gradient(Backward& b) {
     case Op::sqrt: b.give(0, b.div(dy, b.scale(y, 2.0))); return true;
     case Op::relu: b.give(0, b.where(b.compare(y, Relation::less_equal, 0.0), b.number(dy, 0.0), dy)); return true;
     case Op::clamp: {
-        const ValueId above = b.compare(x0, Relation::greater_equal, b.node().real("low"));
-        const ValueId below = b.compare(x0, Relation::less_equal, b.node().real("high"));
+        const ValueId above = b.compare(x0, Relation::greater, b.node().real("low"));
+        const ValueId below = b.compare(x0, Relation::less, b.node().real("high"));
         b.give(0, b.where(b.mul(above, below), dy, b.number(dy, 0.0)));
         return true;
     }

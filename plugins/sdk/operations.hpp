@@ -197,7 +197,7 @@ inline Value silu(Value x) {
     return graph_of({x}).emit("silu", 1, {x}, {}, 1)[0];
 }
 
-// x limited to [low, high]; gradient passes at the bounds.
+// x limited to [low, high]; gradient passes between the bounds, not at them.
 inline Value clamp(Value x, double low, double high) {
     return graph_of({x}).emit("clamp", 1, {x}, {attribute("low", low), attribute("high", high)}, 1)[0];
 }

@@ -396,7 +396,7 @@ static inline hk_value hk_silu(const hk_graph_interface* graph, hk_builder* buil
     return output;
 }
 
-// x limited to [low, high]; gradient passes at the bounds.
+// x limited to [low, high]; gradient passes between the bounds, not at them.
 static inline hk_value hk_clamp(const hk_graph_interface* graph, hk_builder* builder, hk_value x, double low, double high) {
     hk_value inputs[] = {x};
     hk_attribute attributes[2];
