@@ -44,10 +44,16 @@ public:
     ValueId cache_row(Builder& b, int64_t batch) {
         return field(b, "decode.cache_row", batch, Shape{batch, capacity_});
     }
-    // start[b] + 0, 1, ... as [B, T].
+    // start[b] + 0, 1, ... as [B, T]. Places from count[b] on stay at the last one taken: a position table may end
+    // there.
     ValueId positions(Builder& b, int64_t batch, int64_t length) {
-        const ValueId column = b(Op::reshape, {start(b, batch)}, {{"shape", std::vector<int64_t>{batch, 1}}});
-        return b(Op::add, {column, b.iota(length)});
+        const std::vector<int64_t> column{batch, 1};
+        const ValueId first = b(Op::reshape, {start(b, batch)}, {{"shape", column}});
+        if (length == 1) return first;
+        const ValueId taken = b(Op::reshape, {count(b, batch)}, {{"shape", column}});
+        const ValueId last =
+            b(Op::maximum, {b(Op::sub, {taken, b.fill(Kind::int32, Shape{}, 1)}), b.fill(Kind::int32, Shape{}, 0)});
+        return b(Op::add, {first, b(Op::minimum, {b.iota(length), last})});
     }
 
 private:

@@ -136,6 +136,31 @@ TEST_CASE("decoder: cached, chunked, ragged generation says what whole rows say"
     }
 }
 
+TEST_CASE("decoder: places of a chunk that are not taken may lie past a model's last position") {
+    const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    const Model model = models()[0];
+    const auto composition = compose(registry, model);
+    const Plain plain(*composition, false);
+    const Fields weights = random_weights(plain.graph(2, 2), 4);
+    auto decoder = make_reference_decoder(*composition, weights);
+    REQUIRE_MESSAGE(decoder.ok(), decoder.message());
+    REQUIRE(decoder.value()->begin({.rows = 1, .length = 48, .sources = {}}).ok());
+    const Ids ids = some_ids(48, 2);
+    const Ids rows(static_cast<std::size_t>(decoder.value()->capacity()), 0);
+    std::vector<float> logits;
+    for (int32_t start = 0; start < 48;) {
+        const int32_t count = std::min(14, 48 - start); // of 16: the last chunk takes 6, at 42
+        Ids tokens(16, 0);
+        std::copy_n(ids.begin() + start, count, tokens.begin());
+        const Status status =
+            decoder.value()->decode({16, tokens, std::span(&start, 1), std::span(&count, 1), rows, {}}, logits);
+        REQUIRE_MESSAGE(status.ok(), status.message());
+        start += count;
+    }
+    const std::vector<double> scores = plain.scores(ids, {}, weights);
+    for (std::size_t i = 0; i < scores.size(); ++i) CHECK(logits[i] == doctest::Approx(scores[i]).epsilon(1e-5));
+}
+
 TEST_CASE("decoder: rows up to the last position of a model, and not one further") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     const Model model = models()[0];
