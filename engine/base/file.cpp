@@ -19,6 +19,7 @@ Status system_error(const char* what, const std::filesystem::path& path, int num
 class Descriptor {
 public:
     explicit Descriptor(int number) : number_(number) {}
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
     ~Descriptor() {
@@ -30,6 +31,23 @@ private:
     int number_;
 };
 
+const char* kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) return "a folder";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
+// Opens a regular file to be read. Never waits: a pipe without a writer is refused like everything else that is none.
+Result<Descriptor> open_regular(const std::filesystem::path& path, struct stat& info) {
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() < 0) return system_error("cannot open", path, errno);
+    if (::fstat(file.get(), &info) != 0) return system_error("cannot inspect", path, errno);
+    if (!S_ISREG(info.st_mode))
+        return io_error(fmt::format("{}: is {}, a regular file was expected", path.string(), kind_of(info.st_mode)));
+    return file;
+}
+
 std::filesystem::path folder_of(const std::filesystem::path& path) {
     return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
@@ -37,13 +55,10 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 } // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) return system_error("cannot open", path, errno);
     struct stat info {};
-    if (::fstat(file.get(), &info) != 0) return system_error("cannot inspect", path, errno);
-    if (S_ISDIR(info.st_mode)) return Status(Code::io, fmt::format("{}: is a folder, a file was expected", path.string()));
+    HK_ASSIGN(const Descriptor file, open_regular(path, info));
     std::string content;
-    if (S_ISREG(info.st_mode)) content.reserve(static_cast<std::size_t>(info.st_size));
+    content.reserve(static_cast<std::size_t>(info.st_size));
     char buffer[1 << 16];
     for (;;) {
         const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
@@ -131,11 +146,8 @@ Status AtomicFile::commit() {
 }
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) return system_error("cannot open", path, errno);
     struct stat info {};
-    if (::fstat(file.get(), &info) != 0) return system_error("cannot inspect", path, errno);
-    if (!S_ISREG(info.st_mode)) return Status(Code::io, fmt::format("{}: is not a regular file", path.string()));
+    HK_ASSIGN(const Descriptor file, open_regular(path, info));
     MappedFile mapped;
     mapped.size_ = static_cast<std::size_t>(info.st_size);
     if (mapped.size_ == 0) return mapped;

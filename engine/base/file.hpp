@@ -11,7 +11,8 @@
 
 namespace hekla {
 
-// The whole file as bytes. Errors name the path and what the system said.
+// The whole file as bytes. Errors name the path and what the system said; what is no regular file (a folder, a pipe) is
+// refused at once.
 Result<std::string> read_file(const std::filesystem::path& path);
 
 // Writes `path` so that a crash or a full disk leaves either the old content or the new: a temporary file in the same
@@ -41,7 +42,8 @@ private:
     int descriptor_ = -1;
 };
 
-// A file mapped read-only. Bytes stay valid while this lives. An empty file maps to an empty span.
+// A file mapped read-only. Bytes stay valid while this lives. An empty file maps to an empty span; what is
+// no regular file is refused.
 class MappedFile {
 public:
     static Result<MappedFile> open(const std::filesystem::path& path);

@@ -1,5 +1,6 @@
 #include "gpu/capabilities.hpp"
 
+#include "base/nearest_name.hpp"
 #include "gpu/result.hpp"
 
 #include <algorithm>
@@ -42,22 +43,6 @@ constexpr Bit bits[] = {
 const Bit* find_bit(std::string_view name) {
     const auto* found = std::ranges::find(bits, name, &Bit::name);
     return found == std::end(bits) ? nullptr : found;
-}
-
-// Levenshtein's distance, for "did you mean".
-std::size_t distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t above = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-            diagonal = above;
-        }
-    }
-    return row[b.size()];
 }
 
 DeviceType to_type(VkPhysicalDeviceType type) {
@@ -268,10 +253,11 @@ std::vector<std::string_view> capability_names() {
 Status take_away(Capabilities& capabilities, std::string_view name, std::string_view reason) {
     const Bit* bit = find_bit(name);
     if (!bit) {
-        const auto* nearest =
-            std::ranges::min_element(bits, {}, [&](const Bit& other) { return distance(other.name, name); });
-        return invalid_argument(fmt::format("no capability is called \"{}\"; did you mean \"{}\"? There are: {}", name,
-                                            nearest->name, fmt::join(capability_names(), ", ")));
+        const std::vector<std::string_view> names = capability_names();
+        const std::string_view near = nearest_name(name, std::span(names));
+        return invalid_argument(fmt::format("no capability is called \"{}\"{} There are: {}", name,
+                                            near.empty() ? "." : fmt::format("; did you mean \"{}\"?", near),
+                                            fmt::join(names, ", ")));
     }
     if (!(capabilities.*(bit->bit))) return {};
     capabilities.*(bit->bit) = false;

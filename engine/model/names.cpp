@@ -1,16 +1,16 @@
 #include "model/names.hpp"
 
+#include "base/nearest_name.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <numeric>
 #include <unordered_map>
 
 namespace hekla::model {
 namespace {
 
 constexpr std::size_t problems_shown = 8;
-constexpr std::size_t suggestion_candidates = 20'000; // a hostile file may hold millions of names
 
 std::string near_hint(std::string_view name, std::span<const std::string_view> candidates, std::string_view lead) {
     const std::string_view near = nearest_name(name, candidates);
@@ -211,41 +211,6 @@ bool matches(std::string_view pattern, std::string_view name) {
     }
     while (p < pattern.size() && pattern[p] == '*') ++p;
     return p == pattern.size();
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
-    if (a.size() > b.size()) std::swap(a, b);
-    if (b.size() - a.size() > limit) return limit + 1;
-    std::vector<std::size_t> row(a.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-        std::size_t diagonal = row[0];
-        std::size_t least = row[0] = j;
-        for (std::size_t i = 1; i <= a.size(); ++i) {
-            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[i];
-            row[i] = std::min({replaced, row[i] + 1, row[i - 1] + 1});
-            least = std::min(least, row[i]);
-        }
-        if (least > limit) return limit + 1;
-    }
-    return std::min(row.back(), limit + 1);
-}
-
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
-    constexpr std::size_t longest = 256;
-    if (name.empty() || name.size() > longest) return {};
-    std::size_t best = std::max<std::size_t>(2, name.size() / 3) + 1;
-    std::string_view nearest;
-    for (const std::string_view candidate : candidates.first(std::min(candidates.size(), suggestion_candidates))) {
-        if (best == 0) break;
-        const std::size_t distance = edit_distance(name, candidate, best - 1);
-        if (distance < best) {
-            best = distance;
-            nearest = candidate;
-        }
-    }
-    return nearest;
 }
 
 Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored) {

@@ -57,12 +57,6 @@ Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std:
 // '*' stands for any run of characters, also none.
 bool matches(std::string_view pattern, std::string_view name);
 
-// Edit distance (insert, delete, replace), or limit + 1 where it is larger than limit.
-std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit);
-
-// The candidate within a third of `name`'s length, or empty. Ties go to the first.
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
-
 // not_found: "path: has no tensor "x"; the nearest is "y"".
 Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored);
 

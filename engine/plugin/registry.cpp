@@ -1,5 +1,7 @@
 #include "plugin/registry.hpp"
 
+#include "base/nearest_name.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -20,36 +22,13 @@ std::string kind_of(std::string_view interface_id) {
 }
 
 std::string choices_text(std::string_view word, const std::vector<std::string>& choices) {
-    const std::string near = nearest(word, choices);
+    const std::string_view near = nearest_name(word, std::span(choices));
     const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
     return choices.empty() ? "there are none: is --plugin-path right?"
                            : fmt::format("there are {}{}", fmt::join(choices, ", "), hint);
 }
 
 } // namespace
-
-std::string nearest(std::string_view word, const std::vector<std::string>& choices) {
-    std::string best;
-    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
-    for (const std::string& choice : choices) {
-        std::vector<std::size_t> row(choice.size() + 1);
-        for (std::size_t i = 0; i < row.size(); ++i) row[i] = i;
-        for (std::size_t i = 1; i <= word.size(); ++i) {
-            std::size_t diagonal = row[0];
-            row[0] = i;
-            for (std::size_t j = 1; j <= choice.size(); ++j) {
-                const std::size_t above = row[j];
-                row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (word[i - 1] == choice[j - 1] ? 0u : 1u)});
-                diagonal = above;
-            }
-        }
-        if (row.back() < best_distance) {
-            best_distance = row.back();
-            best = choice;
-        }
-    }
-    return best;
-}
 
 Registry::Registry(Registry&&) noexcept = default;
 Registry& Registry::operator=(Registry&&) noexcept = default;

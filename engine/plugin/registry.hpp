@@ -47,7 +47,4 @@ private:
     mutable std::map<std::filesystem::path, std::unique_ptr<Library>> libraries_;
 };
 
-// The one of `choices` that is nearest to `word` by edit distance, or "" if none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& choices);
-
 } // namespace hekla::plugin

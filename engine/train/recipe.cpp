@@ -1,7 +1,7 @@
 #include "train/recipe.hpp"
 
 #include "base/file.hpp"
-#include "plugin/registry.hpp"
+#include "base/nearest_name.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -23,6 +23,17 @@ const char* type_name(const toml::node& node) {
     if (node.is_array()) return "an array";
     if (node.is_table()) return "a table";
     return "a date or time";
+}
+
+// Where a node was written: a line of the file, or the override that it came from.
+std::string place_of(const toml::node& node, const std::string& file) {
+    const toml::source_region& source = node.source();
+    if (source.path != nullptr && *source.path != file) return *source.path;
+    if (source.begin.line > 0) return fmt::format("{}:{}", file, source.begin.line);
+    // A section that an override made stands nowhere; what it holds does.
+    if (const toml::table* table = node.as_table(); table != nullptr && !table->empty())
+        return place_of(table->begin()->second, file);
+    return file;
 }
 
 // Reads the keys of one table; remembers which there are, so that the others can be refused by name.
@@ -120,7 +131,8 @@ public:
         for (const auto& [key, node] : *table_) {
             const std::string name(key.str());
             if (known_.contains(name)) continue;
-            const std::string near = plugin::nearest(name, {known_.begin(), known_.end()});
+            const std::vector<std::string> known(known_.begin(), known_.end());
+            const std::string_view near = nearest_name(name, std::span(known));
             fail(node, "",
                  fmt::format("[{}] has no key '{}'{}", name_, name,
                              near.empty() ? fmt::format(" (it has {})", fmt::join(known_, ", "))
@@ -129,8 +141,7 @@ public:
     }
     void fail(const toml::node& node, const char* key, const std::string& what) {
         if (!status_.ok()) return;
-        const uint32_t line = node.source().begin.line;
-        const std::string place = line > 0 ? fmt::format("{}:{}", file_, line) : file_;
+        const std::string place = place_of(node, file_);
         status_ = invalid_argument(key[0] != '\0' ? fmt::format("{}: {}.{}: {}", place, name_, key, what)
                                                   : fmt::format("{}: {}", place, what));
     }
@@ -177,8 +188,9 @@ Status apply_override(toml::table& root, const std::string& text) {
         return invalid_argument(fmt::format("override '{}' is not SECTION.KEY=VALUE", text));
     const std::string section = text.substr(0, dot), key = text.substr(dot + 1, equals - dot - 1),
                       value = text.substr(equals + 1);
-    toml::parse_result parsed = toml::parse("x = " + value);
-    if (!parsed) parsed = toml::parse("x = \"\"");
+    const std::string place = fmt::format("override '{}'", text); // what place_of() says of it
+    toml::parse_result parsed = toml::parse("x = " + value, place);
+    if (!parsed) parsed = toml::parse("x = \"\"", place);
     toml::table holder = std::move(parsed).table();
     if (holder.size() != 1) return invalid_argument(fmt::format("override '{}' is more than one value", text));
     toml::node* node = holder.get("x");
@@ -236,9 +248,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
     for (const auto& [key, node] : root) {
         const std::string section(key.str());
         if (std::find(sections.begin(), sections.end(), section) != sections.end()) continue;
-        const std::string near = plugin::nearest(section, sections);
-        return invalid_argument(fmt::format("{}:{}: there is no section [{}]{}", name, node.source().begin.line,
-                                            section,
+        const std::string_view near = nearest_name(section, std::span(sections));
+        return invalid_argument(fmt::format("{}: there is no section [{}]{}", place_of(node, name), section,
                                             near.empty() ? fmt::format(" (there are {})", fmt::join(sections, ", "))
                                                          : fmt::format("; did you mean [{}]?", near)));
     }

@@ -236,6 +236,14 @@ TEST_CASE("inspect: recipes, good and bad") {
                {"r.toml:", "train.max_steps", "expected an integer"});
     fails_with(inspect(recipe("architecture = \"gpt2\"\nn_layers = 2")), {"n_layers", "did you mean 'n_layer'?"});
     fails_with(inspect(recipe("architecture = \"gpt\"\nn_head = 3\nn_head = 4")), {"r.toml:"});
+    place.write("r.toml", recipe());
+    const auto overridden = [&](const std::string& text) { return place.run({"inspect", "r.toml", text}); };
+    fails_with(overridden("train.max_steps=many"),
+               {"override 'train.max_steps=many': train.max_steps: is a text, expected an integer"});
+    fails_with(overridden("train.lerning_rate=1.0"),
+               {"override 'train.lerning_rate=1.0': [train] has no key 'lerning_rate'; did you mean 'learning_rate'?"});
+    fails_with(overridden("trian.max_steps=1"),
+               {"override 'trian.max_steps=1': there is no section [trian]; did you mean [train]?"});
     fails_with(inspect("[modle]\n"), {"[modle]", "did you mean [model]?"});
     fails_with(inspect(recipe() + "[train\n"), {"r.toml:"});
     CHECK(!place.exists("run"));

@@ -344,7 +344,7 @@ void kill_at_random_moments(int rounds) {
     const fs::path& run = folder.path();
     const auto began = std::chrono::steady_clock::now();
     REQUIRE(save(run, 0).ok());
-    const auto one_save = std::chrono::steady_clock::now() - began;
+    std::chrono::duration<double> one_save = std::chrono::steady_clock::now() - began;
     RandomStream random(20, 11);
     int64_t reached = 0;
     for (int round = 0; round < rounds; ++round) {
@@ -366,6 +366,7 @@ void kill_at_random_moments(int rounds) {
         CAPTURE(why);
         CHECK(why.empty());
         CHECK(now >= reached);
+        if (now == reached) one_save *= 1.25; // a machine may have other work by now
         reached = now;
         CHECK(read_best(run).ok());
         for (const auto& entry : fs::directory_iterator(run))
