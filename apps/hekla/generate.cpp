@@ -65,7 +65,10 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
         nlohmann::json rows = nlohmann::json::array();
         for (std::size_t i = 0; i < texts.rows.size(); ++i)
             rows.push_back({{"prompt", i < prompts.size() ? prompts[i] : ""}, {"text", texts.rows[i]}});
-        const nlohmann::json j{{"rows", rows}, {"new_tokens", result.new_tokens}, {"tokens_per_s", rate}};
+        const nlohmann::json j{{"rows", rows},
+                               {"new_tokens", result.new_tokens},
+                               {"tokens_per_s", rate},
+                               {"stopped", result.stopped != 0}};
         std::printf("%s\n", j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
         return kDone;
     }
@@ -74,8 +77,8 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
             std::printf("--- %zu\n%s%s\n", i + 1, prompts[i].c_str(), texts.rows[i].c_str());
     else
         std::printf("\n");
-    std::fprintf(stderr, "%lld tokens in %.2f s: %.0f tokens/s\n", static_cast<long long>(result.new_tokens),
-                 result.seconds, rate);
+    std::fprintf(stderr, "%s%lld tokens in %.2f s: %.0f tokens/s\n", result.stopped != 0 ? "stopped after " : "",
+                 static_cast<long long>(result.new_tokens), result.seconds, rate);
     return kDone;
 }
 
@@ -102,7 +105,8 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
     parser->add_flag("--json", a->json, "the texts as JSON");
     parser->footer(
-        "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8");
+        "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8\n"
+        "Ctrl+C ends it with the text there is and exit status 0.");
     verbs.push_back({parser, [&globals, a] { return run_generate(globals, *a); }});
 }
 

@@ -127,9 +127,19 @@ Status BeamSearch::step(std::span<const float> logits) {
 
 std::vector<BeamSearch::Sequence> BeamSearch::best() const {
     std::vector<Sequence> sequences;
-    for (const std::vector<Beam>& results : results_)
+    const double divisor = std::pow(static_cast<double>(std::max<int64_t>(1, made_)), options_.length_penalty);
+    for (std::size_t prompt = 0; prompt < results_.size(); ++prompt) {
+        std::vector<Beam> all = results_[prompt];
+        if (!done_) {
+            std::erase_if(all, [](const Beam& beam) { return !beam.finished; });
+            for (std::size_t k = 0; k < beams_; ++k) {
+                const Beam& beam = running_[prompt * beams_ + k];
+                all.push_back({beam.ids, beam.score / divisor, false});
+            }
+        }
         for (std::size_t i = 0; i < static_cast<std::size_t>(options_.sequences); ++i)
-            sequences.push_back({results[i].ids, results[i].score});
+            sequences.push_back({all[i].ids, all[i].score});
+    }
     return sequences;
 }
 

@@ -29,7 +29,8 @@ public:
         std::vector<int32_t> ids; // the prompt included
         double score = 0.0;       // log probability of what was made / its length ^ length_penalty
     };
-    // The best `options.sequences` of each prompt, best first; prompt after prompt.
+    // The best `options.sequences` of each prompt, best first; prompt after prompt. Before done(): those that have
+    // ended, then the best of those still under way.
     std::vector<Sequence> best() const;
 
 private:

@@ -29,8 +29,9 @@ public:
         }
     }
 
-    // Feeds whole prompts (empty: the row takes no part); logits [rows, vocabulary] of the last token of each.
-    Status feed_prompts(const std::vector<Ids>& prompts, std::vector<float>& logits) {
+    // Feeds whole prompts (empty: the row takes no part); logits [rows, vocabulary] of the last token of each. False
+    // where `stop` ended it between two chunks.
+    Result<bool> feed_prompts(const std::vector<Ids>& prompts, std::vector<float>& logits, const Stop& stop) {
         const std::size_t vocabulary = at(decoder_.vocabulary());
         logits.resize(prompts.size() * vocabulary);
         std::vector<float> some;
@@ -38,7 +39,8 @@ public:
             std::size_t left = 0;
             for (std::size_t row = 0; row < prompts.size(); ++row)
                 left = std::max(left, prompts[row].size() - length_[row]);
-            if (left == 0) return {};
+            if (left == 0) return true;
+            if (stop && stop()) return false;
             const std::size_t chunk = chunk_for(left);
             tokens_.assign(prompts.size() * chunk, 0);
             for (std::size_t row = 0; row < prompts.size(); ++row) {
@@ -146,8 +148,9 @@ Result<Fields> sources_of(const Request& request, int32_t pad) {
 
 class Generation {
 public:
-    Generation(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token)
-        : decoder_(decoder), request_(request), options_(options), on_token_(on_token) {}
+    Generation(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token,
+               const Stop& stop)
+        : decoder_(decoder), request_(request), options_(options), on_token_(on_token), stop_(stop) {}
 
     Result<Output> run() {
         HK_TRY(check(options_));
@@ -182,7 +185,8 @@ public:
         HK_TRY(check_ids());
         Rows rows(decoder_, starts_.size() * copies_);
         std::vector<float> logits;
-        HK_TRY(rows.feed_prompts(first_copies(), logits));
+        HK_ASSIGN(const bool fed, rows.feed_prompts(first_copies(), logits, stop_));
+        if (!fed) return stopped_before_the_first();
         share_logits(rows, logits);
         for (const Ids& ids : starts_) output_.statistics.prompt_tokens += static_cast<int64_t>(ids.size());
         output_.statistics.prompt_seconds = seconds_since(start);
@@ -222,6 +226,14 @@ private:
         rows.follow(parents);
     }
 
+    // Rows as they began: the prompts alone.
+    Output stopped_before_the_first() {
+        output_.stopped = true;
+        for (const Ids& ids : starts_)
+            for (int64_t i = 0; i < options_.sequences; ++i) output_.rows.push_back({ids, 0, 0.0});
+        return std::move(output_);
+    }
+
     std::span<const int32_t> source(std::size_t prompt) const {
         if (!decoder_.encoder_decoder()) return {};
         return request_.prompts[prompt];
@@ -247,9 +259,14 @@ private:
                 ++output_.statistics.tokens;
                 over[row] = made + 1 >= options_.max_new_tokens ||
                             std::ranges::find(options_.eos, tokens[row]) != options_.eos.end();
-                if (on_token_ && !on_token_(row, tokens[row])) return {};
+                if (on_token_ && !on_token_(row, tokens[row])) {
+                    output_.stopped = true;
+                    return {};
+                }
             }
             if (std::ranges::all_of(over, [](char o) { return o != 0; })) return {};
+            output_.stopped = stop_ && stop_();
+            if (output_.stopped) return {};
             HK_TRY(rows.feed(tokens, over, logits));
         }
     }
@@ -261,6 +278,8 @@ private:
         for (;;) {
             HK_TRY(search.step(logits));
             if (search.done()) break;
+            output_.stopped = stop_ && stop_();
+            if (output_.stopped) break;
             rows.follow(search.parents());
             HK_TRY(rows.feed(search.tokens(), {}, logits));
         }
@@ -282,6 +301,7 @@ private:
     const Request& request_;
     const Options& options_;
     const OnToken& on_token_;
+    const Stop& stop_;
     std::size_t copies_ = 1;
     std::vector<Ids> starts_; // what each row of the decoder begins with, prompt by prompt
     Output output_;
@@ -289,8 +309,9 @@ private:
 
 } // namespace
 
-Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token) {
-    return Generation(decoder, request, options, on_token).run();
+Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token,
+                        const Stop& stop) {
+    return Generation(decoder, request, options, on_token, stop).run();
 }
 
 } // namespace hekla::generate

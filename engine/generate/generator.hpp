@@ -21,6 +21,10 @@ struct Request {
 // all done. false ends generation: rows stay as they are then.
 using OnToken = std::function<bool(std::size_t row, int32_t token)>;
 
+// Asked before every turn of the model, beams included; true ends generation: rows stay as they are then, beams give
+// the best there is.
+using Stop = std::function<bool()>;
+
 struct Statistics {
     int64_t prompt_tokens = 0; // fed before the first choice, of all rows
     double prompt_seconds = 0.0;
@@ -39,10 +43,12 @@ struct Output {
         double score = 0.0;       // of beams
     };
     std::vector<Row> rows; // Options::sequences of each prompt, prompt after prompt
+    bool stopped = false;  // by OnToken or Stop, before every row had ended
     Statistics statistics;
 };
 
 // Errors: options (see check()), empty prompts, ids outside the vocabulary, a length that the model cannot take.
-Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token = {});
+Result<Output> generate(Decoder& decoder, const Request& request, const Options& options, const OnToken& on_token = {},
+                        const Stop& stop = {});
 
 } // namespace hekla::generate

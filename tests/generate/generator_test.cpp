@@ -100,6 +100,34 @@ TEST_CASE("generator: rows end by themselves, and tokens come out as they are ma
     const auto stopped = generate::generate(decoder, request, o, [&](std::size_t, int32_t) { return ++said < 4; });
     REQUIRE(stopped.ok());
     CHECK(stopped->statistics.tokens == 4);
+    CHECK(stopped->stopped);
+    CHECK(!output->stopped);
+}
+
+TEST_CASE("generator: what is stopped ends with what it has, in prompts, tokens and beams") {
+    const Request request{{prompt_of(40, 1, 12), prompt_of(5, 2, 12)}, {}};
+    Options o;
+    o.max_new_tokens = 40;
+    for (const int64_t beams : {1, 3}) {
+        o.beams = beams;
+        std::vector<Ids> before = request.prompts;
+        for (const int turns : {0, 5, 6}) { // turns of the model that are let pass: the prompts take three
+            HistoryDecoder decoder(12, {1, 16});
+            const auto output = generate::generate(decoder, request, o, {}, [&] { return decoder.steps() >= turns; });
+            REQUIRE_MESSAGE(output.ok(), output.message());
+            CHECK(output->stopped);
+            CHECK(decoder.steps() == turns);
+            REQUIRE(output->rows.size() == 2);
+            for (std::size_t row = 0; row < 2; ++row) {
+                const Ids& ids = output->rows[row].ids;
+                CHECK(std::equal(request.prompts[row].begin(), request.prompts[row].end(), ids.begin()));
+                CHECK(output->rows[row].made == ids.size() - request.prompts[row].size());
+                if (turns == 0) CHECK(output->rows[row].made == 0);
+                if (turns == 6) CHECK(ids.size() == before[row].size() + 1);
+                before[row] = ids;
+            }
+        }
+    }
 }
 
 TEST_CASE("generator: draws do not depend on who else is in the batch; copies of a prompt differ") {

@@ -113,12 +113,12 @@ typedef struct hk_generate_options {
     void* user;
     // Text as it comes; row counts prompts. May be null. Beams give whole rows at the end.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
-    int32_t(HK_ABI* stop)(void* user);
+    int32_t(HK_ABI* stop)(void* user); // asked before every token: not 0 ends with what there is. May be null
 } hk_generate_options;
 
 typedef struct hk_generate_result {
     uint32_t struct_size;
-    uint32_t reserved; // zero
+    int32_t stopped; // by the stop callback: the texts end where they were
     int64_t prompt_tokens, new_tokens;
     double prompt_seconds, seconds; // of the new tokens
 } hk_generate_result;
