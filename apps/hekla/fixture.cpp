@@ -138,33 +138,14 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
     m.graph.outputs = std::move(named);
 
     HK_ASSIGN(const model::Weights weights, model::Weights::open(fixture.folder));
-    const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(m.graph);
-    HK_ASSIGN(const model::Resolution resolved, weights.resolve(specs, plugin::name_rules(found.first.provided->names)));
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-        if (resolved.tensors[i] == nullptr)
-            return not_found(fmt::format("{}: parameter {} has no tensor", fixture.folder.string(), specs[i].name));
-        HK_ASSIGN(graph::Tensor tensor, convert(*resolved.tensors[i]));
-        m.parameters.emplace(specs[i].name, std::move(tensor));
-    }
-    // Buffers: from the file; or, where no file holds a table that the reference computes, the one it computed with. It
-    // shows among the stepped parameters, has no gradient and has not moved.
-    for (graph::Node& node : m.graph.nodes) {
-        if (node.op != graph::Op::buffer) continue;
-        const std::string name = node.text("name");
-        const graph::Shape& shape = m.graph.shape(node.outputs[0]);
-        const auto shown = fixture.expected.find("adamw." + name);
-        graph::Tensor given;
-        if (const model::TensorView* stored = weights.find(name); stored != nullptr) {
-            HK_ASSIGN(given, convert(*stored));
-        } else if (shown != fixture.expected.end() && !fixture.expected.contains("grad." + name)) {
-            given = shown->second;
-        } else {
-            continue;
-        }
-        if (given.shape != shape)
-            return corrupt(fmt::format("{}: buffer {} is {}, expected {}", fixture.folder.string(), name,
-                                       given.shape.text(), shape.text()));
-        node.set("value", given.data);
+    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
+              plugin::find_tensors(m.graph, weights, found.first.provided->names));
+    for (const plugin::StoredTensor& t : tensors) {
+        HK_ASSIGN(graph::Tensor tensor, convert(*t.stored));
+        if (t.tensor.buffer)
+            m.graph.nodes[t.tensor.leaf].set("value", std::move(tensor.data));
+        else
+            m.parameters.emplace(t.tensor.name, std::move(tensor));
     }
     return m;
 }

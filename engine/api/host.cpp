@@ -9,7 +9,7 @@
 #include "model/checkpoint.hpp"
 #include "model/folder.hpp"
 #include "plugin/host_error.hpp"
-#include "plugin/model_names.hpp"
+#include "train/model_tensors.hpp"
 #include "train/trainer.hpp"
 
 #include <fmt/format.h>
@@ -126,7 +126,7 @@ struct Opened {
     std::unique_ptr<text::Tokenizer> tokenizer;
     std::unique_ptr<plugin::Composition> composition;
     nlohmann::json config;
-    std::map<std::string, graph::Tensor, std::less<>> parameters; // reference only
+    std::map<std::string, graph::Tensor, std::less<>> parameters; // and buffers; reference only
     std::unique_ptr<program::ParameterStore> store;               // device only
     std::unique_ptr<generate::Decoder> decoder;
 };
@@ -148,23 +148,20 @@ Result<Opened> open_model(hk_context& context, const std::filesystem::path& give
     if (m.config.value("is_encoder_decoder", false))
         fields.push_back({"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}});
     HK_ASSIGN(const graph::Graph graph, m.composition->build(HK_MODE_EVALUATE, fields));
-    const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(graph);
-    HK_ASSIGN(const model::Resolution resolved,
-              folder.weights().resolve(specs, plugin::name_rules(entry.provided->names)));
+    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
+              plugin::find_tensors(graph, folder.weights(), entry.provided->names));
     if (!reference) {
         HK_ASSIGN(m.store, program::ParameterStore::create(*context.runtime, program::parameter_table(graph)));
     }
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-        if (resolved.tensors[i] == nullptr)
-            return not_found(fmt::format("{}: has no tensor {}", path.string(), specs[i].name));
-        const graph::Shape shape(specs[i].dims);
-        std::vector<float> values(static_cast<std::size_t>(shape.elements()));
-        HK_TRY(model::load_float32(*resolved.tensors[i], values));
-        if (reference)
-            m.parameters.emplace(specs[i].name,
-                                 graph::Tensor{graph::Kind::float_, shape, {values.begin(), values.end()}});
-        else
-            HK_TRY(m.store->upload(specs[i].name, values));
+    for (const plugin::StoredTensor& found : tensors) {
+        if (!reference) {
+            HK_TRY(train::upload(*m.store, found));
+            continue;
+        }
+        graph::Tensor values{found.tensor.kind, found.tensor.shape, {}};
+        values.data.resize(static_cast<std::size_t>(values.shape.elements()));
+        HK_TRY(model::load_float64(*found.stored, values.data));
+        m.parameters.emplace(found.tensor.name, std::move(values));
     }
     if (reference) {
         HK_ASSIGN(m.decoder, generate::make_reference_decoder(*m.composition, m.parameters));
@@ -208,12 +205,14 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
             const std::string piece = streams[row].push(token);
             if (!piece.empty()) o.text(o.user, row, view(piece));
         }
-        return o.stop == nullptr || o.stop(o.user) == 0;
+        return true;
     };
-    HK_ASSIGN(const generate::Output output, generate::generate(*m.decoder, request, options, on_token));
+    const auto stop = [&] { return o.stop != nullptr && o.stop(o.user) != 0; };
+    HK_ASSIGN(const generate::Output output, generate::generate(*m.decoder, request, options, on_token, stop));
     for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
         if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
     if (result != nullptr) {
+        result->stopped = output.stopped ? 1 : 0;
         result->prompt_tokens = output.statistics.prompt_tokens;
         result->new_tokens = output.statistics.tokens;
         result->prompt_seconds = output.statistics.prompt_seconds;

@@ -1,5 +1,6 @@
 #include "plugin/compose.hpp"
 
+#include "base/nearest_name.hpp"
 #include "model/names.hpp"
 #include "plugin/host_error.hpp"
 
@@ -48,7 +49,7 @@ Status unknown_keys(const Provided& provided, const json& given, const hk_config
         if (std::ranges::any_of(provided.ignored,
                                 [&, &name = key](const std::string& p) { return model::matches(p, name); }))
             continue;
-        const std::string near = nearest(key, provided.parameters);
+        const std::string_view near = nearest_name(key, std::span(provided.parameters));
         const std::string message = fmt::format("{} does not know the key '{}'{}", what, key,
                                                 near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
         if (refuse) return invalid_argument(message);
@@ -85,6 +86,7 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     c->head_name_ = spec.head;
     c->objective_name_ = spec.objective;
     c->given_ = spec.config;
+    c->recompute_ = spec.recompute;
 
     HK_ASSIGN(c->architecture_entry_, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
     HK_ASSIGN(const void* architecture, registry.load(c->architecture_entry_));
@@ -180,7 +182,10 @@ Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField
     }
     if (all_ports)
         for (const auto& [name, value] : joint.ports) joint.builder.output("port." + name, value);
-    return joint.builder.finish();
+    HK_ASSIGN(graph::Graph graph, joint.builder.finish());
+    if (!recompute_ || mode != HK_MODE_TRAIN)
+        for (graph::Node& node : graph.nodes) node.region = 0;
+    return graph;
 }
 
 Result<std::vector<BatchField>> Composition::batch_fields(int64_t batch, int64_t length) const {

@@ -21,6 +21,9 @@ struct CompositionSpec {
     nlohmann::json objective_config = nlohmann::json::object();
     // Keys that no plugin knows are an error (a recipe) or a warning in the log (a downloaded config.json).
     bool refuse_unknown_keys = true;
+    // Keep the regions whose activations may be computed again (graph::recompute) in mode train. Otherwise, and in
+    // other modes, graphs come without them: operations fuse and are shared across their borders.
+    bool recompute = false;
 };
 
 // Thread: build and write_config one at a time; collate from many threads at once.
@@ -52,6 +55,7 @@ public:
     Result<std::string> write_config() const;
 
     const Provided& architecture() const { return *architecture_entry_.provided; }
+    bool recompute() const { return recompute_; } // as asked for in the spec
     const nlohmann::json& config() const { return config_.values; } // defaults included
 
 private:
@@ -66,6 +70,7 @@ private:
     std::string architecture_id_, head_id_, objective_id_; // for messages
     std::string head_name_, objective_name_;
     nlohmann::json given_ = nlohmann::json::object(); // the configuration without defaults
+    bool recompute_ = false;
     hk_config config_;
     hk_tokenizer tokenizer_;
 };

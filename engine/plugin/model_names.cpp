@@ -1,8 +1,9 @@
 #include "plugin/model_names.hpp"
 
 namespace hekla::plugin {
+namespace {
 
-model::NameRules name_rules(const NameRules& manifest) {
+model::NameRules rules_from(const NameRules& manifest) {
     model::NameRules rules;
     for (const auto& [from, to] : manifest.renames) rules.renames.push_back({model::Rename::Where::suffix, from, to});
     if (!manifest.prefix.empty()) rules.optional_prefixes.push_back(manifest.prefix);
@@ -11,16 +12,41 @@ model::NameRules name_rules(const NameRules& manifest) {
     return rules;
 }
 
-std::vector<model::ParameterSpec> parameter_specs(const graph::Graph& graph) {
+} // namespace
+
+std::vector<ModelTensor> model_tensors(const graph::Graph& graph) {
+    std::vector<ModelTensor> tensors;
+    for (const bool buffer : {false, true})
+        for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+            const graph::Node& node = graph.nodes[id];
+            if (node.op != (buffer ? graph::Op::buffer : graph::Op::parameter)) continue;
+            const graph::ValueId value = node.outputs[0];
+            tensors.push_back({node.text("name"), id, buffer, graph.kind(value), graph.shape(value)});
+        }
+    return tensors;
+}
+
+std::vector<double> described_values(const graph::Graph& graph, const ModelTensor& buffer) {
+    std::vector<double> values = graph.nodes[buffer.leaf].reals("value");
+    values.resize(static_cast<std::size_t>(buffer.shape.elements()));
+    return values;
+}
+
+Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
+                                               const NameRules& names) {
+    const std::vector<ModelTensor> wanted = model_tensors(graph);
+    model::NameRules rules = rules_from(names);
     std::vector<model::ParameterSpec> specs;
-    for (const auto& [name, value] : graph.parameters()) {
-        model::ParameterSpec spec;
-        spec.name = name;
-        spec.dtype = model::DType::f32;
-        spec.dims = graph.shape(value).vector();
-        specs.push_back(std::move(spec));
+    for (const ModelTensor& tensor : wanted) {
+        if (tensor.buffer) rules.may_be_missing.push_back(tensor.name);
+        specs.push_back({tensor.name, tensor.kind == graph::Kind::int32 ? model::DType::i32 : model::DType::f32,
+                         tensor.shape.vector()});
     }
-    return specs;
+    HK_ASSIGN(const model::Resolution resolved, weights.resolve(specs, rules));
+    std::vector<StoredTensor> found;
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+        if (resolved.tensors[i] != nullptr) found.push_back({wanted[i], resolved.tensors[i]});
+    return found;
 }
 
 } // namespace hekla::plugin

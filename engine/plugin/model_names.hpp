@@ -1,16 +1,35 @@
-// From what an architecture's manifest says of names to the rules that weights are resolved by.
+// Which tensors a model's files hold for a graph, by what its architecture's manifest says of names.
 #pragma once
 
-#include "model/names.hpp"
-#include "plugin/manifest.hpp"
-
 #include "graph/graph.hpp"
+#include "model/weights.hpp"
+#include "plugin/manifest.hpp"
 
 namespace hekla::plugin {
 
-model::NameRules name_rules(const NameRules& manifest);
+// A tensor that a model's files keep: a parameter, or a buffer (saved, not trained).
+struct ModelTensor {
+    std::string name;
+    graph::NodeId leaf = 0;
+    bool buffer = false;
+    graph::Kind kind = graph::Kind::float_;
+    graph::Shape shape;
+};
 
-// The parameters and buffers of a graph as specs to be resolved (floating, with their shapes).
-std::vector<model::ParameterSpec> parameter_specs(const graph::Graph& graph);
+// The parameters of a graph, then its buffers.
+std::vector<ModelTensor> model_tensors(const graph::Graph& graph);
+
+// A buffer's values as it was described: zeros where none were.
+std::vector<double> described_values(const graph::Graph& graph, const ModelTensor& buffer);
+
+struct StoredTensor {
+    ModelTensor tensor;
+    const model::TensorView* stored = nullptr; // into `weights`
+};
+
+// Every tensor of the graph with the stored one. A buffer that no file holds is left out: it stays as it is described.
+// Errors: see model::resolve_names.
+Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
+                                               const NameRules& names);
 
 } // namespace hekla::plugin

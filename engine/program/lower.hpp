@@ -28,13 +28,16 @@ struct CompileOptions {
     std::map<std::string, std::string> state_inputs = {};
     std::map<std::string, std::string> state_outputs = {};
     std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()
-    bool fused = true;                                 // pointwise groups in one kernel each (the bits are the same)
-    bool serialized = false;                           // a barrier after every dispatch (the bits are the same)
-    bool timings = false; // a timestamp after every dispatch; serialized, so that each is timed alone
+    bool fused = true;       // pointwise groups in one kernel each (the bits are the same)
+    bool serialized = false; // a barrier after every dispatch (the bits are the same)
+    bool timings = false;    // a timestamp after every dispatch; serialized, so that each is timed alone
 };
 
 // The error names the first operation that cannot be lowered, and its scope. `graph` must outlive the result's use.
 Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const CompileOptions& options = {});
+
+// The parameter store's state that holds a graph's buffer.
+inline std::string buffer_state(std::string_view name) { return "buffer." + std::string(name); }
 
 // A family lowers one node: reads lowering.view(input), appends dispatches, sets lowering.views[output] of every output
 // that is not hidden, and of the hidden ones. Optional inputs are graph::kNone. `unsupported` or `invalid_argument` say

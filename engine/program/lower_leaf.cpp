@@ -61,7 +61,7 @@ Status lower_leaf(Lowering& lowering, graph::NodeId id) {
     }
     case Op::parameter: view = lowering.parameter(node.text("name"), shape); break;
     case Op::buffer: {
-        view = lowering.named(ResourceKind::state, "buffer." + node.text("name"), shape, storage_of(kind));
+        view = lowering.named(ResourceKind::state, buffer_state(node.text("name")), shape, storage_of(kind));
         std::vector<std::byte> content;
         for (const double value : node.reals("value")) put(content, kind, value);
         lowering.resources[view.resource].content = std::move(content);

@@ -129,7 +129,8 @@ public:
     Status zero(StoreArena arena);
 
     // States: made on first use (zeros), then found by name; another size for the same name is an error. A program
-    // makes those that it needs when it is compiled; a graph's `buffer` leaves are states named "buffer.NAME".
+    // makes those that it needs when it is compiled; a graph's `buffer` leaves are states named by
+    // buffer_state().
     Status make_state(std::string_view name, uint64_t bytes);
     bool has_state(std::string_view name) const;
     Result<uint64_t> state_bytes(std::string_view name) const;

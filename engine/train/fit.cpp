@@ -1,8 +1,7 @@
 #include "train/fit.hpp"
 
-#include "graph/gradient.hpp"
-#include "graph/simplify.hpp"
 #include "train/report.hpp"
+#include "train/training_graph.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -62,8 +61,7 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
                                int64_t length) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
     MemoryNeed need = parameters_of(described);
-    HK_ASSIGN(graph::Graph graph, graph::differentiate(described));
-    HK_ASSIGN(graph, graph::simplify(graph));
+    HK_ASSIGN(const graph::Graph graph, training_graph(described));
     program::CompileOptions options;
     options.outputs = {"loss"};
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
@@ -110,7 +108,10 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                                   text, smaller, size_text(less.value().total()), batch / smaller));
     }
     if (!need.ok()) return need.status();
-    return out_of_memory(text + ". Not even one example fits: make train.context_length or the model smaller");
+    return out_of_memory(text + ". Not even one example fits: make train.context_length or the model smaller" +
+                         (composition.recompute() ? ""
+                                                  : ", or set train.gradient_checkpointing = true: activations are "
+                                                    "then computed again instead of kept"));
 }
 
 } // namespace hekla::train

@@ -1,16 +1,16 @@
 #include "train/trainer.hpp"
 
 #include "base/file.hpp"
-#include "graph/gradient.hpp"
 #include "graph/reference.hpp"
 #include "graph/simplify.hpp"
 #include "model/folder.hpp"
-#include "plugin/model_names.hpp"
 #include "text/trainer.hpp"
 #include "train/fit.hpp"
 #include "train/initialize.hpp"
+#include "train/model_tensors.hpp"
 #include "train/peak.hpp"
 #include "train/schedule.hpp"
+#include "train/training_graph.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -53,7 +53,7 @@ graph::Tensor tensor_of(const data::Field& field) {
     return tensor;
 }
 
-// A tensor of the store, read back when it is written.
+// A moment of the store, read back when it is written.
 model::TensorSource source(program::ParameterStore& store, const program::ParameterEntry& entry,
                            program::StoreArena arena, const std::string& name) {
     model::TensorSource s;
@@ -141,12 +141,22 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                 "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old "
                 "value back",
                 where, key, shown(old), shown(value)));
-        static const std::set<std::string_view> harmless{
-            "model.from",          "tokenizer.from",      "data.train",
-            "data.valid",          "data.cache",          "data.format",
-            "output.dir",          "train.max_steps",     "train.eval_steps",
-            "train.eval_batches",  "train.save_steps",    "train.save_total_limit",
-            "train.logging_steps", "train.max_bad_steps", "train.per_device_eval_batch_size"};
+        static const std::set<std::string_view> harmless{"model.from",
+                                                         "tokenizer.from",
+                                                         "data.train",
+                                                         "data.valid",
+                                                         "data.cache",
+                                                         "data.format",
+                                                         "output.dir",
+                                                         "train.max_steps",
+                                                         "train.eval_steps",
+                                                         "train.eval_batches",
+                                                         "train.save_steps",
+                                                         "train.save_total_limit",
+                                                         "train.logging_steps",
+                                                         "train.max_bad_steps",
+                                                         "train.per_device_eval_batch_size",
+                                                         "train.gradient_checkpointing"};
         if (!harmless.contains(key)) other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
     }
     if (!other.empty())
@@ -241,6 +251,7 @@ Status Trainer::describe() {
     spec.head_config = recipe_.head.config;
     spec.objective = recipe_.objective.id;
     spec.objective_config = recipe_.objective.config;
+    spec.recompute = recipe_.train.gradient_checkpointing;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
     if (!composition_->can_collate())
         return unsupported(
@@ -250,8 +261,7 @@ Status Trainer::describe() {
     HK_ASSIGN(window_, composition_->tokens_per_example(s.context_length));
     HK_ASSIGN(fields_, composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields_));
-    HK_ASSIGN(differentiated_, graph::differentiate(described_));
-    HK_ASSIGN(differentiated_, graph::simplify(differentiated_));
+    HK_ASSIGN(differentiated_, training_graph(described_));
     const int64_t eval_batch =
         s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
     HK_ASSIGN(const std::vector<plugin::BatchField> eval_fields,
@@ -295,16 +305,9 @@ Status Trainer::compile() {
 Status Trainer::initialize_parameters() {
     if (!recipe_.model.from.empty()) {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(recipe_.model.from));
-        const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(described_);
-        HK_ASSIGN(const model::Resolution resolved,
-                  weights.resolve(specs, plugin::name_rules(composition_->architecture().names)));
-        for (std::size_t i = 0; i < specs.size(); ++i) {
-            if (resolved.tensors[i] == nullptr)
-                return not_found(fmt::format("{}: has no tensor {}", recipe_.model.from, specs[i].name));
-            std::vector<float> values(static_cast<std::size_t>(graph::Shape(specs[i].dims).elements()));
-            HK_TRY(model::load_float32(*resolved.tensors[i], values));
-            HK_TRY(store_->upload(specs[i].name, values));
-        }
+        HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
+                  plugin::find_tensors(described_, weights, composition_->architecture().names));
+        for (const plugin::StoredTensor& tensor : tensors) HK_TRY(upload(*store_, tensor));
         return {};
     }
     for (const graph::Node& node : described_.nodes)
@@ -314,6 +317,7 @@ Status Trainer::initialize_parameters() {
 }
 
 Status Trainer::begin_or_resume() {
+    HK_TRY(upload_described_buffers(*store_, described_));
     if (!found_) return initialize_parameters();
     HK_TRY(load_checkpoint(*found_));
     message(fmt::format("resuming after step {} from {}", step_, found_->path.string()));
@@ -370,6 +374,10 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         return {};
     };
     HK_TRY(load("model", "", program::StoreArena::parameters));
+    HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
+    for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
+        if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
+            HK_TRY(upload(*store_, {tensor, stored}));
     HK_TRY(load("optimizer", "exp_avg.", program::StoreArena::moment1));
     HK_TRY(load("optimizer", "exp_avg_sq.", program::StoreArena::moment2));
     return {};
@@ -377,9 +385,8 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
 
 Status Trainer::save_checkpoint() {
     HK_ASSIGN(model::CheckpointWriter writer, model::CheckpointWriter::create(run_, step_));
-    std::vector<model::TensorSource> parameters, moments;
+    std::vector<model::TensorSource> moments;
     for (const program::ParameterEntry& entry : store_->table()) {
-        parameters.push_back(source(*store_, entry, program::StoreArena::parameters, entry.name));
         moments.push_back(source(*store_, entry, program::StoreArena::moment1, "exp_avg." + entry.name));
         moments.push_back(source(*store_, entry, program::StoreArena::moment2, "exp_avg_sq." + entry.name));
     }
@@ -411,7 +418,7 @@ Status Trainer::save_checkpoint() {
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
     HK_TRY(writer.add_sharded("optimizer", moments));
-    HK_TRY(writer.add_sharded("model", parameters));
+    HK_TRY(writer.add_sharded("model", tensor_sources(*store_, described_)));
     HK_ASSIGN(const fs::path folder, writer.commit());
     HK_ASSIGN(const std::vector<int64_t> removed,
               model::prune_checkpoints(run_, recipe_.train.save_total_limit, step_));
@@ -423,8 +430,7 @@ Status Trainer::save_checkpoint() {
 Status Trainer::save_final() {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
-    for (const program::ParameterEntry& entry : store_->table())
-        contents.tensors.push_back(source(*store_, entry, program::StoreArena::parameters, entry.name));
+    contents.tensors = tensor_sources(*store_, described_);
     return model::save_into_folder(run_, contents);
 }
 

@@ -181,7 +181,9 @@ struct Block {
     double residual_dropout = 0.0;
 };
 
+// One region for recomputation: of a block only its result need be kept for the gradient.
 inline Value transformer_block(Graph& g, Value x, const Block& b) {
+    const Recompute region(g);
     const auto apply = [](const Block::Part& part, Value value) { return part ? part(value) : value; };
     const bool before = b.norm == NormPlace::before || b.norm == NormPlace::both;
     const auto part = [&](const char* scope, const Block::Part& compute, const Block::Part& norm,

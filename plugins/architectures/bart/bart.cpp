@@ -81,8 +81,8 @@ public:
             const int64_t size = words(g, "decoder").dim(0);
             const Value decoder =
                 s_.tied ? words(g, "decoder") : g.parameter("lm_head.weight", {size, s_.width}, normal(s_.range));
-            // The files hold a bias that nobody trains.
-            g.offer("logits", linear(hidden, decoder) + stop_gradient(g.parameter("final_logits_bias", {1, size})));
+            const std::vector<double> zeros(static_cast<std::size_t>(size));
+            g.offer("logits", linear(hidden, decoder) + g.buffer("final_logits_bias", HK_KIND_FLOAT, {1, size}, zeros));
             return true;
         }
         if (id == "classifier" && labels_ > 0) { // the decoder's state at the last end token
@@ -218,7 +218,7 @@ private:
                            {decoder ? target_vocabulary_ : s_.vocabulary, s_.width}, normal(s_.range));
     }
     // Sines of the even columns' angles, then cosines of the odd ones'; float32, as the reference keeps them.
-    Value position_rows(Graph& g, const std::string& part, Value places) override {
+    Value position_rows(Graph& g, const std::string&, Value places) override {
         const int64_t d = s_.width, sines = (d + 1) / 2;
         std::vector<double> table;
         for (int64_t position = 0; position < s_.positions; ++position)
@@ -228,8 +228,7 @@ private:
                                      std::pow(10000.0, 2.0 * static_cast<double>(pair) / static_cast<double>(d));
                 table.push_back(static_cast<float>(column < sines ? std::sin(angle) : std::cos(angle)));
             }
-        const std::string name = "model." + part + ".embed_positions.weight";
-        return gather(g.buffer(name, HK_KIND_FLOAT, {s_.positions, d}, table), places);
+        return gather(g.constant(HK_KIND_FLOAT, {s_.positions, d}, table), places);
     }
     Value embedding_norm(Graph&, const std::string&, Value x) override { return x; }
 
