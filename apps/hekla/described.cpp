@@ -1,8 +1,6 @@
 #include "described.hpp"
 
 #include "data/corpus.hpp"
-#include "graph/gradient.hpp"
-#include "graph/simplify.hpp"
 #include "model/folder.hpp"
 #include "text/trainer.hpp"
 
@@ -68,6 +66,7 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
     spec.head_config = recipe.head.config;
     spec.objective = recipe.objective.id;
     spec.objective_config = recipe.objective.config;
+    spec.recompute = recipe.train.gradient_checkpointing;
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, d.tokenizer.get(), log));
     HK_ASSIGN(d.fields,
               d.composition->batch_fields(recipe.train.per_device_train_batch_size, recipe.train.context_length));
@@ -102,11 +101,6 @@ Result<Described> describe_folder(const plugin::Registry& registry, const fs::pa
     }
     HK_ASSIGN(d.graph, d.composition->build(HK_MODE_EVALUATE, d.fields));
     return d;
-}
-
-Result<graph::Graph> with_gradients(const graph::Graph& graph) {
-    HK_ASSIGN(const graph::Graph differentiated, graph::differentiate(graph));
-    return graph::simplify(differentiated);
 }
 
 Result<program::MemoryPlan> plan_of(const program::Runtime& runtime, const graph::Graph& graph) {

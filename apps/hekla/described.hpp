@@ -25,9 +25,6 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
 Result<Described> describe_folder(const plugin::Registry& registry, const std::filesystem::path& folder, int64_t batch,
                                   int64_t length, const Log& log);
 
-// The gradients of a described graph, simplified as the trainer does it.
-Result<graph::Graph> with_gradients(const graph::Graph& graph);
-
 // Where everything of a graph would lie on this device. Nothing is allocated. A graph that has gradients is planned
 // with AdamW's moments, as for training.
 Result<program::MemoryPlan> plan_of(const program::Runtime& runtime, const graph::Graph& graph);

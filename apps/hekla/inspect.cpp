@@ -8,6 +8,7 @@
 #include "graph/text.hpp"
 #include "model/checkpoint.hpp"
 #include "train/report.hpp"
+#include "train/training_graph.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -198,7 +199,7 @@ Result<std::string> show_recipe(const Globals& globals, const InspectArguments& 
     HK_ASSIGN(const train::Recipe recipe, train::read_recipe(a.path, a.overrides));
     const plugin::Registry registry = scan_plugins(globals);
     HK_ASSIGN(const Described described, describe_recipe(registry, recipe, globals.log()));
-    HK_ASSIGN(const graph::Graph differentiated, with_gradients(described.graph));
+    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described.graph));
     return show_graph(globals, a, a.backward ? differentiated : described.graph, differentiated, a.path, true);
 }
 
@@ -207,7 +208,7 @@ Result<std::string> show_graph_file(const Globals& globals, const InspectArgumen
     if (!parsed.ok()) return parsed.status().with_context(a.path);
     const graph::Graph& graph = parsed.value();
     if (!a.backward) return show_graph(globals, a, graph, graph, a.path, false);
-    HK_ASSIGN(const graph::Graph differentiated, with_gradients(graph));
+    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(graph));
     return show_graph(globals, a, differentiated, differentiated, a.path, false);
 }
 
@@ -218,7 +219,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
         const plugin::Registry registry = scan_plugins(globals);
         HK_ASSIGN(const Described described, describe_folder(registry, folder, a.batch, a.length, globals.log()));
         if (!a.backward) return show_graph(globals, a, described.graph, described.graph, a.path, false);
-        HK_ASSIGN(const graph::Graph differentiated, with_gradients(described.graph));
+        HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described.graph));
         return show_graph(globals, a, differentiated, differentiated, a.path, false);
     }
     if (fs::exists(folder / model::manifest_name, problem) ||

@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "graph/text.hpp"
 #include "plugin/compose.hpp"
+#include "train/training_graph.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -169,7 +170,7 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
     // Without an objective and without ports nothing would be asked of the model: then everything is shown.
     const bool everything = a.all_ports || (a.objective.empty() && a.ports.empty());
     HK_ASSIGN(graph::Graph graph, composition->build(mode->second, fields, a.ports, everything));
-    if (a.backward) { HK_ASSIGN(graph, with_gradients(graph)); }
+    if (a.backward) { HK_ASSIGN(graph, train::training_graph(graph)); }
     return graph::print(graph);
 }
 

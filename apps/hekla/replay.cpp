@@ -1,10 +1,10 @@
 // hekla replay: one step of a run again, bit for bit, and what was wrong in it. hekla diff: where two runs part.
 #include "command.hpp"
 #include "described.hpp"
+#include "non_finite.hpp"
 #include "output.hpp"
 
 #include "base/file.hpp"
-#include "graph/reference.hpp"
 #include "model/checkpoint.hpp"
 #include "model/weights.hpp"
 #include "train/report.hpp"
@@ -130,103 +130,6 @@ ordered_json batch_json(const std::vector<data::Batch>& batches) {
     return list;
 }
 
-// The first value, in the order of the graph, that is not finite on the device. Every value becomes an output, some at
-// a time; fused or not, the bits of a value are the same.
-struct NonFinite {
-    std::string what;  // "softmax in block.1/attention"
-    std::string where; // "element 17 of [2, 64]", "parameter wte.weight"
-};
-
-std::optional<NonFinite> non_finite_in(std::span<const float> values, const std::string& what,
-                                       const graph::Shape& shape) {
-    for (std::size_t i = 0; i < values.size(); ++i)
-        if (!std::isfinite(values[i]))
-            return NonFinite{what, fmt::format("element {} of {} is {}", i, shape.text(), values[i])};
-    return std::nullopt;
-}
-
-// What each loss term is divided by: of all micro-batches together.
-Result<std::vector<double>> loss_counts(const graph::Graph& described, const std::vector<data::Batch>& batches) {
-    std::vector<double> counts(described.losses.size(), 0.0);
-    std::vector<graph::ValueId> wanted;
-    for (const graph::LossTerm& term : described.losses) wanted.push_back(term.count);
-    for (const data::Batch& batch : batches) {
-        graph::Feeds feeds;
-        for (const data::Field& field : batch.fields) {
-            graph::Tensor tensor{field.kind == data::FieldKind::int32 ? graph::Kind::int32 : graph::Kind::float32,
-                                 graph::Shape(field.shape),
-                                 {}};
-            for (std::size_t i = 0; i < field.bytes.size() / 4; ++i)
-                tensor.data.push_back(field.kind == data::FieldKind::int32 ? static_cast<double>(int_at(field, i))
-                                                                           : static_cast<double>(float_at(field, i)));
-            feeds.fields.emplace(field.name, std::move(tensor));
-        }
-        HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(described, feeds, wanted));
-        for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += values[i].data[0];
-    }
-    return counts;
-}
-
-Result<std::optional<NonFinite>> first_non_finite(program::Runtime& runtime, program::ParameterStore& store,
-                                                  const graph::Graph& described,
-                                                  const std::vector<data::Batch>& batches,
-                                                  const train::Recipe& recipe) {
-    for (const program::ParameterEntry& entry : store.table()) {
-        HK_ASSIGN(const std::vector<float> values, store.download(entry.name));
-        if (auto found = non_finite_in(values, fmt::format("parameter {} (before the step)", entry.name), entry.shape))
-            return found;
-    }
-    HK_ASSIGN(const std::vector<double> counts, loss_counts(described, batches));
-    HK_ASSIGN(graph::Graph graph, with_gradients(described));
-    constexpr int64_t kMost = int64_t{64} << 20; // bytes of values looked at in one replay
-    const auto floating = [](graph::Kind kind) { return kind != graph::Kind::int32; };
-    for (graph::NodeId first = 0; first < graph.nodes.size();) {
-        graph::Graph watched = graph;
-        program::CompileOptions options;
-        options.gradients = program::Gradients::ignore;
-        std::vector<std::pair<std::string, graph::NodeId>> names;
-        int64_t bytes = 0;
-        graph::NodeId next = first;
-        for (; next < graph.nodes.size() && (bytes == 0 || bytes < kMost); ++next) {
-            const graph::Node& node = graph.nodes[next];
-            if (graph::leaf_name_attribute(node.op) != nullptr || node.op == graph::Op::constant ||
-                node.op == graph::Op::fill)
-                continue;
-            for (std::size_t o = 0; o < node.outputs.size(); ++o) {
-                const graph::ValueId value = node.outputs[o];
-                if (!floating(graph.kind(value))) continue;
-                names.emplace_back(fmt::format("watched.{}", value), next);
-                watched.outputs[names.back().first] = value;
-                options.outputs.push_back(names.back().first);
-                bytes += graph.shape(value).elements() * 4;
-            }
-        }
-        first = next;
-        if (options.outputs.empty()) continue;
-        HK_ASSIGN(const auto program, program::Program::compile(runtime, watched, store, options));
-        for (std::size_t i = 0; i < counts.size(); ++i)
-            if (const std::string scale = fmt::format("loss_scale.{}", i); program->has_scalar(scale))
-                HK_TRY(program->set_scalar(
-                    scale, counts[i] > 0.0 ? static_cast<float>(described.losses[i].weight / counts[i]) : 0.0f));
-        for (std::size_t micro = 0; micro < batches.size(); ++micro) {
-            for (const data::Field& field : batches[micro].fields)
-                if (program->has_input(field.name)) HK_TRY(program->set_input(field.name, field.bytes));
-            program::RunScalars scalars;
-            scalars.seed = static_cast<uint64_t>(recipe.train.seed);
-            scalars.step = static_cast<uint32_t>(batches[micro].step);
-            scalars.first_example =
-                static_cast<uint32_t>(micro) * static_cast<uint32_t>(recipe.train.per_device_train_batch_size);
-            HK_TRY(program->run(scalars));
-            for (const auto& [name, node] : names) {
-                HK_ASSIGN(const program::HostTensor tensor, program->read_output(name));
-                auto found = non_finite_in(tensor.floats(), graph.describe(node), tensor.shape);
-                if (found) return found;
-            }
-        }
-    }
-    return std::optional<NonFinite>();
-}
-
 Status save_gradients(const fs::path& file, const train::Trainer::Replay& replay,
                       const program::ParameterStore& store) {
     std::vector<model::TensorSource> sources;
@@ -266,11 +169,12 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
     std::ranges::sort(largest, [](const auto& x, const auto& y) {
         return x.first > y.first || (std::isnan(x.first) && !std::isnan(y.first));
     });
-    std::optional<NonFinite> culprit;
+    NonFiniteSearch search;
     if (!finite) {
         HK_ASSIGN(const Described described, describe_recipe(registry, recipe, globals.log()));
-        HK_ASSIGN(culprit, first_non_finite(*runtime, trainer->store(), described.graph, replayed.batches, recipe));
+        HK_ASSIGN(search, find_non_finite(*runtime, trainer->store(), described.graph, replayed.batches, recipe));
     }
+    const std::optional<NonFinite>& culprit = search.device;
     std::string agreement = "the log has no such step";
     bool differs = false;
     if (const auto logged = log.find(a.step); logged != log.end() && logged->second.step.is_object()) {
@@ -286,6 +190,9 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
                    {"same_loss_as_log", !differs},
                    {"finite", finite}};
     j["first_non_finite"] = culprit ? ordered_json{{"node", culprit->what}, {"value", culprit->where}} : ordered_json();
+    j["float64"] = search.exact ? ordered_json{{"node", search.exact->what}, {"value", search.exact->where}}
+                   : search.computed_exactly ? ordered_json("finite")
+                                             : ordered_json();
     j["gradient_norms"] = ordered_json::object();
     for (const auto& [size, name] : largest) j["gradient_norms"][name] = size;
     const std::string text = batch_text(replayed.batches, trainer->tokenizer());
@@ -315,6 +222,11 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
             fmt::print("not finite first in {}: {}\n", culprit->what, culprit->where);
         else
             fmt::print("the loss or a gradient is not finite, no node's value alone is\n");
+        if (search.exact)
+            fmt::print("in float64 too, first in {}: {}; the model or its data are at fault, not the precision\n",
+                       search.exact->what, search.exact->where);
+        else if (search.computed_exactly)
+            fmt::print("in float64 everything is finite: the precision is at fault, not the mathematics\n");
         if (!a.output.empty())
             fmt::print("batch.txt, batch.json, gradients.safetensors and replay.json are in {}\n", a.output);
     }

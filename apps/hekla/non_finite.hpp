@@ -1,0 +1,32 @@
+// The first value of a step that is not finite, on the device and in the float64 interpreter: whether the mathematics
+// or the precision is at fault.
+#pragma once
+
+#include "data/batcher.hpp"
+#include "program/program.hpp"
+#include "train/recipe.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hekla::app {
+
+struct NonFinite {
+    std::string what;  // "softmax in block.1/attention", "parameter wte.weight (before the step)"
+    std::string where; // "element 17 of [2, 64] is nan"
+};
+
+struct NonFiniteSearch {
+    std::optional<NonFinite> device;
+    std::optional<NonFinite> exact; // in float64, from the same parameters and batches
+    bool computed_exactly = false;  // float64 was tried: not where a parameter was not finite before the step
+};
+
+// A step of `described` (mode train) over its micro-batches with the store's parameters. On the device every value
+// becomes an output, some at a time; fused or not, the bits of a value are the same.
+Result<NonFiniteSearch> find_non_finite(program::Runtime& runtime, program::ParameterStore& store,
+                                        const graph::Graph& described, const std::vector<data::Batch>& batches,
+                                        const train::Recipe& recipe);
+
+} // namespace hekla::app
