@@ -20,6 +20,9 @@ Status check(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table
     if (elements == 0 || elements % kBlock != 0)
         return invalid_argument(
             fmt::format("parameter arenas of {} elements; expected a multiple of {}", elements, kBlock));
+    if (elements > 0xFFFFFFFFull - kBlock)
+        return unsupported(
+            fmt::format("{} parameters; the optimizer's kernels count to {}", elements, 0xFFFFFFFFull - kBlock));
     for (std::size_t i = 0; i < table.size(); ++i)
         if (plan.group_of[i] >= static_cast<int32_t>(plan.groups.size()))
             return invalid_argument(fmt::format("parameter '{}' is in optimizer group {}, and there are {}",

@@ -1,8 +1,9 @@
 # Parity with the reference implementations: the program on the fixtures, and on real models where a checkout has them.
-# The test runs the program; hekla_gpu is named because it needs a device, and so is none for the sanitizers.
-hekla_test(parity hekla_gpu hekla_model hekla::json)
-add_dependencies(test_parity hekla)
-target_compile_definitions(test_parity PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>")
+# The test runs the program too.
+hekla_test(parity hekla_train hekla::json)
+add_dependencies(test_parity hekla hekla_plugins)
+target_compile_definitions(test_parity PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>"
+  HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}")
 # Every fixture with subgroups of 4, 8 and 16 (lavapipe takes their size from the width of its vectors, once a process),
 # 16 KB of shared memory and no 16-bit storage.
 file(GLOB parity_models CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models/*
@@ -13,3 +14,7 @@ foreach(width 128 256 512)
   set_tests_properties(parity_width_${width} PROPERTIES LABELS "long" TIMEOUT 1800
     ENVIRONMENT "LP_NATIVE_VECTOR_WIDTH=${width}")
 endforeach()
+# Every fixture under the validation layer, which has nothing to say.
+add_test(NAME parity_validation COMMAND hekla --validate verify ${parity_models})
+set_tests_properties(parity_validation PROPERTIES LABELS "long" TIMEOUT 3600 FAIL_REGULAR_EXPRESSION
+  "Vulkan validation")

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <memory>
@@ -24,15 +25,30 @@ using graph::Op;
 using graph::Shape;
 using graph::ValueId;
 
+// What a whole process of tests runs under, from its environment: HEKLA_TEST_VALIDATION=gpu for shaders instrumented to
+// find addresses out of bounds, HEKLA_TEST_SHARED_MEMORY=BYTES and HEKLA_TEST_DISABLE=BIT for a lesser device.
+inline gpu::Validation validation_of_process() {
+    const char* given = std::getenv("HEKLA_TEST_VALIDATION");
+    if (given == nullptr) return gpu::Validation::on;
+    REQUIRE_MESSAGE(std::string_view(given) == "gpu", "HEKLA_TEST_VALIDATION is ", given, ", expected gpu");
+    return gpu::Validation::gpu_assisted;
+}
+inline void limit_as_process(gpu::CapabilityOverrides& overrides) {
+    if (const char* bytes = std::getenv("HEKLA_TEST_SHARED_MEMORY"))
+        overrides.shared_memory_bytes = static_cast<uint32_t>(std::stoul(bytes));
+    if (const char* bit = std::getenv("HEKLA_TEST_DISABLE")) overrides.disable.emplace_back(bit);
+}
+
 // A device with the validation layer where it is installed; its complaints fail the test at the end.
 class Bench {
 public:
     explicit Bench(program::RuntimeOptions options = {}, gpu::CapabilityOverrides overrides = {}) {
         options.keep_traces = true;
         gpu::ContextOptions context_options;
+        limit_as_process(overrides);
         context_options.device.overrides = std::move(overrides);
         context_options.memory.poison = true;
-        context_options.device.validation = gpu::Validation::on;
+        context_options.device.validation = validation_of_process();
         auto context = gpu::create_context(context_options);
         if (!context.ok() && context.code() == Code::unsupported) {
             context_options.device.validation = gpu::Validation::off;

@@ -1,6 +1,9 @@
 // The memory plan, by brute force: no two tensors that are alive together share a byte.
 #include "program/memory_plan.hpp"
 
+#include "graph/builder.hpp"
+#include "program/lower.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -89,4 +92,44 @@ TEST_CASE("a tensor larger than one allocation is refused with its name and size
     REQUIRE_FALSE(plan.ok());
     CHECK(plan.code() == Code::out_of_memory);
     CHECK(plan.message().find("'logits' takes 40000 bytes") != std::string::npos);
+}
+
+TEST_CASE("sizes above 4 GiB are counted whole, and too many elements are refused by name") {
+    const auto lowered = [](int64_t rows) {
+        graph::Builder b;
+        const graph::ValueId ids = b.input("ids", graph::Kind::int32, {2, 3});
+        const graph::ValueId table = b.parameter("table", {rows, 1024}, 0, 0, 0, 0);
+        const graph::ValueId one = b(graph::Op::embedding, {table, ids});
+        // The whole table once more, scaled: an activation of the same size.
+        const graph::ValueId scaled = b(graph::Op::mul, {table, b.scalar(2.0)});
+        const graph::ValueId two = b(graph::Op::embedding, {b(graph::Op::softmax, {scaled}), ids});
+        b.output("y", b(graph::Op::add, {one, two}));
+        auto graph = b.finish();
+        REQUIRE_MESSAGE(graph.ok(), graph.message());
+        CompileOptions options;
+        options.outputs = {"y"};
+        auto lowering = lower(graph.value(), Limits(), options);
+        if (lowering.ok()) lowering.value().graph = nullptr; // it ends here
+        return lowering;
+    };
+    constexpr int64_t kRows = 1'500'000; // 6,144,000,000 bytes
+    const auto lowering = lowered(kRows);
+    REQUIRE_MESSAGE(lowering.ok(), lowering.message());
+    const auto found =
+        std::ranges::find(lowering->resources, ResourceKind::parameter, [](const Resource& r) { return r.kind; });
+    REQUIRE(found != lowering->resources.end());
+    CHECK(found->bytes == uint64_t{kRows} * 4096);
+    const auto plan = plan_memory(lowering.value(), uint64_t{1} << 40);
+    REQUIRE_MESSAGE(plan.ok(), plan.message());
+    CHECK(plan->arena() >= 2 * uint64_t{kRows} * 4096);
+    CHECK(plan->arena() < 3 * uint64_t{kRows} * 4096);
+    CHECK(plan->live_bytes >= 2 * uint64_t{kRows} * 4096);
+    const auto small = plan_memory(lowering.value(), uint64_t{1} << 31);
+    REQUIRE_FALSE(small.ok());
+    CHECK(small.message().find("takes 6144000000 bytes, and one allocation of this device holds 2147483648") !=
+          std::string::npos);
+    const auto refused = lowered(2'100'000);
+    REQUIRE_FALSE(refused.ok());
+    CHECK_MESSAGE(refused.message().find("table") != std::string::npos, refused.message());
+    CHECK_MESSAGE(refused.message().find("2150400000 elements") != std::string::npos, refused.message());
 }

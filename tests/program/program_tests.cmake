@@ -5,3 +5,14 @@ foreach(width 128 256 512)
   set_tests_properties(program_subgroups_of_${lanes} PROPERTIES LABELS "long" TIMEOUT 1800
     ENVIRONMENT "LP_NATIVE_VECTOR_WIDTH=${width};HEKLA_TEST_SUBGROUPS=${lanes}")
 endforeach()
+# On a lesser device: the least of shared memory that Vulkan promises, and no 16-bit storage.
+add_test(NAME program_shared_memory_of_16_kib COMMAND test_program --test-suite-exclude=long)
+set_tests_properties(program_shared_memory_of_16_kib PROPERTIES LABELS "long" TIMEOUT 1800
+  ENVIRONMENT "HEKLA_TEST_SHARED_MEMORY=16384")
+add_test(NAME program_without_16_bit COMMAND test_program --test-suite-exclude=long)
+set_tests_properties(program_without_16_bit PROPERTIES LABELS "long" TIMEOUT 1800
+  ENVIRONMENT "HEKLA_TEST_DISABLE=storage_16bit")
+# With shaders instrumented by GPU-assisted validation: no kernel reads or writes outside of what it was given.
+add_test(NAME program_gpu_assisted_validation COMMAND test_program --test-suite-exclude=long)
+set_tests_properties(program_gpu_assisted_validation PROPERTIES LABELS "long" TIMEOUT 7200
+  ENVIRONMENT "HEKLA_TEST_VALIDATION=gpu")
