@@ -189,9 +189,11 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
 
 Status fits_32_bits(const graph::Graph& graph, graph::NodeId id) {
     constexpr int64_t kMost = int64_t{1} << 31;
+    const char* named = graph::leaf_name_attribute(graph.nodes[id].op);
+    const std::string name = named != nullptr ? fmt::format("'{}' ", graph.nodes[id].text(named)) : "";
     for (const graph::ValueId output : graph.nodes[id].outputs)
         if (graph.shape(output).elements() >= kMost)
-            return unsupported(fmt::format("a tensor {} has {} elements; kernels count to {}",
+            return unsupported(fmt::format("the tensor {}{} has {} elements; kernels count to {}", name,
                                            graph.shape(output).text(), graph.shape(output).elements(), kMost));
     return {};
 }

@@ -218,7 +218,7 @@ private:
                            {decoder ? target_vocabulary_ : s_.vocabulary, s_.width}, normal(s_.range));
     }
     // Sines of the even columns' angles, then cosines of the odd ones'; float32, as the reference keeps them.
-    Value position_rows(Graph& g, const std::string&, Value places) override {
+    Value position_rows(Graph& g, const std::string& part, Value places) override {
         const int64_t d = s_.width, sines = (d + 1) / 2;
         std::vector<double> table;
         for (int64_t position = 0; position < s_.positions; ++position)
@@ -228,7 +228,8 @@ private:
                                      std::pow(10000.0, 2.0 * static_cast<double>(pair) / static_cast<double>(d));
                 table.push_back(static_cast<float>(column < sines ? std::sin(angle) : std::cos(angle)));
             }
-        return gather(g.constant(HK_KIND_FLOAT, {s_.positions, d}, table), places);
+        const std::string name = "model." + part + ".embed_positions.weight";
+        return gather(g.buffer(name, HK_KIND_FLOAT, {s_.positions, d}, table), places);
     }
     Value embedding_norm(Graph&, const std::string&, Value x) override { return x; }
 
