@@ -132,7 +132,7 @@ std::string Pipelines::read_blob() const {
     if (file.value().size() < sizeof header) return refuse("it is too short");
     std::memcpy(&header, file.value().data(), sizeof header);
     if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return refuse("it is no pipeline cache");
-    std::string blob = file.value().substr(sizeof header);
+    const std::string_view blob = std::string_view(file.value()).substr(sizeof header);
     if (header.bytes != blob.size() || !(hash128(blob) == header.hash)) return refuse("it is torn");
     VkPipelineCacheHeaderVersionOne vulkan{};
     if (blob.size() < sizeof vulkan) return refuse("the driver's part is too short");
@@ -143,7 +143,7 @@ std::string Pipelines::read_blob() const {
         !std::equal(c.pipeline_cache_uuid.begin(), c.pipeline_cache_uuid.end(), vulkan.pipelineCacheUUID)) {
         return refuse("it is another driver's");
     }
-    return blob;
+    return std::string(blob);
 }
 
 Status Pipelines::save() {
