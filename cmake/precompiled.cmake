@@ -4,6 +4,13 @@
 # still includes all that it uses.
 set(HEKLA_PRECOMPILED <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map>
   <memory> <optional> <set> <span> <string> <string_view> <unordered_map> <vector> <fmt/format.h>)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/precompiled.cpp CONTENT "// Stands for headers.\n")
+
+# hekla_headers(KIND): a target that holds precompiled headers for others, whose very options it has to have.
+function(hekla_headers kind)
+  add_library(${kind} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/precompiled.cpp)
+  target_precompile_headers(${kind} PRIVATE ${ARGN})
+endfunction()
 
 function(hekla_compile target optimization)
   get_target_property(type ${target} TYPE)
@@ -13,14 +20,10 @@ function(hekla_compile target optimization)
   endif()
   string(MAKE_C_IDENTIFIER "hekla_headers_O${optimization}_${code}${ARGN}" kind)
   if(NOT TARGET ${kind})
-    set(source ${CMAKE_BINARY_DIR}/generated/${kind}.cpp)
-    file(CONFIGURE OUTPUT ${source} CONTENT "// Stands for the precompiled headers of its kind.\n")
-    add_library(${kind} OBJECT EXCLUDE_FROM_ALL ${source})
-    # A precompiled header serves only those who compile with its very options.
+    hekla_headers(${kind} ${HEKLA_PRECOMPILED} ${ARGN})
     set_target_properties(${kind} PROPERTIES POSITION_INDEPENDENT_CODE OFF HEKLA_OPTIMIZATION ${optimization})
     target_compile_options(${kind} PRIVATE -${code})
     target_link_libraries(${kind} PRIVATE hekla_options fmt::fmt)
-    target_precompile_headers(${kind} PRIVATE ${HEKLA_PRECOMPILED} ${ARGN})
   endif()
   set_target_properties(${target} PROPERTIES HEKLA_OPTIMIZATION ${optimization})
   target_precompile_headers(${target} REUSE_FROM ${kind})
