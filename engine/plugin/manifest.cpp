@@ -77,7 +77,7 @@ public:
         if (status_.ok()) status_ = corrupt(fmt::format("manifest: {}{}: expected {}", where_, key, expected));
     }
 
-    std::optional<double> number(const char* key) {
+    std::optional<double> bound(const char* key) {
         const json* value = find(key, false);
         if (value == nullptr) return {};
         if (value->is_number()) return value->get<double>();
@@ -109,7 +109,7 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
         const std::string key = one.text("key", true);
         p.parameters.push_back(key);
         if (parameter.is_object() && parameter.contains("default")) p.defaults[key] = parameter["default"];
-        const Range range{one.number("minimum"), one.number("maximum")};
+        const Range range{one.bound("minimum"), one.bound("maximum")};
         if (range.minimum || range.maximum) p.ranges[key] = range;
     });
     p.ignored = in.texts("ignored");
