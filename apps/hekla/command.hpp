@@ -41,6 +41,7 @@ using Verbs = std::vector<Verb>;
 // One file each.
 void add_train(CLI::App& app, const Globals& globals, Verbs& verbs); // train, eval
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs); // devices, doctor

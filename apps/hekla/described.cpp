@@ -103,7 +103,7 @@ Result<Described> describe_folder(const plugin::Registry& registry, const fs::pa
     return d;
 }
 
-Result<program::MemoryPlan> plan_of(const program::Runtime& runtime, const graph::Graph& graph) {
+Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& graph) {
     program::CompileOptions options;
     bool gradients = false;
     for (const auto& [name, value] : graph.outputs) {
@@ -117,13 +117,16 @@ Result<program::MemoryPlan> plan_of(const program::Runtime& runtime, const graph
     if (options.outputs.empty())
         for (std::size_t i = 0; i < graph.losses.size(); ++i) options.outputs.push_back(fmt::format("loss_sum.{}", i));
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
-    HK_ASSIGN(program::MemoryPlan plan, program::plan_memory(lowering, runtime.options().max_block_bytes));
+    Planned planned;
+    for (const program::Dispatch& dispatch : lowering.dispatches) planned.flops += dispatch.flops;
+    HK_ASSIGN(planned.memory, program::plan_memory(lowering, runtime.options().max_block_bytes));
+    program::MemoryPlan& plan = planned.memory;
     plan.parameters = arena_bytes(graph);
     plan.gradients = gradients ? plan.parameters : 0;
     plan.moments = gradients ? 2 * plan.parameters : 0;
     for (const program::Resource& resource : lowering.resources)
         if (resource.kind == program::ResourceKind::state) plan.states += resource.bytes;
-    return plan;
+    return planned;
 }
 
 int64_t parameter_count(const graph::Graph& graph) {

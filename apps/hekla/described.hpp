@@ -25,9 +25,14 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
 Result<Described> describe_folder(const plugin::Registry& registry, const std::filesystem::path& folder, int64_t batch,
                                   int64_t length, const Log& log);
 
-// Where everything of a graph would lie on this device. Nothing is allocated. A graph that has gradients is planned
-// with AdamW's moments, as for training.
-Result<program::MemoryPlan> plan_of(const program::Runtime& runtime, const graph::Graph& graph);
+struct Planned {
+    program::MemoryPlan memory;
+    double flops = 0; // of one pass
+};
+
+// Where everything of a graph would lie on this device, and what it would compute. Nothing is allocated. A graph that
+// has gradients is planned with AdamW's moments, as for training.
+Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& graph);
 
 // Elements of all parameters.
 int64_t parameter_count(const graph::Graph& graph);

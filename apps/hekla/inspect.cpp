@@ -1,6 +1,8 @@
 // hekla inspect: what a recipe describes, what a model's files hold, whether a checkpoint is whole, what a graph is.
+#include "attention.hpp"
 #include "command.hpp"
 #include "described.hpp"
+#include "model_cost.hpp"
 #include "output.hpp"
 
 #include "base/file.hpp"
@@ -31,6 +33,7 @@ struct InspectArguments {
     int64_t batch = 1, length = 64;
     bool backward = false;
     bool json = false;
+    AttentionArguments attention;
 };
 
 // ---- stored tensors ------------------------------------------------------------------------------------------------
@@ -120,15 +123,33 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
     return a.json ? json_line(j) + "\n" : out;
 }
 
-Result<std::string> show_model(const InspectArguments& a) {
+Result<std::string> show_model(const Globals& globals, const InspectArguments& a) {
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(a.path));
+    // What it takes is said where a plugin knows the model and there is a device to plan for; its tensors in any case.
+    std::string cost_text;
+    ordered_json cost_json;
+    const auto measured = [&]() -> Result<ModelCost> {
+        const plugin::Registry registry = scan_plugins(globals);
+        HK_ASSIGN(const auto runtime, create_runtime(globals));
+        return cost_of(*runtime, registry, a.path, a.batch, a.length, globals.log());
+    }();
+    if (measured.ok()) {
+        cost_text = measured->text();
+        cost_json = measured->json();
+    } else {
+        cost_text = fmt::format("what it takes is not known: {}\n", measured.message());
+        cost_json = {{"problem", measured.message()}};
+    }
     std::string files;
     for (const fs::path& file : folder.auxiliary_files())
         files += (files.empty() ? "" : ", ") + file.filename().string();
     const std::string heading =
         fmt::format("{}: a {} model{}\n", a.path, folder.model_type().empty() ? "Hugging Face" : folder.model_type(),
                     files.empty() ? "" : fmt::format(" with {}", files));
-    return show_weights(a, folder.weights(), {{"kind", "model"}, {"model_type", folder.model_type()}}, heading);
+    HK_ASSIGN(std::string shown,
+              show_weights(a, folder.weights(),
+                           {{"kind", "model"}, {"model_type", folder.model_type()}, {"cost", cost_json}}, heading));
+    return a.json ? shown : shown + cost_text;
 }
 
 // ---- graphs --------------------------------------------------------------------------------------------------------
@@ -186,7 +207,8 @@ Result<std::string> show_graph(const Globals& globals, const InspectArguments& a
     if (a.graph == "svg") return graph::svg(shown, {.title = title});
     if (!a.memory.empty() || (plan && !a.json)) {
         HK_ASSIGN(const auto runtime, create_runtime(globals));
-        HK_ASSIGN(const program::MemoryPlan memory, plan_of(*runtime, planned));
+        HK_ASSIGN(const Planned plan_made, plan_of(*runtime, planned));
+        const program::MemoryPlan& memory = plan_made.memory;
         if (a.memory == "svg") return memory.svg();
         if (a.memory == "json") return memory.json();
         if (a.memory == "text") return memory.text();
@@ -227,7 +249,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
         return show_checkpoint(a);
     HK_ASSIGN(const std::vector<int64_t> steps, model::list_checkpoints(folder));
     if (!steps.empty() || fs::exists(folder / "train_log.jsonl", problem)) return show_run(a, steps, damaged);
-    if (fs::exists(folder / "config.json", problem)) return show_model(a);
+    if (fs::exists(folder / "config.json", problem)) return show_model(globals, a);
     return not_found(
         fmt::format("{}: no checkpoint-N, no {} and no config.json in it: not a run, a checkpoint or a model", a.path,
                     model::manifest_name));
@@ -238,6 +260,11 @@ Result<std::string> show(const Globals& globals, const InspectArguments& a, bool
     std::error_code problem;
     const fs::path path = a.path;
     if (!fs::exists(path, problem)) return not_found(fmt::format("{}: there is no such file or folder", a.path));
+    if (!a.attention.text.empty() || !a.attention.fields.empty()) {
+        AttentionArguments attention = a.attention;
+        attention.model = a.path;
+        return show_attention(globals, attention);
+    }
     if (fs::is_directory(path, problem)) return show_folder(globals, a, damaged);
     if (path.extension() == ".toml") return show_recipe(globals, a);
     if (path.extension() == ".safetensors" || a.path.ends_with(".index.json")) {
@@ -274,10 +301,19 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--length", a->length, "tokens a row, for a folder's graph")
         ->check(CLI::Range(1, 1 << 24))
         ->capture_default_str();
+    parser
+        ->add_option("--attention", a->attention.text,
+                     "a text: an HTML page of every head's map while the model reads it (with --output)")
+        ->excludes(graph);
+    parser->add_option("--target", a->attention.target, "with --attention: what an encoder-decoder has written");
+    parser->add_option("--fields", a->attention.fields,
+                       "instead of --attention's text: a .safetensors with the model's fields; its first row is shown");
+    parser->add_flag("--reference", a->attention.reference, "with --attention: the float64 interpreter (slow)");
     parser->add_option("-o,--output", a->output, "a file instead of standard output");
     parser->add_flag("--json", a->json, "the summary as JSON");
     parser->footer("Examples: hekla inspect apps/recipes/quickstart.toml --graph svg -o graph.svg\n"
-                   "          hekla inspect out/quickstart");
+                   "          hekla inspect out/quickstart\n"
+                   "          hekla inspect out/quickstart --attention \"int main(\" -o attention.html");
     verbs.push_back({parser, [&globals, a] {
                          bool damaged = false;
                          const Result<std::string> shown = show(globals, *a, damaged);

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     Verbs verbs;
     add_train(app, globals, verbs);
     add_generate(app, globals, verbs);
+    add_embed(app, globals, verbs);
     add_tokenize(app, globals, verbs);
     add_inspect(app, globals, verbs);
     add_bench(app, globals, verbs);

@@ -6,10 +6,8 @@
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "graph/simplify.hpp"
-#include "model/checkpoint.hpp"
-#include "model/folder.hpp"
+#include "infer/embed.hpp"
 #include "plugin/host_error.hpp"
-#include "train/model_tensors.hpp"
 #include "train/trainer.hpp"
 
 #include <fmt/format.h>
@@ -107,72 +105,16 @@ Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk
                                   purpose);
 }
 
-// The folder that holds a model's weights: the folder itself, or, for a run, its newest complete checkpoint where the
-// run has not been finished.
-Result<std::filesystem::path> weights_folder(const std::filesystem::path& folder) {
-    std::error_code problem;
-    if (!std::filesystem::is_directory(folder, problem))
-        return not_found(fmt::format("{}: is no folder", folder.string()));
-    if (std::filesystem::exists(folder / "config.json", problem)) return folder;
-    HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(folder));
-    if (!search.found)
-        return not_found(fmt::format(
-            "{}: has no config.json and no complete checkpoint: it is neither a model nor a run", folder.string()));
-    return search.found->path;
-}
-
-// A model opened for generation.
-struct Opened {
-    std::unique_ptr<text::Tokenizer> tokenizer;
-    std::unique_ptr<plugin::Composition> composition;
-    nlohmann::json config;
-    std::map<std::string, graph::Tensor, std::less<>> parameters; // and buffers; reference only
-    std::unique_ptr<program::ParameterStore> store;               // device only
-    std::unique_ptr<generate::Decoder> decoder;
-};
-
-Result<Opened> open_model(hk_context& context, const std::filesystem::path& given, bool reference) {
-    Opened m;
-    HK_ASSIGN(const std::filesystem::path path, weights_folder(given));
-    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(path));
-    HK_ASSIGN(m.tokenizer, text::load_tokenizer(path));
-    m.config = nlohmann::json::parse(folder.config_json(), nullptr, false);
-    HK_ASSIGN(const plugin::Registry::Entry entry, context.registry.find_model_type(folder.model_type()));
-    plugin::CompositionSpec spec;
-    spec.architecture = entry.provided->id;
-    spec.config = m.config;
-    spec.head = "lm";
-    spec.refuse_unknown_keys = false;
-    HK_ASSIGN(m.composition, plugin::Composition::create(context.registry, spec, m.tokenizer.get(), context.log));
-    std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
-    if (m.config.value("is_encoder_decoder", false))
-        fields.push_back({"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}});
-    HK_ASSIGN(const graph::Graph graph, m.composition->build(HK_MODE_EVALUATE, fields));
-    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
-              plugin::find_tensors(graph, folder.weights(), entry.provided->names));
-    if (!reference) {
-        HK_ASSIGN(m.store, program::ParameterStore::create(*context.runtime, program::parameter_table(graph)));
-    }
-    for (const plugin::StoredTensor& found : tensors) {
-        if (!reference) {
-            HK_TRY(train::upload(*m.store, found));
-            continue;
-        }
-        graph::Tensor values{found.tensor.kind, found.tensor.shape, {}};
-        values.data.resize(static_cast<std::size_t>(values.shape.elements()));
-        HK_TRY(model::load_float64(*found.stored, values.data));
-        m.parameters.emplace(found.tensor.name, std::move(values));
-    }
-    if (reference) {
-        HK_ASSIGN(m.decoder, generate::make_reference_decoder(*m.composition, m.parameters));
-    } else {
-        HK_ASSIGN(m.decoder, generate::make_program_decoder(*context.runtime, *m.store, *m.composition));
-    }
-    return m;
-}
-
 Status run_generate(hk_context& context, const hk_generate_options& o, hk_generate_result* result) {
-    HK_ASSIGN(Opened m, open_model(context, string_of(o.model), o.reference != 0));
+    program::Runtime* runtime = o.reference != 0 ? nullptr : context.runtime.get();
+    HK_ASSIGN(const infer::Model m,
+              infer::open_model(context.registry, runtime, string_of(o.model), {.head = "lm"}, context.log));
+    std::unique_ptr<generate::Decoder> decoder;
+    if (runtime == nullptr) {
+        HK_ASSIGN(decoder, generate::make_reference_decoder(*m.composition, m.parameters));
+    } else {
+        HK_ASSIGN(decoder, generate::make_program_decoder(*runtime, *m.store, *m.composition));
+    }
     generate::Request request;
     for (const std::string& prompt : texts(o.prompts, o.prompt_count)) {
         HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(prompt));
@@ -208,7 +150,7 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
         return true;
     };
     const auto stop = [&] { return o.stop != nullptr && o.stop(o.user) != 0; };
-    HK_ASSIGN(const generate::Output output, generate::generate(*m.decoder, request, options, on_token, stop));
+    HK_ASSIGN(const generate::Output output, generate::generate(*decoder, request, options, on_token, stop));
     for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
         if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
     if (result != nullptr) {
@@ -219,6 +161,44 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
         result->seconds = output.statistics.seconds;
     }
     return {};
+}
+
+// What embed and its reader of texts share.
+Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const hk_embed_options& o) {
+    std::vector<std::vector<int32_t>> rows;
+    for (uint64_t i = 0; i < o.text_count; ++i) {
+        if (m.tokenizer == nullptr) return m.tokenizer_problem;
+        Result<std::vector<int32_t>> ids = m.tokenizer->encode(string_of(o.texts[i]));
+        if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
+        if (ids->empty()) return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
+        rows.push_back(ids.take());
+    }
+    for (uint64_t i = 0; i < o.row_count; ++i) rows.emplace_back(o.rows[i], o.rows[i] + o.row_lengths[i]);
+    return rows;
+}
+
+Status run_embed(hk_context& context, const hk_embed_options& o) {
+    if (o.row == nullptr) return invalid_argument("hk_embed_options.row is null: nobody would get the result");
+    program::Runtime* runtime = o.reference != 0 ? nullptr : context.runtime.get();
+    HK_ASSIGN(infer::Model m, infer::open_model(context.registry, runtime, string_of(o.model),
+                                                {.tokenizer_required = false}, context.log));
+    infer::EmbedOptions options;
+    if (o.port.size > 0) options.port = string_of(o.port);
+    if (o.pooling < HK_POOLING_NONE || o.pooling > HK_POOLING_MEAN)
+        return invalid_argument(fmt::format("hk_embed_options.pooling is {}, expected HK_POOLING_*", o.pooling));
+    options.pooling = static_cast<infer::Pooling>(o.pooling);
+    if (o.batch > 0) options.batch = o.batch;
+    const auto give = [&](std::size_t row, const graph::Tensor& values) {
+        const std::vector<float> floats(values.data.begin(), values.data.end());
+        return o.row(o.user, row, floats.data(), values.shape.dims().data(),
+                     static_cast<uint32_t>(values.shape.rank())) == 0;
+    };
+    if (o.fields_file.size > 0) {
+        HK_ASSIGN(const infer::Tensors fields, infer::read_fields(string_of(o.fields_file)));
+        return infer::embed_fields(m, fields, options, give);
+    }
+    HK_ASSIGN(const std::vector<std::vector<int32_t>> rows, rows_of(m, o));
+    return infer::embed_rows(m, rows, options, give);
 }
 
 } // namespace
@@ -321,6 +301,21 @@ int32_t hk_generate(hk_context* context, const hk_generate_options* options, hk_
         HK_TRY(complete(options, "hk_generate_options"));
         if (result != nullptr) HK_TRY(complete(result, "hk_generate_result"));
         return run_generate(*context, *options, result);
+    });
+}
+
+void hk_embed_defaults(hk_embed_options* options) {
+    if (options == nullptr) return;
+    *options = hk_embed_options{};
+    options->struct_size = sizeof *options;
+    options->pooling = HK_POOLING_MEAN;
+}
+
+int32_t hk_embed(hk_context* context, const hk_embed_options* options, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (context == nullptr) return invalid_argument("context is null");
+        HK_TRY(complete(options, "hk_embed_options"));
+        return run_embed(*context, *options);
     });
 }
 

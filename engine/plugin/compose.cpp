@@ -40,6 +40,22 @@ json with_defaults(const Provided& provided, const json& given) {
     return values;
 }
 
+// What the manifest says of numbers; what is null or of another type is left to the plugin's own reading.
+Status check_ranges(const Provided& provided, const json& values, const std::string& what) {
+    for (const auto& [key, range] : provided.ranges) {
+        const auto found = values.find(key);
+        if (found == values.end() || !found->is_number()) continue;
+        const auto value = found->get<double>();
+        if ((!range.minimum || value >= *range.minimum) && (!range.maximum || value <= *range.maximum)) continue;
+        std::string expected = range.minimum ? fmt::format("{} or more", *range.minimum) : "";
+        if (range.maximum)
+            expected = range.minimum ? fmt::format("from {} to {}", *range.minimum, *range.maximum)
+                                     : fmt::format("{} or less", *range.maximum);
+        return invalid_argument(fmt::format("{}: {} is {}, expected {}", what, key, found->dump(), expected));
+    }
+    return {};
+}
+
 Status unknown_keys(const Provided& provided, const json& given, const hk_config& config, bool refuse, const Log& log,
                     const std::string& what) {
     const std::vector<std::string> unread = unread_keys(config);
@@ -92,6 +108,7 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     HK_ASSIGN(const void* architecture, registry.load(c->architecture_entry_));
     c->architecture_ = static_cast<const hk_architecture*>(architecture);
     c->config_.values = with_defaults(*c->architecture_entry_.provided, spec.config);
+    HK_TRY(check_ranges(*c->architecture_entry_.provided, c->config_.values, c->architecture_id_));
     hk_error error;
     HK_TRY(
         status_of(guarded(error, [&] { return c->architecture_->create(&c->config_, &c->architecture_self_, &error); }),
@@ -107,6 +124,7 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
             c->head_ = static_cast<const hk_head*>(head);
             hk_config config;
             config.values = with_defaults(*entry.value().provided, spec.head_config);
+            HK_TRY(check_ranges(*entry.value().provided, config.values, c->head_id_));
             HK_TRY(status_of(guarded(error, [&] { return c->head_->create(&config, &c->head_self_, &error); }), error,
                              c->head_id_));
             HK_TRY(unknown_keys(*entry.value().provided, spec.head_config, config, spec.refuse_unknown_keys, log,
@@ -123,6 +141,7 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
         for (const std::string& key : entry.provided->parameters)
             if (!spec.objective_config.contains(key) && spec.config.contains(key) && !spec.config[key].is_null())
                 config.values[key] = spec.config[key];
+        HK_TRY(check_ranges(*entry.provided, config.values, c->objective_id_));
         const hk_tokenizer* given = tokenizer != nullptr ? &c->tokenizer_ : nullptr;
         HK_TRY(status_of(
             guarded(error, [&] { return c->objective_->create(&config, given, &c->objective_self_, &error); }), error,

@@ -70,7 +70,7 @@ ValueId value_of(hk_builder* b, hk_value handle, const char* what) {
     return b->values[handle & kNumberMask];
 }
 
-bool dims_ok(hk_builder* b, const char* what, const int64_t* dims, uint32_t rank) {
+bool dims_ok(hk_builder* b, const std::string& what, const int64_t* dims, uint32_t rank) {
     if (rank > HK_MAX_RANK || (rank > 0 && dims == nullptr)) {
         fail(b, invalid_argument(fmt::format("{}: {} dimensions, at most {} are possible", what, rank, HK_MAX_RANK)));
         return false;
@@ -78,7 +78,9 @@ bool dims_ok(hk_builder* b, const char* what, const int64_t* dims, uint32_t rank
     int64_t product = 1;
     for (uint32_t i = 0; i < rank; ++i) {
         if (dims[i] < 0 || (dims[i] > 0 && product > (int64_t{1} << 46) / dims[i])) {
-            fail(b, invalid_argument(fmt::format("{}: dimension {} is {}", what, i, dims[i])));
+            fail(b, invalid_argument(fmt::format("{}: dimension {} is {}, expected 0 or more, and no more than 2^46 "
+                                                 "elements in all",
+                                                 what, i, dims[i])));
             return false;
         }
         product *= std::max<int64_t>(dims[i], 1);
@@ -211,7 +213,8 @@ const hk_graph_interface* host_graph_interface() {
            uint32_t flags) {
             return call(b, hk_value{0}, [&](graph::Builder& builder) {
                 const std::string n = text(name);
-                if (!name_ok(b, "parameter", n) || !dims_ok(b, "parameter", dims, rank)) return hk_value{0};
+                if (!name_ok(b, "parameter", n) || !dims_ok(b, fmt::format("parameter '{}'", n), dims, rank))
+                    return hk_value{0};
                 if (initializer < HK_INITIALIZE_CONSTANT || initializer > HK_INITIALIZE_TRUNCATED_NORMAL)
                     return fail(b, invalid_argument(
                                        fmt::format("parameter '{}': initializer {} is not 0 to 3", n, initializer)));

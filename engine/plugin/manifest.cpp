@@ -77,6 +77,14 @@ public:
         if (status_.ok()) status_ = corrupt(fmt::format("manifest: {}{}: expected {}", where_, key, expected));
     }
 
+    std::optional<double> bound(const char* key) {
+        const json* value = find(key, false);
+        if (value == nullptr) return {};
+        if (value->is_number()) return value->get<double>();
+        fail(key, "a number");
+        return {};
+    }
+
 private:
     const json* find(const char* key, bool required) {
         if (!object_.is_object()) return nullptr;
@@ -101,6 +109,8 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
         const std::string key = one.text("key", true);
         p.parameters.push_back(key);
         if (parameter.is_object() && parameter.contains("default")) p.defaults[key] = parameter["default"];
+        const Range range{one.bound("minimum"), one.bound("maximum")};
+        if (range.minimum || range.maximum) p.ranges[key] = range;
     });
     p.ignored = in.texts("ignored");
     p.model_types = in.texts("model_types");

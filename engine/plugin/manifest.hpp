@@ -4,7 +4,9 @@
 #include "base/status.hpp"
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,11 @@ struct ReferenceClass {
     nlohmann::json objective_config = nlohmann::json::object();
 };
 
+// What a number may be, both ends included.
+struct Range {
+    std::optional<double> minimum, maximum;
+};
+
 // One thing that a library offers.
 struct Provided {
     std::string interface_id; // "hekla.architecture/1"
@@ -36,6 +43,7 @@ struct Provided {
     std::string about;
     nlohmann::json defaults = nlohmann::json::object(); // every parameter that has a default
     std::vector<std::string> parameters;                // every key it knows
+    std::map<std::string, Range> ranges;                // of those that have one
     std::vector<std::string> ignored;                   // keys that change nothing here (patterns with *)
     // Architectures only:
     std::vector<std::string> model_types;

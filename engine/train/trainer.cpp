@@ -7,7 +7,7 @@
 #include "text/trainer.hpp"
 #include "train/fit.hpp"
 #include "train/initialize.hpp"
-#include "train/model_tensors.hpp"
+#include "infer/model_tensors.hpp"
 #include "train/peak.hpp"
 #include "train/schedule.hpp"
 #include "train/training_graph.hpp"
@@ -22,7 +22,7 @@
 #include <set>
 #include <string_view>
 
-namespace hekla::train {
+namespace hekla::infer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -307,7 +307,7 @@ Status Trainer::initialize_parameters() {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(recipe_.model.from));
         HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
                   plugin::find_tensors(described_, weights, composition_->architecture().names));
-        for (const plugin::StoredTensor& tensor : tensors) HK_TRY(upload(*store_, tensor));
+        for (const plugin::StoredTensor& tensor : tensors) HK_TRY(infer::upload(*store_, tensor));
         return {};
     }
     for (const graph::Node& node : described_.nodes)
@@ -317,7 +317,7 @@ Status Trainer::initialize_parameters() {
 }
 
 Status Trainer::begin_or_resume() {
-    HK_TRY(upload_described_buffers(*store_, described_));
+    HK_TRY(infer::upload_described_buffers(*store_, described_));
     if (!found_) return initialize_parameters();
     HK_TRY(load_checkpoint(*found_));
     message(fmt::format("resuming after step {} from {}", step_, found_->path.string()));
@@ -377,7 +377,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
         if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
-            HK_TRY(upload(*store_, {tensor, stored}));
+            HK_TRY(infer::upload(*store_, {tensor, stored}));
     HK_TRY(load("optimizer", "exp_avg.", program::StoreArena::moment1));
     HK_TRY(load("optimizer", "exp_avg_sq.", program::StoreArena::moment2));
     return {};
@@ -418,7 +418,7 @@ Status Trainer::save_checkpoint() {
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
     HK_TRY(writer.add_sharded("optimizer", moments));
-    HK_TRY(writer.add_sharded("model", tensor_sources(*store_, described_)));
+    HK_TRY(writer.add_sharded("model", infer::tensor_sources(*store_, described_)));
     HK_ASSIGN(const fs::path folder, writer.commit());
     HK_ASSIGN(const std::vector<int64_t> removed,
               model::prune_checkpoints(run_, recipe_.train.save_total_limit, step_));
@@ -430,7 +430,7 @@ Status Trainer::save_checkpoint() {
 Status Trainer::save_final() {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
-    contents.tensors = tensor_sources(*store_, described_);
+    contents.tensors = infer::tensor_sources(*store_, described_);
     return model::save_into_folder(run_, contents);
 }
 
@@ -796,4 +796,4 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
     return result;
 }
 
-} // namespace hekla::train
+} // namespace hekla::infer

@@ -4,7 +4,7 @@
 
 #include "plugin/compose.hpp"
 #include "program/harness.hpp"
-#include "train/model_tensors.hpp"
+#include "infer/model_tensors.hpp"
 
 #include <algorithm>
 #include <unistd.h>
@@ -162,7 +162,7 @@ TEST_CASE("capp_gpt2: loaded, saved and loaded again, every byte is the same") {
     const auto load = [&](const model::Weights& weights) {
         const auto found = plugin::find_tensors(graph.value(), weights, composition.value()->architecture().names);
         REQUIRE_MESSAGE(found.ok(), found.message());
-        for (const plugin::StoredTensor& tensor : found.value()) REQUIRE(train::upload(*store.value(), tensor).ok());
+        for (const plugin::StoredTensor& tensor : found.value()) REQUIRE(infer::upload(*store.value(), tensor).ok());
     };
     const fs::path target = fs::temp_directory_path() / ("hekla_round_trip_" + std::to_string(::getpid()));
     const auto save = [&](const char* name) {
@@ -170,7 +170,7 @@ TEST_CASE("capp_gpt2: loaded, saved and loaded again, every byte is the same") {
         const auto config = composition.value()->write_config();
         REQUIRE_MESSAGE(config.ok(), config.message());
         contents.config_json = config.value();
-        contents.tensors = train::tensor_sources(*store.value(), graph.value());
+        contents.tensors = infer::tensor_sources(*store.value(), graph.value());
         const Status saved = model::save_folder(target / name, contents);
         REQUIRE_MESSAGE(saved.ok(), saved.message());
         auto again = model::ModelFolder::open(target / name);

@@ -1,5 +1,5 @@
 // What a model keeps in its files: parameters, and buffers, which nothing trains.
-#include "train/model_tensors.hpp"
+#include "infer/model_tensors.hpp"
 
 #include "graph/builder.hpp"
 #include "program/harness.hpp"
@@ -71,11 +71,11 @@ TEST_CASE("buffers are computed with as described, saved, and loaded where a fil
     const fs::path file = folder / "model.safetensors";
     const Graph graph = graph_with_buffers();
     const auto store = new_store(*bench, graph);
-    REQUIRE(train::upload_described_buffers(*store, graph).ok());
+    REQUIRE(infer::upload_described_buffers(*store, graph).ok());
     REQUIRE(store->upload("weight", std::vector<float>{10, 20, 30}).ok());
     CHECK(run(*bench, *store, graph) == std::vector<float>{114, 225, 336});
 
-    REQUIRE(model::write_safetensors_file(file, train::tensor_sources(*store, graph)).ok());
+    REQUIRE(model::write_safetensors_file(file, infer::tensor_sources(*store, graph)).ok());
     auto saved = model::Weights::open(file);
     REQUIRE_MESSAGE(saved.ok(), saved.message());
     CHECK(saved->tensors().size() == 3);
@@ -88,15 +88,15 @@ TEST_CASE("buffers are computed with as described, saved, and loaded where a fil
     REQUIRE(store->upload_state(program::buffer_state("which"), std::as_bytes(std::span(&zero, 1))).ok());
     const float other[] = {7, 8, 9};
     REQUIRE(store->upload_state(program::buffer_state("table"), std::as_bytes(std::span(other))).ok());
-    REQUIRE(model::write_safetensors_file(file, train::tensor_sources(*store, graph)).ok());
+    REQUIRE(model::write_safetensors_file(file, infer::tensor_sources(*store, graph)).ok());
     const auto fresh = new_store(*bench, graph);
-    REQUIRE(train::upload_described_buffers(*fresh, graph).ok());
+    REQUIRE(infer::upload_described_buffers(*fresh, graph).ok());
     auto changed = model::Weights::open(file);
     REQUIRE(changed.ok());
     auto found = plugin::find_tensors(graph, changed.value(), {});
     REQUIRE_MESSAGE(found.ok(), found.message());
     CHECK(found->size() == 3);
-    for (const plugin::StoredTensor& tensor : found.value()) REQUIRE(train::upload(*fresh, tensor).ok());
+    for (const plugin::StoredTensor& tensor : found.value()) REQUIRE(infer::upload(*fresh, tensor).ok());
     CHECK(run(*bench, *fresh, graph) == std::vector<float>{117, 228, 339});
 }
 

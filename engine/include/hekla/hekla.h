@@ -129,6 +129,37 @@ HK_EXPORT void hk_generate_defaults(hk_generate_options* options);
 HK_EXPORT int32_t hk_generate(hk_context* context, const hk_generate_options* options, hk_generate_result* result,
                               hk_error* error);
 
+#define HK_POOLING_NONE ((int32_t)0)  // every token
+#define HK_POOLING_FIRST ((int32_t)1) // the first token of a row ([CLS])
+#define HK_POOLING_LAST ((int32_t)2)
+#define HK_POOLING_MEAN ((int32_t)3)
+
+// Features of texts, of rows of token ids, or of a whole batch in a file; in this order, where several are given.
+typedef struct hk_embed_options {
+    uint32_t struct_size;
+    int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
+    hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
+    hk_string port;    // a place of the network: "hidden", "layer.3.hidden", "pooled"; "": "hidden"
+    int32_t pooling;   // HK_POOLING_*, over the tokens of a row
+    int32_t reserved;  // zero
+    int64_t batch;     // rows at a time; 0: 8
+    const hk_string* texts;
+    uint64_t text_count;
+    const int32_t* const* rows; // ids, row_lengths[i] of them in rows[i]
+    const uint64_t* row_lengths;
+    uint64_t row_count;
+    hk_string fields_file; // .safetensors whose tensors are the fields of one batch; not with texts or rows
+    void* user;
+    // Row-major values with their dimensions: [D], [T, D] without pooling, or the port's own. Rows of like length come
+    // together: use `row`. Not 0 stops with HK_CANCELLED.
+    int32_t(HK_ABI* row)(void* user, uint64_t row, const float* values, const int64_t* dims, uint32_t rank);
+} hk_embed_options;
+
+// A struct with the defaults: "hidden", mean, 8 rows at a time.
+HK_EXPORT void hk_embed_defaults(hk_embed_options* options);
+// [any-thread], one at a time a context
+HK_EXPORT int32_t hk_embed(hk_context* context, const hk_embed_options* options, hk_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -39,8 +39,6 @@ struct Settings {
     }
 };
 
-constexpr double kEpsilon = 1e-5;
-
 class Bart {
 public:
     explicit Bart(const Config& c) : Bart(c, "bart") {
@@ -61,6 +59,7 @@ public:
             x = layer_drop(g, x, block(g, x, {}, padding, i), s_.encoder_layer_drop);
             g.offer("encoder.layer." + std::to_string(i + 1) + ".hidden", x);
         }
+        if (norms_first_) x = layer_norm_layer(g, x, "model.encoder.layer_norm", epsilon_);
         g.offer("encoder.hidden", x);
         Value y = embed(g, target, "decoder", g.positions(target.dim(0), target.dim(1)));
         g.offer("layer.0.hidden", y);
@@ -70,6 +69,7 @@ public:
             y = layer_drop(g, y, block(g, y, x, source_mask, i), s_.decoder_layer_drop);
             g.offer("layer." + std::to_string(i + 1) + ".hidden", y);
         }
+        if (norms_first_) y = layer_norm_layer(g, y, "model.decoder.layer_norm", epsilon_);
         g.offer("hidden", y);
         g.offer("embedding.weight", words(g, "decoder"));
     }
@@ -122,14 +122,15 @@ protected:
                                normal(s_.range));
     }
     virtual Value embedding_norm(Graph& g, const std::string& part, Value x) {
-        return layer_norm_layer(g, x, "model." + part + ".layernorm_embedding", kEpsilon);
+        return layer_norm_layer(g, x, "model." + part + ".layernorm_embedding", epsilon_);
     }
 
     Settings s_;
     const char* type_;
     Labels labels_{0, false};
     int64_t eos_ = 0;
-    double classifier_dropout_ = 0;
+    double classifier_dropout_ = 0, epsilon_ = 1e-5;
+    bool norms_first_ = false; // and one more after each stack
 
 private:
     Value embed(Graph& g, Value ids, const char* part, Value places) {
@@ -149,7 +150,7 @@ private:
         const std::string name = (decoder ? "model.decoder." : "model.encoder.") + place;
         const LayerOptions layer{.initializer = normal(s_.range)};
         const auto norm = [&](const char* which) {
-            return [&g, which, name](Value in) { return layer_norm_layer(g, in, name + which, kEpsilon); };
+            return [&g, this, which, name](Value in) { return layer_norm_layer(g, in, name + which, epsilon_); };
         };
         const auto attend = [&](const char* which) {
             AttentionLayer a;
@@ -163,7 +164,7 @@ private:
             return a;
         };
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = norms_first_ ? NormPlace::before : NormPlace::after;
         b.attention_norm = norm("self_attn_layer_norm");
         b.cross_attention_norm = norm("encoder_attn_layer_norm");
         b.feed_forward_norm = norm("final_layer_norm");
@@ -202,12 +203,16 @@ public:
           target_vocabulary_(c.integer("decoder_vocab_size", s_.vocabulary)) {
         require(!shared_ || target_vocabulary_ == s_.vocabulary,
                 "shared embeddings need decoder_vocab_size = vocab_size");
+        norms_first_ = c.boolean("normalize_before");
+        epsilon_ = c.real("layer_norm_eps");
     }
 
     void write(ConfigWriter& out) {
         Bart::write(out);
         out.set("share_encoder_decoder_embeddings", shared_);
         out.set("decoder_vocab_size", target_vocabulary_);
+        if (norms_first_) out.set("normalize_before", true); // the reference has norms last alone
+        if (epsilon_ != 1e-5) out.set("layer_norm_eps", epsilon_);
     }
 
 private:

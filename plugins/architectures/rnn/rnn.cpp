@@ -1,5 +1,6 @@
-// Encoder and decoder of GRUs with attention (Bahdanau et al. 2015): a bidirectional encoder, a decoder that looks at
-// all of its states at every step, by an additive score or a product (Luong et al. 2015).
+// Encoder and decoder of GRUs (Sutskever et al. 2014, Cho et al. 2014), which hands over one state; and with attention
+// (Bahdanau et al. 2015): a bidirectional encoder, a decoder that looks at all of its states at every step, by an
+// additive score or a product (Luong et al. 2015).
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -9,6 +10,7 @@ namespace {
 struct Settings {
     int64_t source_vocabulary = 0, target_vocabulary = 0, embedding = 0, hidden = 0;
     std::string attention;
+    bool bidirectional = true;
 
     template<class V>
     void keys(V&& v) {
@@ -17,15 +19,16 @@ struct Settings {
         v("embedding_size", embedding);
         v("hidden_size", hidden);
         v("attention", attention);
+        v("bidirectional", bidirectional);
     }
 };
 
 class AttentionSeq2Seq {
 public:
     explicit AttentionSeq2Seq(const Config& c)
-        : s_(read_settings<Settings>(c)), additive_(s_.attention == "additive"),
+        : s_(read_settings<Settings>(c)), additive_(s_.attention == "additive"), attends_(s_.attention != "none"),
           start_(c.integer("decoder_start_token_id", 0)), pad_(c.integer("pad_token_id", 0)) {
-        require(additive_ || s_.attention == "dot", "attention must be 'additive' or 'dot'");
+        require(additive_ || s_.attention == "dot" || !attends_, "attention must be 'additive', 'dot' or 'none'");
         require(s_.hidden > 0 && s_.embedding > 0, "hidden_size and embedding_size must be positive");
     }
 
@@ -38,25 +41,38 @@ public:
         const Value x =
             embedding_layer(g, source, "source_embedding", s_.source_vocabulary, s_.embedding, -1, normal(1));
         const Value lengths = sum(mask, {1});
-        const GruResult right = read(g, x, lengths, ""), left = read(g, x, lengths, "_reverse");
-        Value memory = concat({right.y, left.y}, 2);
+        const GruResult right = read(g, x, lengths, "");
+        Value memory = right.y, first = right.last;
+        if (s_.bidirectional) {
+            const GruResult left = read(g, x, lengths, "_reverse");
+            memory = concat({right.y, left.y}, 2);
+            first = tanh(layer(g, concat({right.last, left.last}, 1), "bridge", h, true));
+        }
         g.offer("encoder.hidden", memory);
-        const Value first = tanh(layer(g, concat({right.last, left.last}, 1), "bridge", h, true));
+
+        const auto target_words = [&] {
+            return embedding_layer(g, target, "target_embedding", s_.target_vocabulary, s_.embedding, -1, normal(1));
+        };
+        Value state = state_read(first, "state");
+        if (!attends_) { // nothing is between the steps: one operation for all
+            const GruResult y = write_all(g, target_words(), state);
+            state_write(y.last, "state");
+            g.offer("hidden", y.y);
+            return;
+        }
 
         // Decode mode finds what belongs to the source where the encode pass left it.
         memory = once(memory, "memory");
         mask = once(mask, "mask");
         const Value keys = additive_ ? once(layer(g, memory, "key", h, false), "keys") : memory;
-        Value state = state_read(first, "state");
-        const Value words =
-            embedding_layer(g, target, "target_embedding", s_.target_vocabulary, s_.embedding, -1, normal(1));
+        const Value words = target_words();
         std::vector<Value> outputs, weights;
         for (int64_t t = 0; t < steps; ++t) {
             const Scope scope(g, "step." + std::to_string(t));
             const Value word = slice(words, 1, t, 1); // [B, 1, E]
             const Value a = attend(g, state, keys, mask);
             const Value context = matmul(reshape(a, {batch, 1, length}), memory);
-            state = step(g, concat({word, context}, 2), state);
+            state = write_all(g, concat({word, context}, 2), state).last;
             outputs.push_back(concat({reshape(state, {batch, 1, h}), context, word}, 2));
             weights.push_back(reshape(a, {batch, 1, length}));
         }
@@ -106,19 +122,18 @@ private:
         return softmax(where(mask, reshape(scores, {batch, length}), g.number(-1e30)));
     }
 
-    // x [B, 1, I], state [B, H] -> the next state.
-    Value step(Graph& g, Value x, Value state) {
+    // The decoder's recurrence: x [B, T, I] from state [B, H].
+    GruResult write_all(Graph& g, Value x, Value state) {
         const int64_t h = s_.hidden;
         const auto weight = [&](const char* name, const Dims& dims) {
             return g.parameter("decoder." + std::string(name), dims, around_zero(h));
         };
         return gru(x, weight("weight_ih", {3 * h, x.dim(2)}), weight("weight_hh", {3 * h, h}),
-                   weight("bias_ih", {3 * h}), weight("bias_hh", {3 * h}), {.initial = state})
-            .last;
+                   weight("bias_ih", {3 * h}), weight("bias_hh", {3 * h}), {.initial = state});
     }
 
     Settings s_;
-    bool additive_;
+    bool additive_, attends_;
     int64_t start_, pad_;
 };
 

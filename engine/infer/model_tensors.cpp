@@ -1,6 +1,6 @@
-#include "train/model_tensors.hpp"
+#include "infer/model_tensors.hpp"
 
-namespace hekla::train {
+namespace hekla::infer {
 namespace {
 
 template<class T>
@@ -58,4 +58,4 @@ std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, 
     return sources;
 }
 
-} // namespace hekla::train
+} // namespace hekla::infer

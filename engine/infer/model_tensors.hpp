@@ -5,7 +5,7 @@
 #include "plugin/model_names.hpp"
 #include "program/program.hpp"
 
-namespace hekla::train {
+namespace hekla::infer {
 
 // A stored tensor's values, converted. Waits for everything submitted.
 Status upload(program::ParameterStore& store, const plugin::StoredTensor& tensor);
@@ -16,4 +16,4 @@ Status upload_described_buffers(program::ParameterStore& store, const graph::Gra
 // Every tensor that the graph's model keeps, read from the store as it is written. `store` must outlive the result.
 std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, const graph::Graph& graph);
 
-} // namespace hekla::train
+} // namespace hekla::infer

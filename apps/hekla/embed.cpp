@@ -1,0 +1,212 @@
+// hekla embed: features from any named point of a network, as any host would get them, through hekla.h.
+#include "command.hpp"
+#include "numpy.hpp"
+#include "output.hpp"
+
+#include "base/file.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::json;
+
+struct EmbedArguments {
+    std::string model, file, fields, output, port = "hidden", pooling = "mean";
+    std::vector<std::string> texts;
+    int64_t batch = 8;
+    bool reference = false;
+};
+
+struct Item {
+    std::string text;
+    std::vector<int32_t> ids; // given instead of a text
+};
+
+struct Row {
+    std::vector<int64_t> dims;
+    std::vector<float> values;
+};
+
+// A text a line; of a .jsonl, an object a line with "text" or "input_ids".
+Result<std::vector<Item>> read_items(const std::string& path) {
+    HK_ASSIGN(const std::string content, read_file(path));
+    std::vector<Item> items;
+    const bool objects = path.ends_with(".jsonl");
+    std::size_t begin = 0, number = 0;
+    while (begin < content.size()) {
+        std::size_t end = content.find('\n', begin);
+        if (end == std::string::npos) end = content.size();
+        std::string line = content.substr(begin, end - begin);
+        begin = end + 1;
+        ++number;
+        if (!line.empty() && line.back() == '\r') line.pop_back();
+        if (line.empty()) continue;
+        if (!objects) {
+            items.push_back({std::move(line), {}});
+            continue;
+        }
+        const json object = json::parse(line, nullptr, false);
+        const auto text = object.is_object() ? object.find("text") : object.end();
+        const auto ids = object.is_object() ? object.find("input_ids") : object.end();
+        const bool all_ids =
+            ids != object.end() && ids->is_array() && !ids->empty() && std::ranges::all_of(*ids, [](const json& id) {
+                return id.is_number_integer() && id >= 0 && id <= INT32_MAX;
+            });
+        if (text != object.end() && text->is_string())
+            items.push_back({text->get<std::string>(), {}});
+        else if (all_ids)
+            items.push_back({{}, ids->get<std::vector<int32_t>>()});
+        else
+            return invalid_argument(fmt::format(
+                "{}:{}: expected an object with \"text\": a string, or \"input_ids\": a list of ids", path, number));
+    }
+    if (items.empty()) return invalid_argument(fmt::format("{}: holds no line of text", path));
+    const bool given = !items[0].ids.empty();
+    for (const Item& item : items)
+        if (given == item.ids.empty())
+            return invalid_argument(
+                fmt::format("{}: some lines have text and others input_ids: use one of them", path));
+    return items;
+}
+
+// Values of one row as nested lists, each number as short as reads back the same.
+void print_nested(const Row& row, std::size_t axis, std::size_t& at, std::string& out) {
+    if (axis == row.dims.size()) {
+        const float value = row.values[at++];
+        out += std::isfinite(value) ? fmt::format("{}", value) : "null";
+        return;
+    }
+    out += '[';
+    for (int64_t i = 0; i < row.dims[axis]; ++i) {
+        if (i > 0) out += ',';
+        print_nested(row, axis + 1, at, out);
+    }
+    out += ']';
+}
+
+std::string json_lines(const std::vector<Row>& rows, const std::vector<Item>& items) {
+    std::string out;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        out += fmt::format("{{\"row\":{}", i);
+        if (i < items.size() && items[i].ids.empty()) out += ",\"text\":" + json_line(items[i].text);
+        out += ",\"embedding\":";
+        std::size_t at = 0;
+        print_nested(rows[i], 0, at, out);
+        out += "}\n";
+    }
+    return out;
+}
+
+Result<std::string> one_array(const std::vector<Row>& rows) {
+    std::vector<int64_t> dims{static_cast<int64_t>(rows.size())};
+    std::vector<float> values;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i].dims != rows[0].dims)
+            return invalid_argument(
+                fmt::format("row {} has {} tokens and row 1 has {}: one array cannot hold both; pool "
+                            "over tokens (--pooling mean) or write .jsonl",
+                            i + 1, rows[i].dims[0], rows[0].dims[0]));
+        values.insert(values.end(), rows[i].values.begin(), rows[i].values.end());
+    }
+    dims.insert(dims.end(), rows[0].dims.begin(), rows[0].dims.end());
+    return numpy_file(dims, values);
+}
+
+int run_embed(const Globals& globals, const EmbedArguments& a) {
+    std::vector<Item> items;
+    for (const std::string& text : a.texts) items.push_back({text, {}});
+    if (!a.file.empty()) {
+        Result<std::vector<Item>> read = read_items(a.file);
+        if (!read.ok()) return fail(read.status());
+        items = read.take();
+    }
+    if ((a.texts.empty() ? 0 : 1) + (a.file.empty() ? 0 : 1) + (a.fields.empty() ? 0 : 1) != 1) {
+        std::fprintf(stderr, "hekla: error: give texts, or --file, or --fields\n");
+        return kUsage;
+    }
+    const bool numpy = a.output.ends_with(".npy");
+    if (!a.output.empty() && !numpy && !a.output.ends_with(".jsonl")) {
+        std::fprintf(stderr, "hekla: error: --output %s: expected a name that ends in .npy or .jsonl\n",
+                     a.output.c_str());
+        return kUsage;
+    }
+    std::vector<hk_string> texts;
+    std::vector<const int32_t*> ids;
+    std::vector<uint64_t> lengths;
+    for (const Item& item : items) {
+        if (item.ids.empty()) {
+            texts.push_back(text(item.text));
+        } else {
+            ids.push_back(item.ids.data());
+            lengths.push_back(item.ids.size());
+        }
+    }
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    std::vector<Row> rows(items.size());
+    hk_embed_options options;
+    hk_embed_defaults(&options);
+    options.reference = a.reference ? 1 : 0;
+    options.model = text(a.model);
+    options.port = text(a.port);
+    options.pooling = a.pooling == "none"    ? HK_POOLING_NONE
+                      : a.pooling == "first" ? HK_POOLING_FIRST
+                      : a.pooling == "last"  ? HK_POOLING_LAST
+                                             : HK_POOLING_MEAN;
+    options.batch = a.batch;
+    options.texts = texts.data();
+    options.text_count = texts.size();
+    options.rows = ids.data();
+    options.row_lengths = lengths.data();
+    options.row_count = ids.size();
+    options.fields_file = text(a.fields);
+    options.user = &rows;
+    options.row = [](void* user, uint64_t row, const float* values, const int64_t* dims, uint32_t rank) -> int32_t {
+        auto& into = *static_cast<std::vector<Row>*>(user);
+        if (row >= into.size()) into.resize(row + 1);
+        Row& r = into[row];
+        r.dims.assign(dims, dims + rank);
+        int64_t count = 1;
+        for (const int64_t d : r.dims) count *= d;
+        r.values.assign(values, values + count);
+        return interrupted() ? 1 : 0;
+    };
+    watch_interrupts();
+    if (hk_embed(context.context, &options, error.error) != HK_OK) return error.report();
+    Result<std::string> content = numpy ? one_array(rows) : Result<std::string>(json_lines(rows, items));
+    if (!content.ok()) return fail(content.status());
+    const Status written = write_output(a.output, content.value());
+    return written.ok() ? kDone : fail(written);
+}
+
+} // namespace
+
+void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = app.add_subcommand("embed", "Features of texts from any named point of a model's network.");
+    const auto a = std::make_shared<EmbedArguments>();
+    parser->add_option("model", a->model, "the folder of a run or model")->required();
+    parser->add_option("texts", a->texts, "texts to embed");
+    parser->add_option("--file", a->file, "a text a line; of a .jsonl: objects with \"text\" or \"input_ids\"");
+    parser->add_option("--fields", a->fields,
+                       "a .safetensors whose tensors are the model's fields (input_ids, pixel_values, ...), one batch");
+    parser
+        ->add_option("--port", a->port,
+                     "the place: hidden, layer.N.hidden, pooled, logits, ... (an unknown one lists all)")
+        ->capture_default_str();
+    parser->add_option("--pooling", a->pooling, "over the tokens of a text; none keeps each token's")
+        ->check(CLI::IsMember({"mean", "first", "last", "none"}))
+        ->capture_default_str();
+    parser->add_option("--batch", a->batch, "rows at a time")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+    parser->add_option("-o,--output", a->output, "a .npy or .jsonl; standard output gets JSON lines");
+    parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
+    parser->footer("Example: hekla embed out/quickstart --file sentences.txt --port layer.2.hidden -o features.npy");
+    verbs.push_back({parser, [&globals, a] { return run_embed(globals, *a); }});
+}
+
+} // namespace hekla::app

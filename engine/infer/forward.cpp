@@ -1,0 +1,98 @@
+#include "infer/forward.hpp"
+
+#include "graph/simplify.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::infer {
+namespace {
+
+std::vector<plugin::BatchField> described(const Tensors& fields) {
+    std::vector<plugin::BatchField> result;
+    for (const auto& [name, tensor] : fields) result.push_back({name, tensor.kind, tensor.shape});
+    return result;
+}
+
+std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
+    std::vector<std::byte> bytes(tensor.data.size() * 4);
+    const auto store = [&](auto zero) {
+        std::vector<decltype(zero)> values(tensor.data.size());
+        std::ranges::transform(tensor.data, values.begin(), [](double x) { return static_cast<decltype(zero)>(x); });
+        std::ranges::copy(std::as_bytes(std::span(values)), bytes.begin());
+    };
+    if (tensor.kind == graph::Kind::int32)
+        store(int32_t{});
+    else
+        store(float{});
+    return bytes;
+}
+
+graph::Tensor tensor_of(const program::HostTensor& host) {
+    graph::Tensor tensor{host.kind, host.shape, {}};
+    if (host.kind == graph::Kind::int32)
+        tensor.data.assign(host.ints().begin(), host.ints().end());
+    else
+        tensor.data.assign(host.floats().begin(), host.floats().end());
+    return tensor;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> port_names(const Model& model, const Tensors& fields) {
+    HK_ASSIGN(const graph::Graph graph,
+              model.composition->build(HK_MODE_EVALUATE, described(fields), {}, /*all_ports=*/true));
+    std::vector<std::string> names;
+    constexpr std::string_view kPrefix = "port.";
+    for (const auto& [name, value] : graph.outputs)
+        if (name.starts_with(kPrefix)) names.push_back(name.substr(kPrefix.size()));
+    return names;
+}
+
+Result<bool> reads_field(const Model& model, const Tensors& fields, const std::string& field) {
+    HK_ASSIGN(const graph::Graph graph, model.composition->build(HK_MODE_EVALUATE, described(fields)));
+    return graph.find_leaf(graph::Op::input, field) != graph::kNone;
+}
+
+Result<std::unique_ptr<Forward>> Forward::create(Model& model, const Tensors& fields,
+                                                 const std::vector<std::string>& ports, bool attention) {
+    std::unique_ptr<Forward> f(new Forward());
+    f->model_ = &model;
+    HK_ASSIGN(f->graph_, model.composition->build(HK_MODE_EVALUATE, described(fields), ports));
+    if (attention) { HK_ASSIGN(f->maps_, graph::add_attention_maps(f->graph_)); }
+    HK_ASSIGN(f->graph_, graph::simplify(f->graph_));
+    if (model.runtime == nullptr) return f;
+    program::CompileOptions options;
+    options.gradients = program::Gradients::ignore;
+    for (const auto& [name, value] : f->graph_.outputs) options.outputs.push_back(name);
+    HK_ASSIGN(f->program_, program::Program::compile(*model.runtime, f->graph_, *model.store, options));
+    return f;
+}
+
+Forward::~Forward() = default;
+
+Result<Tensors> Forward::run(const Tensors& fields) {
+    Tensors outputs;
+    if (program_ == nullptr) {
+        graph::Feeds feeds;
+        feeds.fields = fields;
+        feeds.parameters = model_->parameters;
+        feeds.buffers = model_->parameters;
+        std::vector<graph::ValueId> wanted;
+        for (const auto& [name, value] : graph_.outputs) wanted.push_back(value);
+        HK_ASSIGN(std::vector<graph::Tensor> values, graph::evaluate(graph_, feeds, wanted));
+        std::size_t i = 0;
+        for (const auto& [name, value] : graph_.outputs) outputs.emplace(name, std::move(values[i++]));
+        return outputs;
+    }
+    for (const auto& [name, tensor] : fields)
+        if (program_->has_input(name)) HK_TRY(program_->set_input(name, bytes_of(tensor)));
+    HK_TRY(program_->run());
+    for (const std::string& name : program_->output_names()) {
+        HK_ASSIGN(const program::HostTensor host, program_->read_output(name));
+        outputs.emplace(name, tensor_of(host));
+    }
+    return outputs;
+}
+
+} // namespace hekla::infer

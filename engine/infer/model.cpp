@@ -1,0 +1,120 @@
+#include "infer/model.hpp"
+
+#include "infer/model_tensors.hpp"
+#include "model/checkpoint.hpp"
+#include "model/folder.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::infer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Architecture and head. A class that no manifest knows, or none, leaves the architecture to model_type.
+Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& folder, const ModelOptions& options,
+                    plugin::CompositionSpec& spec, plugin::Registry::Entry& entry) {
+    const json classes = spec.config.value("architectures", json::array());
+    if (!options.class_name.empty()) {
+        HK_ASSIGN(const auto found, registry.find_class(options.class_name));
+        entry = found.first;
+        spec.head = found.second->head;
+        spec.head_config = found.second->head_config;
+    } else if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
+        const auto found = registry.find_class(classes[0].get<std::string>());
+        if (found.ok()) {
+            entry = found->first;
+            spec.head = found->second->head;
+            spec.head_config = found->second->head_config;
+        }
+    }
+    if (entry.provided == nullptr) {
+        if (folder.model_type().empty())
+            return invalid_argument(fmt::format("{}: neither model_type nor architectures says what model this is",
+                                                (folder.path() / "config.json").string()));
+        HK_ASSIGN(entry, registry.find_model_type(folder.model_type()));
+    }
+    spec.architecture = entry.provided->id;
+    if (!options.head.empty() && options.head != spec.head) {
+        spec.head = options.head;
+        spec.head_config = json::object();
+    }
+    return {};
+}
+
+// The model described for as little as it takes, when only its parameters matter: a row of one token; one image; a row
+// of choices, for heads that compare them.
+Result<graph::Graph> describe_smallest(const Model& m) {
+    std::vector<plugin::BatchField> decoder;
+    if (m.encoder_decoder()) decoder = {{"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
+    const auto build = [&](const graph::Shape& ids) {
+        std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, ids}};
+        fields.insert(fields.end(), decoder.begin(), decoder.end());
+        return m.composition->build(HK_MODE_EVALUATE, fields);
+    };
+    const json side = m.config.value("image_size", json()), channels = m.config.value("num_channels", json(3));
+    if (side.is_number_integer() && channels.is_number_integer())
+        return m.composition->build(HK_MODE_EVALUATE, std::vector<plugin::BatchField>{
+                                                          {"pixel_values", graph::Kind::float_,
+                                                           graph::Shape{1, channels.get<int64_t>(), side.get<int64_t>(),
+                                                                        side.get<int64_t>()}}});
+    Result<graph::Graph> rows = build(graph::Shape{1, 1});
+    if (rows.ok()) return rows;
+    Result<graph::Graph> choices = build(graph::Shape{1, 1, 1});
+    return choices.ok() ? choices : rows;
+}
+
+} // namespace
+
+Result<fs::path> weights_folder(const fs::path& folder) {
+    std::error_code problem;
+    if (!fs::is_directory(folder, problem)) return not_found(fmt::format("{}: is no folder", folder.string()));
+    if (fs::exists(folder / "config.json", problem)) return folder;
+    HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(folder));
+    if (!search.found)
+        return not_found(fmt::format(
+            "{}: has no config.json and no complete checkpoint: it is neither a model nor a run", folder.string()));
+    return search.found->path;
+}
+
+Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
+                         const ModelOptions& options, const Log& log) {
+    Model m;
+    m.runtime = runtime;
+    HK_ASSIGN(m.path, weights_folder(given));
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
+    Result<std::unique_ptr<text::Tokenizer>> tokenizer = text::load_tokenizer(m.path);
+    if (!tokenizer.ok()) {
+        if (options.tokenizer_required) return tokenizer.status();
+        m.tokenizer_problem = tokenizer.status();
+    } else {
+        m.tokenizer = tokenizer.take();
+    }
+    m.config = json::parse(folder.config_json(), nullptr, false);
+    plugin::CompositionSpec spec;
+    spec.config = m.config;
+    spec.refuse_unknown_keys = false;
+    plugin::Registry::Entry entry;
+    HK_TRY(choose_parts(registry, folder, options, spec, entry));
+    HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
+    HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
+    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
+              plugin::find_tensors(graph, folder.weights(), entry.provided->names));
+    if (runtime != nullptr) {
+        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, program::parameter_table(graph)));
+    }
+    for (const plugin::StoredTensor& found : tensors) {
+        if (runtime != nullptr) {
+            HK_TRY(upload(*m.store, found));
+            continue;
+        }
+        graph::Tensor values{found.tensor.kind, found.tensor.shape, {}};
+        values.data.resize(static_cast<std::size_t>(values.shape.elements()));
+        HK_TRY(model::load_float64(*found.stored, values.data));
+        m.parameters.emplace(found.tensor.name, std::move(values));
+    }
+    return m;
+}
+
+} // namespace hekla::infer

@@ -1,0 +1,47 @@
+// A trained model opened from a folder: its plugins, its tokenizer and its weights, on a device or on the host.
+#pragma once
+
+#include "graph/reference.hpp"
+#include "plugin/compose.hpp"
+#include "program/program.hpp"
+#include "text/tokenizer.hpp"
+
+#include <filesystem>
+#include <memory>
+
+namespace hekla::infer {
+
+using Tensors = std::map<std::string, graph::Tensor, std::less<>>;
+
+// The folder that holds a model's weights: the folder itself, or, for a run, its newest complete checkpoint where the
+// run has not been finished. not_found: it is neither.
+Result<std::filesystem::path> weights_folder(const std::filesystem::path& folder);
+
+struct ModelOptions {
+    std::string class_name = {}; // of the reference implementation; "": the one that config.json names
+    std::string head = {};       // "": the head of the class that config.json names, or none where it names none
+    // Tokenizer files that are missing or not understood are an error. false: tokenizer is null then, and
+    // tokenizer_problem says why.
+    bool tokenizer_required = true;
+};
+
+// Ownership: registry and runtime outlive it. Thread: one at a time.
+struct Model {
+    std::filesystem::path path; // of the weights
+    nlohmann::json config;
+    std::unique_ptr<text::Tokenizer> tokenizer;
+    Status tokenizer_problem;
+    std::unique_ptr<plugin::Composition> composition;
+    program::Runtime* runtime = nullptr;            // null: the float64 interpreter computes
+    std::unique_ptr<program::ParameterStore> store; // with a runtime
+    Tensors parameters;                             // and buffers; without one
+
+    bool encoder_decoder() const { return config.value("is_encoder_decoder", false); }
+};
+
+// `runtime` null opens it for the float64 interpreter. Errors name the folder, and each tensor that is missing, left
+// over or misshapen.
+Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime,
+                         const std::filesystem::path& folder, const ModelOptions& options, const Log& log);
+
+} // namespace hekla::infer
