@@ -114,8 +114,8 @@ private:
 
     // Record fields in their order, both in the text and in the bytes.
     void address(const std::string& field, const View& view, const char* array) {
-        addresses_ += fmt::format("    {} {};\n", array, field);
-        locals_ += fmt::format("    {} {} = record.{};\n", array, field, field);
+        addresses_ += fmt::format("    uint64_t {};\n", field);
+        locals_ += fmt::format("    {0} {1} = {0}(record.{1});\n", array, field);
         kernel_.dispatch.arguments.address(view);
     }
     void word(const std::string& field, uint32_t value) {
