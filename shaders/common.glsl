@@ -86,8 +86,9 @@ vec2 load_pair(uint64_t address, uint64_t i, uint storage) {
     return uintBitsToFloat(unpackUint2x32(Pairs(address + i * 4ul).v));
 }
 
+// Not packUint2x32: Mesa 26.2's lavapipe writes past an array of its own when it compiles that for 16 lanes.
 void store_pair(uint64_t address, uint64_t i, vec2 x) {
-    Pairs(address + i * 4ul).v = packUint2x32(floatBitsToUint(x));
+    Pairs(address + i * 4ul).v = uint64_t(floatBitsToUint(x.x)) | (uint64_t(floatBitsToUint(x.y)) << 32);
 }
 
 #endif

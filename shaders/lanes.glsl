@@ -10,6 +10,18 @@
 layout(constant_id = 0) const uint S = 8;
 layout(local_size_x_id = 0) in;
 
+// Whether a load whose address is the same for all lanes is one load (capability uniform_loads, engine/gpu/pipeline.hpp).
+layout(constant_id = 31) const uint UNIFORM_LOADS = 0;
+
+// Element `lane` of the S floats at an address that is the same for all lanes. With UNIFORM_LOADS S loads that a driver can
+// make one of; reads all S, up to 60 bytes past what is asked for, which the guard behind every tensor covers.
+float load_consecutive(uint64_t address) {
+    if (UNIFORM_LOADS == 0) return Floats(address + gl_SubgroupInvocationID * 4ul).v[0];
+    float x = Floats(address).v[0];
+    [[unroll]] for (uint i = 1; i < S; ++i) x = mix(x, Floats(address).v[i], gl_SubgroupInvocationID == i);
+    return x;
+}
+
 // Narrow subgroups add lane by lane, by broadcasts from constant lanes (cheap on a CPU); wide ones by a butterfly.
 float lanes_sum(float x) {
     if (S <= 16) {
@@ -30,28 +42,56 @@ float lanes_max(float x) {
     return x;
 }
 
-// Element i, or with W = 2 elements i and i + 1, of a row of `width`; what lies past it is `other`.
-vec2 load_part(uint64_t row, uint i, uint width, uint W, float other) {
+// A lane's share of a row is W elements a turn, `i` the first of them: neighbours in memory, or with UNIFORM_LOADS the
+// lanes' elements follow each other and a second one lies S further.
+uint second(uint i) { return i + (UNIFORM_LOADS != 0 ? S : 1); }
+#define HEKLA_SHARE(i, base, W) const uint i = (base) + gl_SubgroupInvocationID * (UNIFORM_LOADS != 0 ? 1 : (W));
+
+// The share of a row of `width` whose lanes begin at `base`, the same for all; what lies past the row is `other`.
+vec2 load_part(uint64_t row, uint base, uint width, uint W, float other) {
+    HEKLA_SHARE(i, base, W)
+    if (UNIFORM_LOADS != 0) {
+        const float x = load_consecutive(row + uint64_t(min(base, width - 1)) * 4ul);
+        const float y = W == 2 ? load_consecutive(row + uint64_t(min(base + S, width - 1)) * 4ul) : other;
+        return vec2(i < width ? x : other, i + S < width ? y : other);
+    }
     vec2 x = W == 2 ? load_pair(row, uint64_t(min(i, width - 2)), kF32)
                     : vec2(load_float(row, uint64_t(min(i, width - 1)), kF32), other);
     return i < width ? x : vec2(other);
 }
-void store_part(uint64_t row, uint i, uint width, uint W, vec2 x) {
-    if (i < width) {
+void store_part(uint64_t row, uint base, uint width, uint W, vec2 x) {
+    HEKLA_SHARE(i, base, W)
+    if (UNIFORM_LOADS != 0) {
+        if (i < width) store_float(row, uint64_t(i), x.x, kF32);
+        if (W == 2 && i + S < width) store_float(row, uint64_t(i + S), x.y, kF32);
+    } else if (i < width) {
         if (W == 2) store_pair(row, uint64_t(i), x);
         else store_float(row, uint64_t(i), x.x, kF32);
     }
 }
 
-// Runs `body` for each share `i` of a row that is this lane's, W elements a share.
-#define HEKLA_EACH_SHARE(i, width, W, body)                                                                            \
+// Two elements a lane of the 2 S floats at an address that is the same for all lanes and even.
+vec2 load_two(uint64_t address) {
+    if (UNIFORM_LOADS != 0) return vec2(load_consecutive(address), load_consecutive(address + S * 4ul));
+    return load_pair(address, uint64_t(gl_SubgroupInvocationID * 2), kF32);
+}
+void store_two(uint64_t address, vec2 x) {
+    if (UNIFORM_LOADS != 0) {
+        store_float(address, uint64_t(gl_SubgroupInvocationID), x.x, kF32);
+        store_float(address, uint64_t(gl_SubgroupInvocationID + S), x.y, kF32);
+    } else {
+        store_pair(address, uint64_t(gl_SubgroupInvocationID * 2), x);
+    }
+}
+
+// Runs `body` for each turn over a row: `base` is the first element of the turn's lanes.
+#define HEKLA_EACH_SHARE(base, width, W, body)                                                                         \
     {                                                                                                                  \
-        uint hekla_base = 0;                                                                                           \
+        uint base = 0;                                                                                                 \
         do {                                                                                                           \
-            const uint i = hekla_base + gl_SubgroupInvocationID * (W);                                                 \
             body                                                                                                       \
-            hekla_base += S * (W);                                                                                     \
-        } while (hekla_base < (width));                                                                                \
+            base += S * (W);                                                                                           \
+        } while (base < (width));                                                                                      \
     }
 
 // Rows that a workgroup does: kRowsPerGroup of engine/program/lower_common.hpp.

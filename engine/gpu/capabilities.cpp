@@ -35,6 +35,7 @@ constexpr Bit bits[] = {
     {"subgroup_ballot", &Capabilities::subgroup_ballot},
     {"subgroup_extended_types", &Capabilities::subgroup_extended_types},
     {"memory_model", &Capabilities::memory_model},
+    {"uniform_loads", &Capabilities::uniform_loads},
     {"timestamps", &Capabilities::timestamps},
     {"memory_budget", &Capabilities::memory_budget},
     {"mapped_device_memory", &Capabilities::mapped_device_memory},
@@ -226,6 +227,8 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
             c.mapped_device_memory = true;
         }
     }
+
+    c.uniform_loads = c.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE;
 
     uint32_t family_count = 0;
     functions.vkGetPhysicalDeviceQueueFamilyProperties(physical, &family_count, nullptr);

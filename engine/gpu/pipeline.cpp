@@ -276,15 +276,20 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     HK_TRY(device_->check(f.vkCreateShaderModule(device_->handle(), &module_info, nullptr, &module),
                           fmt::format("vkCreateShaderModule ({})", d.shader.name())));
 
-    std::vector<VkSpecializationMapEntry> entries(d.constants.size());
+    std::vector<uint32_t> constants = d.constants;
+    std::vector<VkSpecializationMapEntry> entries(constants.size());
     for (uint32_t i = 0; i < entries.size(); ++i) {
         entries[i] = {i, static_cast<uint32_t>(i * sizeof(uint32_t)), sizeof(uint32_t)};
+    }
+    if (device_->capabilities().uniform_loads) {
+        entries.push_back({31, static_cast<uint32_t>(constants.size() * sizeof(uint32_t)), sizeof(uint32_t)});
+        constants.push_back(1);
     }
     VkSpecializationInfo specialization{};
     specialization.mapEntryCount = static_cast<uint32_t>(entries.size());
     specialization.pMapEntries = entries.data();
-    specialization.dataSize = d.constants.size() * sizeof(uint32_t);
-    specialization.pData = d.constants.data();
+    specialization.dataSize = constants.size() * sizeof(uint32_t);
+    specialization.pData = constants.data();
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required{};
     required.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
     required.requiredSubgroupSize = d.subgroup_size;

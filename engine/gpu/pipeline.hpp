@@ -1,5 +1,5 @@
 // Compute pipelines. All share one layout: 8 bytes of push constants, the device address of the dispatch's argument
-// record. Each is made once per (module, constants, subgroup size) and kept.
+// record. constant_id 31 is 1 in every module on devices with the capability uniform_loads. Each is made once per (module, constants, subgroup size) and kept.
 #pragma once
 
 #include "gpu/device.hpp"

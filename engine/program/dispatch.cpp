@@ -1,6 +1,7 @@
 #include "program/dispatch.hpp"
 
 #include "program/loop.hpp"
+#include "program/lower_common.hpp"
 
 #include <algorithm>
 
@@ -72,6 +73,36 @@ View dense(ResourceId resource, const graph::Shape& shape, Storage storage) {
     return view;
 }
 
+// Rows of at least a subgroup's width, dense on both sides: false where the views have none.
+bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop& loop) {
+    const Limits& limits = lowering.limits;
+    const auto last = static_cast<std::size_t>(loop.rank() - 1);
+    const int64_t width = loop.dims[last];
+    if (loop.rank() > 6 || loop.strides[0][last] != 1 || loop.strides[1][last] != 1 || width < limits.subgroup_size)
+        return false;
+    if (last == 0) return false; // one row: the elementwise kernel cuts it for all cores
+    const int64_t rows = from.elements() / width;
+    Dispatch dispatch;
+    dispatch.shader = "pointwise/copy_rows";
+    dispatch.constants = {limits.subgroup_size, width >= 2 * int64_t{limits.subgroup_size} ? 2u : 1u,
+                          static_cast<uint32_t>(last)};
+    dispatch.subgroup_size = limits.subgroup_size;
+    dispatch.arguments.address(from);
+    dispatch.arguments.address(to);
+    dispatch.arguments.u32(static_cast<uint32_t>(rows));
+    dispatch.arguments.u32(static_cast<uint32_t>(width));
+    for (std::size_t d = 0; d < 5; ++d) dispatch.arguments.u32(d < last ? static_cast<uint32_t>(loop.dims[d]) : 1u);
+    for (std::size_t o = 0; o < 2; ++o)
+        for (std::size_t d = 0; d < 5; ++d)
+            dispatch.arguments.i32(d < last ? static_cast<int32_t>(loop.strides[o][d]) : 0);
+    dispatch.groups = static_cast<uint64_t>((rows + kRowsPerGroup - 1) / kRowsPerGroup);
+    dispatch.reads(from);
+    dispatch.writes(to);
+    dispatch.bytes = 2.0 * static_cast<double>(from.bytes());
+    lowering.append(std::move(dispatch));
+    return true;
+}
+
 } // namespace
 
 View Lowering::allocate(const graph::Shape& shape, Storage storage, const std::string& name) {
@@ -94,6 +125,7 @@ void Lowering::copy(const View& from, const View& to) {
     if (from.elements() == 0) return;
     const View operands[] = {from, to};
     const Loop loop = make_loop(operands);
+    if (limits.uniform_loads && bytes_of(from.storage) == 4 && copy_rows(*this, from, to, loop)) return;
     Dispatch dispatch;
     dispatch.shader = bytes_of(from.storage) == 2 ? "pointwise/copy.half"
                       : limits.cpu                ? "pointwise/copy.narrow"

@@ -117,6 +117,7 @@ struct Limits {
     uint32_t shared_memory = 16384;
     bool storage16 = false;
     bool cpu = false;              // the device is a CPU: prefer kernels without shared memory
+    bool uniform_loads = false;    // capability of that name: kernels that load so are preferred
     bool generated_shaders = true; // runtime GLSL is available
 };
 

@@ -96,7 +96,10 @@ Cut cut(Lowering& lowering, const Problem& p) {
     const int64_t batches = p.outer * p.inner;
     Cut cut;
     std::string preferred;
-    if (direct) {
+    // B must be dense along N: the rows of A must be enough to make up for its transposition.
+    if (lowering.limits.uniform_loads && (!p.b.transposed || p.m > 8)) {
+        preferred = p.n <= s ? "uniform.t8x1" : p.m <= 2 ? "uniform.t2x4" : "uniform.t6x4";
+    } else if (direct) {
         // The highest tile that the rows fill and that leaves work for every core.
         const auto fits = [&](int64_t rows) {
             const bool fills = p.m % rows == 0 || p.m > 8 * rows;
@@ -114,7 +117,15 @@ Cut cut(Lowering& lowering, const Problem& p) {
     cut.shader = "matmul/" + choice;
     const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | static_cast<uint32_t>(p.epilogue.activation)
                                                                            << 4;
-    if (on_lanes) {
+    if (choice.starts_with("uniform.")) {
+        const bool narrow = choice == "uniform.t8x1";
+        cut.tile_m = narrow ? 8 : choice == "uniform.t2x4" ? 2 : 6;
+        cut.tile_n = narrow ? s : 4 * s;
+        cut.step = 16;
+        cut.subgroup = static_cast<uint32_t>(s);
+        cut.constants = {static_cast<uint32_t>(s), p.a.transposed ? 1u : 0u, p.k >= 16 ? 1u : 0u,
+                         p.k % 16 != 0 ? 1u : 0u, flags};
+    } else if (on_lanes) {
         cut.tile_m = choice == "direct.t64x4" ? 64 : choice == "direct.t32x4" ? 32 : choice == "direct.t16x4" ? 16 : 4;
         cut.tile_n = 4 * s;
         cut.step = 4;
@@ -168,9 +179,40 @@ void write_record(Dispatch& dispatch, const Problem& p, const Cut& cut, const Vi
     r.u32(0);
 }
 
-void append_matmul(Lowering& lowering, const Problem& p) {
+// B as it is stored, [N, K], to [K, N].
+void transpose_b(Lowering& lowering, Problem& p) {
+    const int64_t outer = p.b_outer == 0 ? 1 : p.outer;
+    const int64_t inner = p.b_inner == 0 ? 1 : p.inner;
+    const int64_t row_groups = divide_up(p.n, lanes(lowering));
+    const View to = lowering.allocate({outer, inner, p.k, p.n}, Storage::f32, "an operand transposed");
+    Dispatch dispatch;
+    dispatch.shader = "matmul/transpose";
+    dispatch.constants = {lanes(lowering)};
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(p.b.view);
+    r.address(to);
+    r.u32(word(p.n));
+    r.u32(word(p.k));
+    r.u32(word(p.b.leading));
+    r.u32(word(inner));
+    r.u32(word(p.b_outer));
+    r.u32(word(p.b_inner));
+    r.u32(word(row_groups));
+    dispatch.groups = static_cast<uint64_t>(row_groups * outer * inner);
+    dispatch.reads(p.b.view);
+    dispatch.writes(to);
+    dispatch.bytes = static_cast<double>(2 * to.bytes());
+    lowering.append(std::move(dispatch));
+    p.b = {to, false, p.n};
+    p.b_inner = p.b_inner == 0 ? 0 : p.k * p.n;
+    p.b_outer = p.b_outer == 0 ? 0 : inner * p.k * p.n;
+}
+
+void append_matmul(Lowering& lowering, Problem p) {
     const int64_t batches = p.outer * p.inner;
     const Cut cut_ = cut(lowering, p);
+    if (cut_.shader.starts_with("matmul/uniform.") && p.b.transposed) transpose_b(lowering, p);
     const bool split = cut_.splits > 1;
     View partial;
     if (split) partial = lowering.allocate({cut_.splits, batches, p.m, p.n}, Storage::f32, "partial sums of a matmul");

@@ -110,12 +110,15 @@ private:
             any_strided_ = any_strided_ || operand.reading == Reading::strided;
             at_of_[operand.value] = at++;
         }
+        // Lanes that lie in one row of the innermost dimension share all coordinates but the last.
+        together_ = lowering_.limits.uniform_loads;
+        by_rows_ = together_ && loop_.dims.back() % lowering_.limits.subgroup_size == 0;
     }
 
     // Record fields in their order, both in the text and in the bytes.
     void address(const std::string& field, const View& view, const char* array) {
-        addresses_ += fmt::format("    {} {};\n", array, field);
-        locals_ += fmt::format("    {} {} = record.{};\n", array, field, field);
+        addresses_ += fmt::format("    uint64_t {};\n", field);
+        locals_ += fmt::format("    {0} {1} = {0}(record.{1});\n", array, field);
         kernel_.dispatch.arguments.address(view);
     }
     void word(const std::string& field, uint32_t value) {
@@ -150,7 +153,7 @@ private:
     }
 
     void write_coordinates() {
-        body_ += "        uint rest = i;\n";
+        body_ += fmt::format("        uint rest = {};\n", by_rows_ ? "base" : "i");
         for (int d = loop_.rank() - 1; d > 0; --d) {
             const auto dim = static_cast<uint32_t>(loop_.dims[static_cast<std::size_t>(d)]);
             word(fmt::format("dim{}", d), dim);
@@ -179,10 +182,13 @@ private:
             locals_ += fmt::format("    const {} {} = {}.at[0];\n", kind, name, array);
             return;
         }
-        std::string place = "i";
+        std::string place = together_ ? "base" : "i";
+        bool consecutive = together_;
         if (operand.reading == Reading::strided) {
             const auto& strides = loop_.strides[at_of_.at(operand.value)];
             place.clear();
+            const int64_t innermost = strides[static_cast<std::size_t>(loop_.rank() - 1)];
+            consecutive = by_rows_ && innermost == 1;
             for (int d = 0; d < loop_.rank(); ++d) {
                 const int64_t stride = strides[static_cast<std::size_t>(d)];
                 if (stride == 0) continue;
@@ -195,8 +201,12 @@ private:
                     place += fmt::format("c{} * s{}_{}", d, k, d);
                 }
             }
+            if (by_rows_ && innermost != 0 && innermost != 1)
+                place += fmt::format(" + int(gl_SubgroupInvocationID) * s{}_{}", k, loop_.rank() - 1);
         }
-        body_ += fmt::format("        const {} {} = {}.at[{}];\n", kind, name, array, place);
+        body_ += consecutive ? fmt::format("        const {0} {1} = hekla_consecutive_{0}({2}, uint({3}));\n", kind,
+                                           name, array, place)
+                             : fmt::format("        const {} {} = {}.at[{}];\n", kind, name, array, place);
     }
 
     Status write_operation(graph::NodeId id) {
@@ -238,19 +248,26 @@ private:
         for (const uint32_t value : word_values_) dispatch.arguments.u32(value);
         std::set<std::string, std::less<>> seen;
         std::string source = "#version 460\n";
-        if (lowering_.limits.cpu) source += "#define HEKLA_WIDTH 16\n";
+        if (together_) {
+            source += fmt::format("#define HEKLA_WIDTH {0}\n#define HEKLA_LANES {0}\n", lowering_.limits.subgroup_size);
+            dispatch.subgroup_size = lowering_.limits.subgroup_size;
+        } else if (lowering_.limits.cpu) {
+            source += "#define HEKLA_WIDTH 16\n";
+        }
         source += expanded("pointwise/elements.glsl", seen);
         source += expanded("pointwise/operations.glsl", seen);
         if (dropout_) source += expanded("pointwise/dropout.glsl", seen);
-        source += "layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {\n    "
-                  "HEKLA_RECORD\n" +
-                  addresses_ + words_ + "};\nlayout(push_constant) uniform Push { Record record; };\n" +
-                  "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +
-                  "    uint round = 0u;\n    do {\n"
-                  "        const uint element = group * 512u + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
-                  "        const uint i = min(element, count - 1u);\n" +
-                  body_ + "        if (element < count) {\n" + stores_ +
-                  "        }\n    } while (++round < 512u / HEKLA_WIDTH);\n}\n";
+        source +=
+            "layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {\n    "
+            "HEKLA_RECORD\n" +
+            addresses_ + words_ + "};\nlayout(push_constant) uniform Push { Record record; };\n" +
+            "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +
+            "    uint round = 0u;\n    do {\n"
+            "        const uint element = group * 512u + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
+            "        const uint i = min(element, count - 1u);\n" +
+            (together_ ? "        const uint base = min(group * 512u + round * HEKLA_WIDTH, count - 1u);\n" : "") +
+            body_ + "        if (element < count) {\n" + stores_ +
+            "        }\n    } while (++round < 512u / HEKLA_WIDTH);\n}\n";
         dispatch.shader = "generated:" + to_hex(hash128(source));
         dispatch.source = std::move(source);
         dispatch.groups = elementwise_groups(shape_.elements());
@@ -282,6 +299,8 @@ private:
     std::map<graph::ValueId, std::size_t> at_of_; // an operand's place in the loop
     Loop loop_;
     bool any_strided_ = false;
+    bool together_ = false; // a subgroup's lanes load through one address (Limits::uniform_loads)
+    bool by_rows_ = false;
     bool dropout_ = false;
     std::size_t steps_ = 0;
     std::string addresses_, words_, locals_, body_, stores_;

@@ -26,6 +26,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
         limits.shared_memory = std::min(limits.shared_memory, options.shared_memory_bytes);
     limits.storage16 = device.storage_16bit;
     limits.cpu = device.type == gpu::DeviceType::cpu;
+    limits.uniform_loads = device.uniform_loads;
     limits.generated_shaders = options.generated_shaders && runtime->gpu_.glsl && runtime->gpu_.glsl->available().ok();
 
     RuntimeOptions& own = runtime->options_;

@@ -13,6 +13,13 @@ layout(constant_id = 3) const uint W = 1;
 layout(constant_id = 4) const uint CAUSAL = 0;
 layout(constant_id = 5) const uint DISTANCE = 0;
 
+// W elements of a row of the lane's own.
+vec2 load_own(uint64_t row, uint i, uint width) {
+    const vec2 x = W == 2 ? load_pair(row, uint64_t(min(i, width - 2)), kF32)
+                          : vec2(load_float(row, uint64_t(min(i, width - 1)), kF32), 0.0);
+    return i < width ? x : vec2(0.0);
+}
+
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
@@ -32,7 +39,7 @@ void main() {
     // The query, spread over the lanes.
     vec2 q[(D + S * W - 1) / (S * W)];
     [[unroll]] for (uint n = 0; n < (D + S * W - 1) / (S * W); ++n)
-        q[n] = load_part(query, (n * S + gl_SubgroupInvocationID) * W, D, W, 0.0) * r.scale;
+        q[n] = load_own(query, (n * S + gl_SubgroupInvocationID) * W, D) * r.scale;
     float y[DV];
     [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = 0.0;
     float most = -kInfinity;
@@ -45,7 +52,7 @@ void main() {
         const uint64_t key = r.key_cache + at * D * 4ul;
         float s = 0.0;
         [[unroll]] for (uint d = 0; d < D; d += W) {
-            const vec2 x = load_part(key, d, D, W, 0.0);
+            const vec2 x = load_own(key, d, D);
             s = fma(subgroupBroadcast(q[d / (S * W)].x, (d / W) % S), x.x, s);
             if (W == 2) s = fma(subgroupBroadcast(q[d / (S * W)].y, (d / W) % S), x.y, s);
         }
@@ -62,7 +69,7 @@ void main() {
         total = total * fade + p;
         const uint64_t value = r.value_cache + at * DV * 4ul;
         [[unroll]] for (uint d = 0; d < DV; d += W) {
-            const vec2 x = load_part(value, d, DV, W, 0.0);
+            const vec2 x = load_own(value, d, DV);
             y[d] = y[d] * fade + p * x.x;
             if (W == 2) y[d + W - 1] = y[d + W - 1] * fade + p * x.y;
         }

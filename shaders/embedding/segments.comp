@@ -37,12 +37,12 @@ void main() {
     do {
         const uint64_t row = r.dy + (uint64_t(batch) * count + token) * r.dy_stride * 4ul;
         [[unroll]] for (uint j = 0; j < 4; ++j)
-            sum[j] += load_part(row, first + (j * S + gl_SubgroupInvocationID) * W, width, W, 0.0);
+            sum[j] += load_part(row, first + j * S * W, width, W, 0.0);
         ++at;
         token = uint(load_int(order, uint64_t(min(at, count - 1))));
         more = at < count && load_int(ids, uint64_t(token)) == id;
     } while (more);
     const uint64_t to = r.dtable + (uint64_t(batch) * r.batch_rows + uint(id)) * uint64_t(width) * 4ul;
     [[unroll]] for (uint j = 0; j < 4; ++j)
-        store_part(to, first + (j * S + gl_SubgroupInvocationID) * W, width, W, sum[j]);
+        store_part(to, first + j * S * W, width, W, sum[j]);
 }

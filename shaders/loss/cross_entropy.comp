@@ -37,8 +37,9 @@ void main() {
             most = top;
             if (SMOOTHING != 0) {
                 vec2 w = WEIGHTS != 0 ? load_part(r.weights, i, width, W, 0.0) : vec2(1.0);
-                if (i < width) linear += vec2(w.x, w.x * v.x);
-                if (i < width && W == 2) linear += vec2(w.y, w.y * v.y);
+                HEKLA_SHARE(at, i, W)
+                if (at < width) linear += vec2(w.x, w.x * v.x);
+                if (second(at) < width && W == 2) linear += vec2(w.y, w.y * v.y);
             }
         })
         const float top = lanes_max(most);

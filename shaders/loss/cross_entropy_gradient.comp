@@ -43,7 +43,8 @@ void main() {
         HEKLA_EACH_SHARE(i, width, W, {
             vec2 v = load_part(x, i, width, W, 0.0) - lse;
             vec2 p = vec2(exp_(v.x), exp_(v.y));
-            vec2 hit = vec2(i == at ? 1.0 : 0.0, i + 1 == at ? 1.0 : 0.0);
+            HEKLA_SHARE(own, i, W)
+            vec2 hit = vec2(own == at ? 1.0 : 0.0, second(own) == at ? 1.0 : 0.0);
             vec2 d = hard * (p - hit);
             if (SMOOTHING != 0) {
                 vec2 each = WEIGHTS != 0 ? load_part(r.weights, i, width, W, 0.0) : vec2(1.0);

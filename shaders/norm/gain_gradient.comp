@@ -34,14 +34,14 @@ void main() {
         const float mean = RMS == 0 ? load_float(r.mean, uint64_t(row), kF32) : 0.0;
         const float inverse = load_float(r.inverse, uint64_t(row), kF32);
         [[unroll]] for (uint j = 0; j < 4; ++j) {
-            const uint i = first + (j * S + gl_SubgroupInvocationID) * W;
+            const uint i = first + j * S * W;
             vec2 g = load_part(dy, i, width, W, 0.0);
             gain[j] += g * (load_part(x, i, width, W, mean) - mean) * inverse;
             bias[j] += g;
         }
     } while (++row < end);
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-        const uint i = first + (j * S + gl_SubgroupInvocationID) * W;
+        const uint i = first + j * S * W;
         store_part(r.gain_sums + uint64_t(part) * width * 4ul, i, width, W, gain[j]);
         if (RMS == 0) store_part(r.bias_sums + uint64_t(part) * width * 4ul, i, width, W, bias[j]);
     }

@@ -19,7 +19,7 @@ void main() {
     const uint end = min(i + 4096, r.count);
     vec2 sum = vec2(0.0);
     do {
-        const vec2 g = load_pair(r.gradients, uint64_t(i + gl_SubgroupInvocationID * 2), kF32);
+        const vec2 g = load_two(r.gradients + uint64_t(i) * 4ul);
         sum += g * g;
         i += S * 2;
     } while (i < end);

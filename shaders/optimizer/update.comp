@@ -23,29 +23,29 @@ void main() {
     const bool first = state.applied == 1;
     uint i = 0;
     do {
-        const uint64_t at = uint64_t(block) * 256 + i + gl_SubgroupInvocationID * 2;
-        vec2 p = load_pair(r.parameters, at, kF32);
-        vec2 g = load_pair(r.gradients, at, kF32) * factor;
+        const uint64_t at = (uint64_t(block) * 256 + i) * 4ul;
+        vec2 p = load_two(r.parameters + at);
+        vec2 g = load_two(r.gradients + at) * factor;
         if (SGD == 0) {
-            vec2 m = load_pair(r.moment1, at, kF32);
-            vec2 v = load_pair(r.moment2, at, kF32);
+            vec2 m = load_two(r.moment1 + at);
+            vec2 v = load_two(r.moment2 + at);
             p *= 1.0 - lr * decay;
             m = m + (g - m) * (1.0 - r.beta1);
             v = v * r.beta2 + (1.0 - r.beta2) * g * g;
             p -= step_size * m / (sqrt(v) / correction2 + r.epsilon);
-            store_pair(r.moment1, at, m);
-            store_pair(r.moment2, at, v);
+            store_two(r.moment1 + at, m);
+            store_two(r.moment2 + at, v);
         } else {
             g += decay * p;
             if (r.momentum != 0.0) {
-                vec2 m = load_pair(r.moment1, at, kF32);
+                vec2 m = load_two(r.moment1 + at);
                 m = first ? g : r.momentum * m + g;
-                store_pair(r.moment1, at, m);
+                store_two(r.moment1 + at, m);
                 g = r.nesterov != 0 ? g + r.momentum * m : m;
             }
             p -= lr * g;
         }
-        store_pair(r.parameters, at, p);
+        store_two(r.parameters + at, p);
         i += S * 2;
     } while (i < 256);
 }

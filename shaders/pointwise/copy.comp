@@ -11,11 +11,15 @@
 // 0: both sides are dense; else the loop's dimensions.
 layout(constant_id = 0) const uint RANK = 0;
 
+#ifdef HALF
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Elements { WORD at[]; };
+#else
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Elements { WORD at[]; };
+#endif
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    Elements from;
-    Elements to;
+    uint64_t from;
+    uint64_t to;
     uint count;
     uint dims[6];
     uint factors[6]; // of dims, for hekla_divide
@@ -29,8 +33,8 @@ void main() {
     HEKLA_GROUP(group, record)
     // Loaded once: what is stored could be the record, for all that a driver knows.
     const uint count = record.count;
-    Elements source = record.from;
-    Elements target = record.to;
+    Elements source = Elements(record.from);
+    Elements target = Elements(record.to);
     uint dims[6], factors[6], shifts[6];
     int from_strides[6], to_strides[6];
     [[unroll]] for (uint d = 0u; d < 6u; ++d) {

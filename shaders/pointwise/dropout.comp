@@ -7,9 +7,9 @@ layout(constant_id = 0) const uint RANK = 0; // 0: x is dense
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    FloatArray x;
-    FloatArray y;
-    RuntimeRecord runtime;
+    uint64_t x;
+    uint64_t y;
+    uint64_t runtime;
     uint count;
     uint example; // elements of one
     uint stream;
@@ -24,7 +24,7 @@ layout(push_constant) uniform Push { Record record; };
 
 void main() {
     HEKLA_GROUP(group, record)
-    RuntimeRecord runtime = record.runtime;
+    RuntimeRecord runtime = RuntimeRecord(record.runtime);
     HEKLA_EACH_ELEMENT(i, group, record.count, {
         int at = int(i);
         if (RANK != 0u) {
@@ -37,8 +37,8 @@ void main() {
                 rest = whole;
             }
         }
-        const float value = hekla_dropout(record.x.at[at], runtime, record.stream, record.threshold, record.factor,
+        const float value = hekla_dropout(FloatArray(record.x).at[at], runtime, record.stream, record.threshold, record.factor,
                                           i, record.example);
-        if (live) record.y.at[i] = value;
+        if (live) FloatArray(record.y).at[i] = value;
     })
 }

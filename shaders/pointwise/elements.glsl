@@ -35,6 +35,21 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer FloatArray {
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer IntArray { int at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WordArray { uint at[]; };
 
+#ifdef HEKLA_LANES
+// The workgroup is one subgroup of HEKLA_LANES: a lane's element of those that follow each other from `base`, the same for
+// all lanes (load_consecutive of lanes.glsl says why; the guard behind every tensor covers what is read past its end).
+#extension GL_KHR_shader_subgroup_basic : require
+#define HEKLA_CONSECUTIVE(type, array)                                                                                 \
+    type hekla_consecutive_##type(array from, uint base) {                                                             \
+        type x = from.at[base];                                                                                        \
+        [[unroll]] for (uint l = 1u; l < HEKLA_LANES; ++l)                                                             \
+            x = mix(x, from.at[base + l], gl_SubgroupInvocationID == l);                                               \
+        return x;                                                                                                      \
+    }
+HEKLA_CONSECUTIVE(float, FloatArray)
+HEKLA_CONSECUTIVE(int, IntArray)
+#endif
+
 // Runs `body` for each of this workgroup's elements: `i` is its number, clamped to the last; `live` says whether it is one.
 #define HEKLA_EACH_ELEMENT(i, group, count, body)                                                                      \
     {                                                                                                                  \

@@ -5,8 +5,8 @@
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    WordArray x; // dense
-    WordArray y;
+    uint64_t x; // dense
+    uint64_t y;
     uint count;
     uint places;
     uint inner;
@@ -30,7 +30,7 @@ void main() {
         const uint part = hekla_divide(past, record.stride_factor, record.stride_shift);
         const bool inside = place >= record.start && part < record.parts && part * record.stride == past;
         const uint from = (outer * record.parts + min(part, record.parts - 1u)) * record.inner + (i - row * record.inner);
-        const uint word = record.x.at[from];
-        if (live) record.y.at[i] = inside ? word : record.value;
+        const uint word = WordArray(record.x).at[from];
+        if (live) WordArray(record.y).at[i] = inside ? word : record.value;
     })
 }

@@ -8,8 +8,8 @@ layout(constant_id = 0) const uint NORMAL = 0;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    FloatArray y;
-    RuntimeRecord runtime;
+    uint64_t y;
+    uint64_t runtime;
     uint count;
     uint example; // elements of one
     uint stream;
@@ -18,7 +18,7 @@ layout(push_constant) uniform Push { Record record; };
 
 void main() {
     HEKLA_GROUP(group, record)
-    RuntimeRecord runtime = record.runtime;
+    RuntimeRecord runtime = RuntimeRecord(record.runtime);
     const uvec4 key = uvec4(runtime.seed_low, runtime.seed_high, runtime.step, runtime.first_example);
     HEKLA_EACH_ELEMENT(i, group, record.count, {
         const uint b = i / record.example;
@@ -39,6 +39,6 @@ void main() {
             precise float uniform_value = float(word >> 8) * 5.9604644775390625e-8;
             value = uniform_value;
         }
-        if (live) record.y.at[i] = value;
+        if (live) FloatArray(record.y).at[i] = value;
     })
 }

@@ -9,10 +9,10 @@ layout(constant_id = 1) const uint RANK = 0; // 0: all operands are dense or one
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    WordArray a;
-    WordArray b;
-    WordArray c;
-    WordArray y;
+    uint64_t a;
+    uint64_t b;
+    uint64_t c;
+    uint64_t y;
     uint count;
     float p;
     float q;
@@ -69,7 +69,7 @@ void main() {
                 at_c += coordinate * record.c_strides[d];
             }
         }
-        const uint value = apply(record.a.at[at_a], record.b.at[at_b], record.c.at[at_c]);
-        if (live) record.y.at[i] = value;
+        const uint value = apply(WordArray(record.a).at[at_a], WordArray(record.b).at[at_b], WordArray(record.c).at[at_c]);
+        if (live) WordArray(record.y).at[i] = value;
     })
 }

@@ -9,11 +9,11 @@ layout(constant_id = 2) const uint POSITIONS = 0; // given, [B, T]; else the row
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    FloatArray x;
-    FloatArray cosine; // [rows, half]
-    FloatArray sine;
-    IntArray positions;
-    FloatArray y; // dense
+    uint64_t x;
+    uint64_t cosine; // [rows, half]
+    uint64_t sine;
+    uint64_t positions;
+    uint64_t y; // dense
     uint count;
     uint heads;
     uint tokens;
@@ -35,7 +35,7 @@ void main() {
         const uint h = head_line - b * record.heads;
         const int from = int(b) * record.x_strides[0] + int(h) * record.x_strides[1] + int(t) * record.x_strides[2];
         int position = int(t);
-        if (POSITIONS != 0u) position = record.positions.at[b * record.tokens + t];
+        if (POSITIONS != 0u) position = IntArray(record.positions).at[b * record.tokens + t];
         const uint table_row = uint(clamp(position, 0, int(record.rows) - 1));
         const uint turned = 2u * record.half_turned;
         const uint e = min(d, turned - 1u);
@@ -47,12 +47,12 @@ void main() {
             pair = second ? e - record.half_turned : e;
             partner = second ? pair : e + record.half_turned;
         }
-        const float c = record.cosine.at[table_row * record.half_turned + pair];
-        const float s0 = record.sine.at[table_row * record.half_turned + pair];
+        const float c = FloatArray(record.cosine).at[table_row * record.half_turned + pair];
+        const float s0 = FloatArray(record.sine).at[table_row * record.half_turned + pair];
         const float s = (INVERSE != 0u) != second ? s0 : -s0; // the first takes x1 c - x2 s, the second x2 c + x1 s
-        const float own = record.x.at[from + int(d) * record.x_strides[3]];
-        const float other = record.x.at[from + int(partner) * record.x_strides[3]];
+        const float own = FloatArray(record.x).at[from + int(d) * record.x_strides[3]];
+        const float other = FloatArray(record.x).at[from + int(partner) * record.x_strides[3]];
         precise float y = own * c + other * s;
-        if (live) record.y.at[i] = d < turned ? y : own;
+        if (live) FloatArray(record.y).at[i] = d < turned ? y : own;
     })
 }

@@ -39,19 +39,22 @@ PUSH_RECORD(Record);
 #define LEAST (-kInfinity)
 #endif
 
+// Offsets are summed modulo 2^64: a negative stride is one too.
+uint64_t wide(int stride) { return uint64_t(int64_t(stride)); }
+
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
     const uint part = group / r.groups_a_chunk;
     const uint element = (group % r.groups_a_chunk) * 32 + gl_LocalInvocationID.x;
     uint rest = min(element, r.count - 1);
-    int64_t base = 0;
+    uint64_t base = 0;
     [[unroll]] for (int d = int(KEPT) - 1; d > 0; --d) {
         const uint whole = hekla_divide(rest, r.kept_factor[d], r.kept_shift[d]);
-        base += int64_t(rest - whole * r.kept[d]) * r.kept_stride[d];
+        base += uint64_t(rest - whole * r.kept[d]) * wide(r.kept_stride[d]);
         rest = whole;
     }
-    if (KEPT > 0) base += int64_t(rest) * r.kept_stride[0];
+    if (KEPT > 0) base += uint64_t(rest) * wide(r.kept_stride[0]);
     const uint begin = part * r.chunk;
     const uint end = min(begin + r.chunk, r.many);
     T y = WHAT == 0 || WHAT == 2 ? T(0) : T(LEAST);
@@ -60,15 +63,15 @@ void main() {
     bool bad = false;
     uint n = begin;
     do {
-        int64_t at = base;
+        uint64_t at = base;
         uint left = n;
         [[unroll]] for (int d = int(WALKED) - 1; d > 0; --d) {
             const uint whole = hekla_divide(left, r.walked_factor[d], r.walked_shift[d]);
-            at += int64_t(left - whole * r.walked[d]) * r.walked_stride[d];
+            at += uint64_t(left - whole * r.walked[d]) * wide(r.walked_stride[d]);
             left = whole;
         }
-        if (WALKED > 0) at += int64_t(left) * r.walked_stride[0];
-        const T v = LOAD(uint64_t(at));
+        if (WALKED > 0) at += uint64_t(left) * wide(r.walked_stride[0]);
+        const T v = LOAD(at);
         if (WHAT == 0) y += v;
         if (WHAT == 1 || WHAT == 3) {
 #ifndef INTEGER

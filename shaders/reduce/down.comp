@@ -22,7 +22,7 @@ void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
     const uint part = group / r.column_groups;
-    const uint i = ((group - part * r.column_groups) * S + gl_SubgroupInvocationID) * W;
+    const uint i = (group - part * r.column_groups) * S * W;
     const uint last = r.rows - 1;
     uint row = part * r.chunk;
     const uint end = min(row + r.chunk, r.rows);

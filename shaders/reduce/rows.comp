@@ -38,8 +38,9 @@ void main() {
                 vec2 v = load_part(x, i, width, W, -kInfinity);
                 bad = bad || is_nan(v.x) || is_nan(v.y);
                 // The first maximum of this lane; a lane's places rise.
-                if (v.x > most) { most = v.x; place = i; }
-                if (v.y > most) { most = v.y; place = i + 1; }
+                HEKLA_SHARE(own, i, W)
+                if (v.x > most) { most = v.x; place = own; }
+                if (v.y > most) { most = v.y; place = second(own); }
             })
             const float top = lanes_max(most);
             const bool any_bad = lanes_max(bad ? 1.0 : 0.0) > 0.0;

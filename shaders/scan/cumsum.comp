@@ -7,8 +7,8 @@ layout(constant_id = 1) const uint REVERSE = 0;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    WordArray x;
-    WordArray y;
+    uint64_t x;
+    uint64_t y;
     uint count; // lines: outer * inner
     uint places;
     uint inner;
@@ -26,10 +26,10 @@ void main() {
         do {
             const uint place = REVERSE != 0u ? record.places - 1u - k : k;
             const uint at = first + place * record.inner;
-            const uint word = record.x.at[at];
+            const uint word = WordArray(record.x).at[at];
             sum += uintBitsToFloat(word);
             whole += int(word);
-            if (live) record.y.at[at] = INTEGER != 0u ? uint(whole) : floatBitsToUint(sum);
+            if (live) WordArray(record.y).at[at] = INTEGER != 0u ? uint(whole) : floatBitsToUint(sum);
         } while (++k < record.places);
     })
 }

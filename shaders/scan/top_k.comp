@@ -5,9 +5,9 @@
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
     HEKLA_RECORD
-    FloatArray x; // [count, width]
-    FloatArray values; // [count, k]
-    IntArray indices;
+    uint64_t x; // [count, width]
+    uint64_t values; // [count, k]
+    uint64_t indices;
     uint count;
     uint width;
     uint k;
@@ -26,7 +26,7 @@ void main() {
             uint best_index = 0xFFFFFFFFu;
             uint j = 0u;
             do {
-                const float v = record.x.at[row + j];
+                const float v = FloatArray(record.x).at[row + j];
                 const bool after = n == 0u || v < last || (v == last && j > last_index);
                 if (after && (best_index == 0xFFFFFFFFu || v > best)) {
                     best = v;
@@ -34,8 +34,8 @@ void main() {
                 }
             } while (++j < record.width);
             if (live) {
-                record.values.at[i * record.k + n] = best;
-                record.indices.at[i * record.k + n] = int(best_index);
+                FloatArray(record.values).at[i * record.k + n] = best;
+                IntArray(record.indices).at[i * record.k + n] = int(best_index);
             }
             last = best;
             last_index = best_index;

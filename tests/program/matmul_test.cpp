@@ -85,11 +85,12 @@ TEST_CASE("matmul: gradients of a batched product") {
     check_kernel(bench, with_gradients(std::move(b), y), kTolerance);
 }
 
-TEST_CASE("matmul: the tiled kernels give what the direct ones give") {
+TEST_CASE("matmul: every kernel gives what the interpreter gives") {
     Bench bench;
     const std::pair<Shape, Shape> cases[] = {{{70, 33}, {33, 129}}, {{1, 5}, {5, 1}}, {{2, 130, 64}, {2, 64, 131}}};
     for (const auto& [a, b] : cases)
-        for (const char* choice : {"tiled.t64", "tiled.t128", "direct.t4x4", "direct.t16x4", "direct.t32x4", "direct.t64x4"}) {
+        for (const char* choice : {"tiled.t64", "tiled.t128", "direct.t4x4", "direct.t16x4", "direct.t32x4",
+                                   "direct.t64x4", "uniform.t6x4", "uniform.t2x4", "uniform.t8x1"}) {
             CAPTURE(choice);
             const Graph graph = product(a, b, false, false);
             Random random(3);
