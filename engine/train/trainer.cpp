@@ -22,7 +22,7 @@
 #include <set>
 #include <string_view>
 
-namespace hekla::infer {
+namespace hekla::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -796,4 +796,4 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
     return result;
 }
 
-} // namespace hekla::infer
+} // namespace hekla::train
