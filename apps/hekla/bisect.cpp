@@ -21,20 +21,6 @@ using Named = std::map<std::string, graph::Tensor, std::less<>>;
 
 std::string output_name(graph::ValueId value) { return fmt::format("value.{}", value); }
 
-std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
-    std::vector<std::byte> bytes(tensor.data.size() * 4);
-    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-        if (tensor.kind == graph::Kind::int32) {
-            const auto value = static_cast<int32_t>(tensor.data[i]);
-            std::memcpy(bytes.data() + i * 4, &value, 4);
-        } else {
-            const auto value = static_cast<float>(tensor.data[i]);
-            std::memcpy(bytes.data() + i * 4, &value, 4);
-        }
-    }
-    return bytes;
-}
-
 graph::Tensor tensor_of(const program::HostTensor& given, const graph::Value& value) {
     graph::Tensor tensor{value.kind, value.shape, {}};
     if (given.kind == graph::Kind::int32)
@@ -187,6 +173,20 @@ Status write_reproducer(program::Runtime& runtime, const Alone& one, const Named
 bool given(Op op) { return op == Op::input || op == Op::parameter || op == Op::buffer || op == Op::step_scalar; }
 
 } // namespace
+
+std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
+    std::vector<std::byte> bytes(tensor.data.size() * 4);
+    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+        if (tensor.kind == graph::Kind::int32) {
+            const auto value = static_cast<int32_t>(tensor.data[i]);
+            std::memcpy(bytes.data() + i * 4, &value, 4);
+        } else {
+            const auto value = static_cast<float>(tensor.data[i]);
+            std::memcpy(bytes.data() + i * 4, &value, 4);
+        }
+    }
+    return bytes;
+}
 
 std::string Bisection::text() const {
     if (!found)

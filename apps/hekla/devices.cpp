@@ -220,7 +220,7 @@ void examine_capabilities(Doctor& doctor, const gpu::Context& context) {
     doctor.number("memory_bytes", c.device_memory_bytes);
 }
 
-std::vector<float> random_values(std::size_t count, uint64_t key) {
+std::vector<float> probe_values(std::size_t count, uint64_t key) {
     RandomStream random(17, key);
     std::vector<float> values(count);
     for (float& v : values) v = static_cast<float>(random.next_normal());
@@ -239,8 +239,8 @@ Result<double> kernel_error(program::Runtime& runtime) {
         b(graph::Op::softmax, {b(graph::Op::tanh, {b(graph::Op::add, {b(graph::Op::matmul, {x, w}), bias})})});
     b.output("y", y);
     HK_ASSIGN(const graph::Graph graph, b.finish());
-    const std::vector<float> values = random_values(rows * inner, 1), weights = random_values(inner * columns, 2),
-                             biases = random_values(columns, 3);
+    const std::vector<float> values = probe_values(rows * inner, 1), weights = probe_values(inner * columns, 2),
+                             biases = probe_values(columns, 3);
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(graph)));
     HK_TRY(store->upload("w", weights));
     HK_TRY(store->upload("b", biases));
@@ -274,8 +274,8 @@ Result<double> matmul_seconds(program::Runtime& runtime, int64_t m, int64_t n, i
     b.output("z", b(graph::Op::matmul, {x, y}));
     HK_ASSIGN(const graph::Graph graph, b.finish());
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(graph)));
-    HK_TRY(store->upload("x", random_values(static_cast<std::size_t>(m * k), 4)));
-    HK_TRY(store->upload("y", random_values(static_cast<std::size_t>(k * n), 5)));
+    HK_TRY(store->upload("x", probe_values(static_cast<std::size_t>(m * k), 4)));
+    HK_TRY(store->upload("y", probe_values(static_cast<std::size_t>(k * n), 5)));
     program::CompileOptions options;
     options.outputs = {"z"};
     HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, *store, options));

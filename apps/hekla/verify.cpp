@@ -50,20 +50,6 @@ Result<std::map<std::string, double>> loss_scales(const Fixture& fixture, const 
     return scales;
 }
 
-std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
-    std::vector<std::byte> bytes(tensor.data.size() * 4);
-    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-        if (tensor.kind == graph::Kind::int32) {
-            const auto value = static_cast<int32_t>(tensor.data[i]);
-            std::memcpy(bytes.data() + i * 4, &value, 4);
-        } else {
-            const auto value = static_cast<float>(tensor.data[i]);
-            std::memcpy(bytes.data() + i * 4, &value, 4);
-        }
-    }
-    return bytes;
-}
-
 graph::Tensor widened(const graph::Shape& shape, std::span<const float> values) {
     return {graph::Kind::float32, shape, {values.begin(), values.end()}};
 }

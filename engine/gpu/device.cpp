@@ -145,12 +145,6 @@ int rank(DeviceType type) {
     return 0;
 }
 
-std::string lowered(std::string_view text) {
-    std::string out(text);
-    std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return out;
-}
-
 std::string describe(const std::vector<Candidate>& list) {
     std::string out;
     for (const Candidate& c : list) {

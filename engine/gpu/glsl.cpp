@@ -12,13 +12,13 @@ namespace hekla::gpu {
 namespace {
 
 // A cached module: this header, then the words.
-struct CacheHeader {
+struct ModuleHeader {
     char magic[8] = {'H', 'K', 'S', 'P', 'I', 'R', 'V', '1'};
     uint64_t word_count = 0;
     Hash128 source;
     Hash128 words;
 };
-static_assert(sizeof(CacheHeader) == 48);
+static_assert(sizeof(ModuleHeader) == 48);
 
 // Whatever changes the words for one text belongs to the key.
 Hash128 key_of(const std::string& source, bool optimize) {
@@ -31,9 +31,9 @@ std::vector<uint32_t> read_cached(const std::filesystem::path& path, const Hash1
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return {};
     const Result<std::string> file = read_file(path);
-    if (!file.ok() || file.value().size() < sizeof(CacheHeader)) return {};
-    CacheHeader header;
-    const CacheHeader expected;
+    if (!file.ok() || file.value().size() < sizeof(ModuleHeader)) return {};
+    ModuleHeader header;
+    const ModuleHeader expected;
     std::memcpy(&header, file.value().data(), sizeof header);
     const uint64_t bytes = file.value().size() - sizeof header;
     if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0 || !(header.source == key) ||
@@ -140,7 +140,7 @@ Result<Shader> GlslCompiler::compile(const std::string& name, const std::string&
     if (done != 1) return invalid_argument(fmt::format("shader \"{}\" does not compile:\n{}", name, output.message));
     HK_ASSIGN(Shader shader, Shader::from_words(name, std::move(output.words)));
     if (!file.empty()) {
-        CacheHeader header;
+        ModuleHeader header;
         header.word_count = shader.words().size();
         header.source = key;
         header.words = hash128(std::as_bytes(shader.words()));

@@ -50,12 +50,12 @@ constexpr Needed needed[] = {
 };
 
 // What stands before the driver's blob in a cache file: enough to know that the blob is whole and ours to give back.
-struct CacheHeader {
+struct BlobHeader {
     char magic[8] = {'H', 'K', 'P', 'I', 'P', 'E', '0', '1'};
     uint64_t bytes = 0;
     Hash128 hash;
 };
-static_assert(sizeof(CacheHeader) == 32);
+static_assert(sizeof(BlobHeader) == 32);
 
 std::string key_of(const PipelineDescription& d) {
     std::string key = to_hex(d.shader.hash());
@@ -127,12 +127,12 @@ std::string Pipelines::read_blob() const {
         device_->log().warning(fmt::format("the pipeline cache {} is not used: {}", path.string(), why));
         return std::string();
     };
-    CacheHeader header;
-    const CacheHeader expected;
+    BlobHeader header;
+    const BlobHeader expected;
     if (file.value().size() < sizeof header) return refuse("it is too short");
     std::memcpy(&header, file.value().data(), sizeof header);
     if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return refuse("it is no pipeline cache");
-    std::string blob = file.value().substr(sizeof header);
+    const std::string_view blob = std::string_view(file.value()).substr(sizeof header);
     if (header.bytes != blob.size() || !(hash128(blob) == header.hash)) return refuse("it is torn");
     VkPipelineCacheHeaderVersionOne vulkan{};
     if (blob.size() < sizeof vulkan) return refuse("the driver's part is too short");
@@ -143,7 +143,7 @@ std::string Pipelines::read_blob() const {
         !std::equal(c.pipeline_cache_uuid.begin(), c.pipeline_cache_uuid.end(), vulkan.pipelineCacheUUID)) {
         return refuse("it is another driver's");
     }
-    return blob;
+    return std::string(blob);
 }
 
 Status Pipelines::save() {
@@ -167,7 +167,7 @@ Status Pipelines::save() {
         blob.resize(std::min(bytes, blob.size()));
     }
     HK_TRY(device_->check(result, "vkGetPipelineCacheData"));
-    CacheHeader header;
+    BlobHeader header;
     header.bytes = blob.size();
     header.hash = hash128(blob);
     std::string content(reinterpret_cast<const char*>(&header), sizeof header);

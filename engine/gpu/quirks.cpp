@@ -9,15 +9,15 @@ namespace hekla::gpu {
 
 std::string_view quirks_file(); // generated from quirks.json
 
-namespace {
-
-using Json = nlohmann::json;
-
 std::string lowered(std::string_view text) {
     std::string out(text);
     std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return out;
 }
+
+namespace {
+
+using Json = nlohmann::json;
 
 bool contains(std::string_view text, std::string_view part) {
     return lowered(text).find(lowered(part)) != std::string::npos;

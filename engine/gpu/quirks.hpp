@@ -30,6 +30,7 @@ struct Quirk {
 Result<std::vector<Quirk>> parse_quirks(std::string_view json);
 Result<std::vector<Quirk>> built_in_quirks();
 
+std::string lowered(std::string_view text); // A to Z alone
 bool quirk_applies(const Quirk& quirk, const Capabilities& capabilities);
 // The first "a.b.c" in a driver's own text; empty where there is none.
 std::vector<uint32_t> version_in_text(std::string_view text);

@@ -11,8 +11,6 @@ namespace hekla::graph::reference {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // The second part of the hidden output lse where nothing is allowed: finite, and exp(score - it) is 0.
 constexpr double kEmptyRow = 1e30;
 

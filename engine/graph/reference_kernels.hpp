@@ -4,8 +4,15 @@
 #include "graph/reference.hpp"
 
 #include <array>
+#include <cmath>
+#include <limits>
 
 namespace hekla::graph::reference {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Neither branch overflows.
+inline double sigmoid(double x) { return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
 
 // One node with its values at hand. Outputs have their kind and shape, and are full of zeros.
 struct Call {

@@ -86,7 +86,6 @@ void compare(const Call& call) {
     }
 }
 
-double sigmoid(double x) { return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
 double softplus(double x) { return std::isnan(x) ? x : std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 double gelu(double x) { return 0.5 * x * std::erfc(-x * std::numbers::sqrt2 / 2); } // erfc keeps the left tail exact
 double gelu_tanh(double x) {

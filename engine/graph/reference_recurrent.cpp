@@ -12,8 +12,6 @@ namespace hekla::graph::reference {
 
 namespace {
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 // A layer over padded sequences. Its inputs are the same in all four operations, from `x` on.
 struct Layer {
     const Call& call;

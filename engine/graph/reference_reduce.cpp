@@ -10,8 +10,6 @@ namespace hekla::graph::reference {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 bool above(double a, double b) { return (std::isnan(a) && !std::isnan(b)) || a > b; }
 
 // How the reduced tensor is walked along with x: the reduced axes stay in place.

@@ -35,6 +35,6 @@ Hash128 hash(const Graph& graph);
 std::vector<std::string> scope_labels(const Graph& graph);
 
 // "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\ \n \t \xHH.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 
 } // namespace hekla::graph

@@ -124,7 +124,7 @@ public:
         constexpr std::size_t shown = 40;
         const std::string_view found = rest_.substr(0, shown);
         return invalid_argument(
-            fmt::format("expected {}, found {}", expected, found.empty() ? "the end of the line" : quoted(found)));
+            fmt::format("expected {}, found {}", expected, found.empty() ? "the end of the line" : quote(found)));
     }
 
 private:
@@ -214,12 +214,12 @@ private:
         if (!parent.empty()) {
             const auto found = scopes_.find(std::string(parent));
             if (found == scopes_.end())
-                return invalid_argument(fmt::format("scope {} stands in none that was opened", quoted(label)));
+                return invalid_argument(fmt::format("scope {} stands in none that was opened", quote(label)));
             scope.parent = found->second;
         }
         graph_.scopes.push_back(std::move(scope));
         if (!scopes_.emplace(std::string(label), static_cast<ScopeId>(graph_.scopes.size() - 1)).second)
-            return invalid_argument(fmt::format("scope {} was opened before", quoted(label)));
+            return invalid_argument(fmt::format("scope {} was opened before", quote(label)));
         return {};
     }
 
@@ -251,7 +251,7 @@ private:
         HK_TRY(arguments(cursor, *o, node));
         if (const char* attribute = leaf_name_attribute(node.op))
             if (!leaves_.emplace(node.op, node.text(attribute)).second)
-                return invalid_argument(fmt::format("{} {} is there already", o->name, quoted(node.text(attribute))));
+                return invalid_argument(fmt::format("{} {} is there already", o->name, quote(node.text(attribute))));
         Result<std::vector<std::pair<Kind, Shape>>> outputs = infer(graph_, node);
         if (!outputs.ok()) return outputs.status();
         if (outputs.value().size() != names.size())
@@ -273,7 +273,7 @@ private:
             cursor.spaces();
             const auto found = scopes_.find(std::string(cursor.rest()));
             if (found == scopes_.end())
-                return invalid_argument(fmt::format("scope {} was not opened", quoted(cursor.rest())));
+                return invalid_argument(fmt::format("scope {} was not opened", quote(cursor.rest())));
             node.scope = found->second;
         } else if (!cursor.at_end()) {
             return cursor.error("the end of the line");
@@ -368,7 +368,7 @@ private:
         HK_TRY(cursor.expect("="));
         HK_ASSIGN(const ValueId id, value(cursor));
         if (!outputs_.emplace(name, id).second)
-            return invalid_argument(fmt::format("output {} is there already", quoted(name)));
+            return invalid_argument(fmt::format("output {} is there already", quote(name)));
         return end(cursor);
     }
 

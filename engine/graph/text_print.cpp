@@ -15,13 +15,13 @@ bool is_word(std::string_view text) {
 
 // A component of a scope's path may also begin with a digit or sign: "block/3".
 std::string component(std::string_view name) {
-    return is_word("_" + std::string(name)) && !name.empty() ? std::string(name) : quoted(name);
+    return is_word("_" + std::string(name)) && !name.empty() ? std::string(name) : quote(name);
 }
 
 std::string attribute_text(const AttributeValue& value) {
     if (const auto* integer = std::get_if<int64_t>(&value)) return fmt::format("{}", *integer);
     if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real); // shortest that reads back
-    if (const auto* text = std::get_if<std::string>(&value)) return quoted(*text);
+    if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
     if (const auto* ints = std::get_if<std::vector<int64_t>>(&value))
         return fmt::format("[{}]", fmt::join(*ints, ", "));
     return fmt::format("[{}]", fmt::join(std::get<std::vector<double>>(value), ", "));
@@ -68,7 +68,7 @@ std::string arguments(const Node& node, const std::vector<std::string>& names) {
 
 } // namespace
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
@@ -121,10 +121,10 @@ std::string print(const Graph& graph) {
     open_to(graph.scopes.size() - 1);
     for (const LossTerm& loss : graph.losses)
         text +=
-            fmt::format("loss {} = {} * {} / {}\n", quoted(loss.name), loss.weight, names[loss.sum], names[loss.count]);
+            fmt::format("loss {} = {} * {} / {}\n", quote(loss.name), loss.weight, names[loss.sum], names[loss.count]);
     for (const Metric& metric : graph.metrics)
-        text += fmt::format("metric {} = {} / {}\n", quoted(metric.name), names[metric.sum], names[metric.count]);
-    for (const auto& [name, value] : graph.outputs) text += fmt::format("output {} = {}\n", quoted(name), names[value]);
+        text += fmt::format("metric {} = {} / {}\n", quote(metric.name), names[metric.sum], names[metric.count]);
+    for (const auto& [name, value] : graph.outputs) text += fmt::format("output {} = {}\n", quote(name), names[value]);
     return text;
 }
 

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // A tensor's entry in the header, its bytes not yet looked at.
-struct Entry {
+struct HeaderEntry {
     TensorInfo info;
     uint64_t begin = 0;
     uint64_t end = 0;
@@ -26,7 +26,7 @@ struct Entry {
 // header is refused at its first wrong token. Depth is bounded by what the states allow.
 class HeaderReader : public nlohmann::json_sax<json> {
 public:
-    HeaderReader(std::vector<Entry>& entries, Metadata& metadata) : entries_(entries), metadata_(metadata) {}
+    HeaderReader(std::vector<HeaderEntry>& entries, Metadata& metadata) : entries_(entries), metadata_(metadata) {}
 
     Status take_error() { return std::move(error_); }
 
@@ -219,7 +219,7 @@ private:
         return true;
     }
 
-    std::vector<Entry>& entries_;
+    std::vector<HeaderEntry>& entries_;
     Metadata& metadata_;
     std::unordered_set<std::string> names_;
     State state_ = State::start;
@@ -227,12 +227,12 @@ private:
     int fields_ = 0; // which of a tensor's keys were seen
     int offsets_ = 0;
     bool metadata_seen_ = false;
-    Entry current_;
+    HeaderEntry current_;
     std::string metadata_key_;
     Status error_;
 };
 
-Status read_header(std::string_view header, std::vector<Entry>& entries, Metadata& metadata) {
+Status read_header(std::string_view header, std::vector<HeaderEntry>& entries, Metadata& metadata) {
     try {
         HeaderReader reader(entries, metadata);
         if (json::sax_parse(header, &reader)) return {};
@@ -245,7 +245,7 @@ Status read_header(std::string_view header, std::vector<Entry>& entries, Metadat
 }
 
 // One tensor against its own shape and the buffer.
-Status check_entry(const Entry& entry, uint64_t buffer) {
+Status check_entry(const HeaderEntry& entry, uint64_t buffer) {
     const std::string place =
         fmt::format("tensor {}: data_offsets [{}, {}]", in_quotes(entry.info.name), entry.begin, entry.end);
     if (entry.begin > entry.end) return corrupt(place + " run backwards");
@@ -261,10 +261,10 @@ Status check_entry(const Entry& entry, uint64_t buffer) {
 }
 
 // All of them against each other: sorted by place, each begins where the one before it ends.
-Status check_tiling(const std::vector<Entry>& entries, uint64_t buffer) {
+Status check_tiling(const std::vector<HeaderEntry>& entries, uint64_t buffer) {
     uint64_t reached = 0;
-    const Entry* before = nullptr;
-    for (const Entry& entry : entries) {
+    const HeaderEntry* before = nullptr;
+    for (const HeaderEntry& entry : entries) {
         const std::string after = before ? "tensor " + in_quotes(before->info.name) : "the header";
         if (entry.begin < reached)
             return corrupt(fmt::format("tensor {}: begins at {}, inside {}, which ends at {}",
@@ -296,17 +296,17 @@ Result<ParsedSafetensors> parse(std::span<const std::byte> bytes) {
     if (!header.starts_with('{')) return corrupt("its header does not begin with '{': not a safetensors file?");
     const std::span<const std::byte> buffer = bytes.subspan(8 + header_size);
 
-    std::vector<Entry> entries;
+    std::vector<HeaderEntry> entries;
     ParsedSafetensors parsed;
     HK_TRY(read_header(header, entries, parsed.metadata));
-    for (const Entry& entry : entries) HK_TRY(check_entry(entry, buffer.size()));
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    for (const HeaderEntry& entry : entries) HK_TRY(check_entry(entry, buffer.size()));
+    std::stable_sort(entries.begin(), entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
         return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
     });
     HK_TRY(check_tiling(entries, buffer.size()));
 
     parsed.tensors.reserve(entries.size());
-    for (Entry& entry : entries)
+    for (HeaderEntry& entry : entries)
         parsed.tensors.push_back({std::move(entry.info), buffer.subspan(entry.begin, entry.end - entry.begin)});
     return parsed;
 }

@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
-
 int32_t refuse(hk_error* error, int32_t code, const std::string& message) {
     host_error_interface()->set(error, code, {message.data(), message.size()});
     return code;

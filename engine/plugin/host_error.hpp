@@ -5,6 +5,7 @@
 #include "hekla/plugin/error.h"
 
 #include <string>
+#include <string_view>
 
 // What the plugin side sees as hk_error.
 struct hk_error {
@@ -13,6 +14,11 @@ struct hk_error {
 };
 
 namespace hekla::plugin {
+
+// A string that a plugin gave; without data it is empty.
+inline std::string_view view(hk_string s) {
+    return s.data != nullptr ? std::string_view(s.data, static_cast<std::size_t>(s.size)) : std::string_view();
+}
 
 const hk_error_interface* host_error_interface();
 

@@ -12,8 +12,6 @@ namespace {
 // The ABI's names of roles; the numbers are text::TokenRole's.
 constexpr const char* kRoles[] = {"bos", "eos", "pad", "unk", "mask", "separator", "classifier"};
 
-std::string_view view(hk_string s) { return {s.data != nullptr ? s.data : "", s.data != nullptr ? s.size : 0}; }
-
 } // namespace
 
 const hk_tokenizer_interface* host_tokenizer_interface() {

@@ -25,8 +25,6 @@ namespace {
 constexpr const char* kName = "hekla";
 constexpr const char* kVersion = "0.1.0";
 
-std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
-
 } // namespace
 
 Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const Log& log) {

@@ -203,12 +203,12 @@ Status apply_override(toml::table& root, const std::string& text) {
     return {};
 }
 
-std::string quoted(const std::string& text) { return json(text).dump(); } // JSON's escapes are valid TOML
+std::string quote(const std::string& text) { return json(text).dump(); } // JSON's escapes are valid TOML
 
 std::string toml_value(const json& value) {
     if (value.is_object()) {
         std::vector<std::string> parts;
-        for (const auto& [key, element] : value.items()) parts.push_back(quoted(key) + " = " + toml_value(element));
+        for (const auto& [key, element] : value.items()) parts.push_back(quote(key) + " = " + toml_value(element));
         return fmt::format("{{{}}}", fmt::join(parts, ", "));
     }
     if (value.is_array()) {
@@ -227,7 +227,7 @@ std::string real_text(double value) {
 
 std::string texts(const std::vector<std::string>& values) {
     std::vector<std::string> parts;
-    for (const std::string& value : values) parts.push_back(quoted(value));
+    for (const std::string& value : values) parts.push_back(quote(value));
     return fmt::format("[{}]", fmt::join(parts, ", "));
 }
 
@@ -347,40 +347,40 @@ std::string write_recipe(const Recipe& r) {
     const auto line = [&](const char* key, const std::string& value) { s += fmt::format("{} = {}\n", key, value); };
     const auto rest = [&](const json& config) {
         for (const auto& [key, value] : config.items())
-            if (!value.is_null()) s += fmt::format("{} = {}\n", quoted(key), toml_value(value));
+            if (!value.is_null()) s += fmt::format("{} = {}\n", quote(key), toml_value(value));
     };
     const auto number = [](int64_t value) { return fmt::format("{}", value); };
     const auto flag = [](bool value) { return std::string(value ? "true" : "false"); };
     s += "[model]\n";
-    if (!r.model.architecture.empty()) line("architecture", quoted(r.model.architecture));
-    if (!r.model.from.empty()) line("from", quoted(r.model.from));
+    if (!r.model.architecture.empty()) line("architecture", quote(r.model.architecture));
+    if (!r.model.from.empty()) line("from", quote(r.model.from));
     rest(r.model.config);
     s += "\n[objective]\n";
-    line("id", quoted(r.objective.id));
+    line("id", quote(r.objective.id));
     rest(r.objective.config);
     s += "\n[head]\n";
-    line("id", quoted(r.head.id));
+    line("id", quote(r.head.id));
     rest(r.head.config);
     s += "\n[data]\n";
     line("train", texts(r.data.train));
     if (!r.data.valid.empty()) line("valid", texts(r.data.valid));
     line("valid_fraction", real_text(r.data.valid_fraction));
-    line("format", quoted(r.data.format));
-    line("order", quoted(r.data.order));
-    if (!r.data.cache.empty()) line("cache", quoted(r.data.cache));
+    line("format", quote(r.data.format));
+    line("order", quote(r.data.order));
+    if (!r.data.cache.empty()) line("cache", quote(r.data.cache));
     s += "\n[tokenizer]\n";
-    line("kind", quoted(r.tokenizer.kind));
+    line("kind", quote(r.tokenizer.kind));
     line("vocab_size", number(r.tokenizer.vocab_size));
-    if (!r.tokenizer.from.empty()) line("from", quoted(r.tokenizer.from));
+    if (!r.tokenizer.from.empty()) line("from", quote(r.tokenizer.from));
     const TrainSection& t = r.train;
     s += "\n[train]\n";
     line("max_steps", number(t.max_steps));
     line("learning_rate", real_text(t.learning_rate));
     line("min_learning_rate", real_text(t.min_learning_rate));
-    line("lr_scheduler_type", quoted(t.lr_scheduler_type));
+    line("lr_scheduler_type", quote(t.lr_scheduler_type));
     line("warmup_steps", number(t.warmup_steps));
     line("warmup_ratio", real_text(t.warmup_ratio));
-    line("optim", quoted(t.optim));
+    line("optim", quote(t.optim));
     line("weight_decay", real_text(t.weight_decay));
     line("adam_beta1", real_text(t.adam_beta1));
     line("adam_beta2", real_text(t.adam_beta2));
@@ -400,7 +400,7 @@ std::string write_recipe(const Recipe& r) {
     line("max_bad_steps", number(t.max_bad_steps));
     line("gradient_checkpointing", flag(t.gradient_checkpointing));
     s += "\n[output]\n";
-    line("dir", quoted(r.output.dir));
+    line("dir", quote(r.output.dir));
     return s;
 }
 
