@@ -1,5 +1,5 @@
-# What the compiler reads once instead of once a file, which was four fifths of its work: libraries' headers
-# (precompiled), and with HEKLA_UNITY the headers and templates that the files of a target share.
+# What the compiler reads once instead of once a file: libraries' headers (precompiled), and with HEKLA_UNITY what the files
+# of a target share.
 set(HEKLA_PRECOMPILED <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map>
   <memory> <optional> <set> <span> <string> <string_view> <unordered_map> <vector> <fmt/format.h>)
 option(HEKLA_UNITY "Compile a room's files some at a time: half the work for all of them, more for a single one" ON)

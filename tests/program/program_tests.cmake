@@ -12,7 +12,11 @@ set_tests_properties(program_shared_memory_of_16_kib PROPERTIES LABELS "long" TI
 add_test(NAME program_without_16_bit COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_without_16_bit PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_DISABLE=storage_16bit")
-# With shaders instrumented by GPU-assisted validation: no kernel reads or writes outside of what it was given.
-add_test(NAME program_gpu_assisted_validation COMMAND test_program --test-suite-exclude=long)
-set_tests_properties(program_gpu_assisted_validation PROPERTIES LABELS "long" TIMEOUT 7200
-  ENVIRONMENT "HEKLA_TEST_VALIDATION=gpu")
+# The kernels' own tests with shaders instrumented by GPU-assisted validation: none reads or writes outside of what it was
+# given. The driver compiles every instrumented shader for a long time.
+foreach(kernels attention attention_cached math matmul optimizer recurrent row)
+  add_test(NAME program_gpu_assisted_${kernels}
+    COMMAND test_program --test-suite-exclude=long --source-file=*/${kernels}_test.cpp)
+  set_tests_properties(program_gpu_assisted_${kernels} PROPERTIES LABELS "long" TIMEOUT 7200
+    ENVIRONMENT "HEKLA_TEST_VALIDATION=gpu")
+endforeach()

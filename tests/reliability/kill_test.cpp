@@ -128,6 +128,24 @@ TEST_CASE("the first Ctrl+C saves a checkpoint that a run goes on from, and is n
     CHECK(has(on.err, "resuming after step " + std::to_string(step)));
 }
 
+TEST_CASE("Ctrl+C ends generation with the text there is, and is no failure") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"model.n_positions=40000", "train.max_steps=1", "train.eval_steps=0"}));
+    for (const char* beams : {"1", "2"}) {
+        Process process(folder,
+                        {"generate", "run", "--prompt", "of a text", "--max-new-tokens", "39000", "--beams", beams});
+        std::this_thread::sleep_for(std::chrono::seconds(3));
+        REQUIRE(process.running());
+        process.send(SIGINT);
+        const Ended stopped = process.wait();
+        CAPTURE(stopped.err);
+        CHECK(stopped.status == 0);
+        CHECK(stopped.out.starts_with("of a text"));
+        CHECK(has(stopped.err, "stopped after "));
+    }
+}
+
 TEST_CASE("the second Ctrl+C ends at once") {
     const Folder folder;
     begin(folder);
