@@ -48,6 +48,7 @@ hekla_header_library(cli11 CLI/CLI.hpp)
 hekla_header_library(toml toml++/toml.h)
 target_compile_definitions(hekla_third_party_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
 hekla_compiled_library(pcre2 pcre2.h pcre2-8)
+hekla_compiled_library(zip zip.h zip)
 
 # Headers only: the engine loads every Vulkan entry point itself, from the vkGetInstanceProcAddr it is given.
 hekla_header_library(vulkan vulkan/vulkan.h)

@@ -47,6 +47,7 @@ void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs); // device
 void add_tokenize(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs); // plugin list, describe
+void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 
 // "hekla: error: MESSAGE" on standard error; kFailed.

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
     add_bench(app, globals, verbs);
     add_devices(app, globals, verbs);
     add_verify(app, globals, verbs);
+    add_convert(app, globals, verbs);
     add_plugin(app, globals, verbs);
     add_replay(app, globals, verbs);
     try {

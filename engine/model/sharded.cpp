@@ -14,6 +14,7 @@ Result<ShardIndex> read_shard_index(const std::filesystem::path& path) {
     const auto map = json.find("weight_map");
     if (map == json.end() || !map->is_object())
         return corrupt(where + ": has no \"weight_map\" object, which an index of shards must have");
+    const std::string_view ending = where.ends_with(".bin.index.json") ? ".bin" : ".safetensors";
     ShardIndex index;
     std::set<std::string> files;
     for (const auto& [tensor, file] : map->items()) {
@@ -21,11 +22,10 @@ Result<ShardIndex> read_shard_index(const std::filesystem::path& path) {
             return corrupt(fmt::format("{}: weight_map: {} is {}, a file name was expected", where, in_quotes(tensor),
                                        file.type_name()));
         const auto& name = file.get_ref<const std::string&>();
-        if (!is_plain_file_name(name) || !name.ends_with(".safetensors"))
+        if (!is_plain_file_name(name) || !name.ends_with(ending))
             return corrupt(
-                fmt::format("{}: weight_map: {} lies in {}, the name of a .safetensors file in the same folder was "
-                            "expected",
-                            where, in_quotes(tensor), in_quotes(name)));
+                fmt::format("{}: weight_map: {} lies in {}, the name of a {} file in the same folder was expected",
+                            where, in_quotes(tensor), in_quotes(name), ending));
         index.weight_map.emplace(tensor, name);
         files.insert(name);
     }
@@ -33,11 +33,11 @@ Result<ShardIndex> read_shard_index(const std::filesystem::path& path) {
     return index;
 }
 
-Status check_shards(const ShardIndex& index, std::span<const SafetensorsFile> opened, const std::string& where) {
+Status check_shards(const ShardIndex& index, std::span<const OpenedShard> opened, const std::string& where) {
     std::set<std::string_view> seen;
-    for (const SafetensorsFile& file : opened) {
-        const std::string name = file.path().filename().string();
-        for (const TensorView& tensor : file.tensors()) {
+    for (const OpenedShard& file : opened) {
+        const std::string& name = file.name;
+        for (const TensorView& tensor : file.tensors) {
             const auto entry = index.weight_map.find(tensor.name);
             if (entry == index.weight_map.end())
                 return corrupt(

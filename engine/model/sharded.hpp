@@ -19,11 +19,18 @@ struct ShardIndex {
     std::vector<std::string> files;                // each once, sorted
 };
 
-// Reads an index. Errors: corrupt for what is not an index, and for a file name that leaves the folder.
+// Reads an index. Errors: corrupt for what is not an index, and for a file name that leaves the folder or does not end
+// as the index's own name says (NAME.bin.index.json: .bin, else .safetensors).
 Result<ShardIndex> read_shard_index(const std::filesystem::path& path);
 
-// `opened` are the index's files in its order: each tensor must be in the file the index says, and in no other.
-Status check_shards(const ShardIndex& index, std::span<const SafetensorsFile> opened, const std::string& where);
+// One opened file of an index.
+struct OpenedShard {
+    std::string name;
+    std::span<const TensorView> tensors;
+};
+
+// `opened` are the index's files: each tensor must be in the file the index says, and in no other.
+Status check_shards(const ShardIndex& index, std::span<const OpenedShard> opened, const std::string& where);
 
 // Writes `stem`.safetensors into the folder where all tensors fit `max_shard_bytes`, else shards in the order given and
 // the index last. A tensor larger than the bound is a shard of its own. Returns what was written.

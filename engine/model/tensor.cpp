@@ -1,5 +1,7 @@
 #include "model/tensor.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 
@@ -14,6 +16,52 @@ std::vector<TensorSource> sources_of(std::span<const TensorView> views) {
     sources.reserve(views.size());
     for (const TensorView& view : views) sources.push_back(source_of(view));
     return sources;
+}
+
+namespace {
+
+constexpr std::size_t converted_at_once = 1 << 16; // elements
+
+Status convert_piece(const TensorView& view, std::span<const std::byte> bytes, DType dtype, std::vector<double>& values,
+                     std::vector<std::byte>& out) {
+    values.resize(bytes.size() / size_of(view.dtype));
+    out.resize(values.size() * size_of(dtype));
+    HK_TRY(to_float64(view.dtype, bytes, values));
+    HK_TRY(from_float64(dtype, values, out));
+    const double largest = dtype == DType::f16    ? 65504.0
+                           : dtype == DType::bf16 ? 0x1.FEp127
+                           : dtype == DType::f32  ? static_cast<double>(std::numeric_limits<float>::max())
+                                                  : std::numeric_limits<double>::max();
+    std::vector<double> back(1);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (!(std::abs(values[i]) > largest) || std::isinf(values[i])) continue;
+        HK_TRY(to_float64(dtype, std::span<const std::byte>(out).subspan(i * size_of(dtype), size_of(dtype)), back));
+        if (std::isinf(back[0]))
+            return invalid_argument(fmt::format("tensor {}: {} is too large for {}: bf16 and f32 hold more",
+                                                in_quotes(view.name), values[i], name_of(dtype)));
+    }
+    return {};
+}
+
+} // namespace
+
+TensorSource converted_source(std::string name, const TensorView& view, DType dtype) {
+    TensorSource source = source_of(view);
+    source.name = std::move(name);
+    source.dtype = dtype;
+    if (dtype == view.dtype) return source;
+    source.stream = [view, dtype](const Sink& sink) -> Status {
+        std::vector<double> values;
+        std::vector<std::byte> out;
+        const std::size_t piece = converted_at_once * size_of(view.dtype);
+        for (std::size_t at = 0; at < view.bytes.size(); at += piece) {
+            HK_TRY(convert_piece(view, view.bytes.subspan(at, std::min(piece, view.bytes.size() - at)), dtype, values,
+                                 out));
+            HK_TRY(sink(out));
+        }
+        return {};
+    };
+    return source;
 }
 
 namespace {

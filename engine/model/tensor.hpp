@@ -36,6 +36,9 @@ struct TensorSource : TensorInfo {
 // A source over bytes that stay valid until it has been written.
 TensorSource source_of(const TensorView& view);
 std::vector<TensorSource> sources_of(std::span<const TensorView> views);
+// The same under another name, its numbers rounded to `dtype` while it is written (dtype.hpp). Both types are floating,
+// or the same. Streaming ends with invalid_argument at a number that is too large for `dtype`.
+TensorSource converted_source(std::string name, const TensorView& view, DType dtype);
 
 // Elements and bytes; invalid_argument for a negative dimension or where a product leaves 63 bits.
 // The non-zero dimensions alone must stay within them too, so that strides computed from `dims` cannot overflow.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hekla::model {
 namespace {
@@ -17,17 +18,15 @@ bool is_there(const fs::path& path) {
 
 // What to open in a folder.
 Result<fs::path> choose(const fs::path& folder, const std::string& stem) {
-    for (const char* ending : {".safetensors", ".safetensors.index.json"})
-        if (fs::path candidate = folder / (stem + ending); is_there(candidate)) return candidate;
-    for (const char* pickle : {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth"})
-        if (is_there(folder / pickle))
-            return not_found(
-                fmt::format("{}: has no {}.safetensors, only {}: that is a Python pickle, which runs code when "
-                            "it is read and is not read here; save the model as safetensors first "
-                            "(save_pretrained of transformers does)",
-                            folder.string(), stem, pickle));
-    return not_found(
-        fmt::format("{}: has neither {}.safetensors nor {}.safetensors.index.json", folder.string(), stem, stem));
+    std::vector<std::string> names{stem + ".safetensors", stem + ".safetensors.index.json"};
+    if (stem == "model") names.insert(names.end(), {"pytorch_model.bin", "pytorch_model.bin.index.json"});
+    for (const std::string& name : names)
+        if (fs::path candidate = folder / name; is_there(candidate)) return candidate;
+    return not_found(fmt::format("{}: has no weights: none of {} is there", folder.string(), fmt::join(names, ", ")));
+}
+
+bool is_pytorch(const fs::path& path) {
+    return path.extension() == ".bin" || path.extension() == ".pt" || path.extension() == ".pth";
 }
 
 } // namespace
@@ -42,23 +41,35 @@ Result<Weights> Weights::open(const fs::path& path, const std::string& stem) {
     if (weights.path_.extension() == ".json") {
         HK_ASSIGN(const ShardIndex index, read_shard_index(weights.path_));
         if (index.files.empty()) return corrupt(weights.path_.string() + ": its weight_map is empty");
+        std::vector<OpenedShard> opened;
         for (const std::string& name : index.files) {
-            auto file = SafetensorsFile::open(weights.path_.parent_path() / name);
-            if (!file.ok())
-                return file.code() == Code::not_found ? file.status().with_context(weights.path_.string())
-                                                      : file.status();
-            weights.files_.push_back(file.take());
+            const Status status = weights.open_file(weights.path_.parent_path() / name);
+            if (!status.ok())
+                return status.code() == Code::not_found ? status.with_context(weights.path_.string()) : status;
+            opened.push_back({name, is_pytorch(name) ? std::span(weights.pytorch_files_.back().tensors())
+                                                     : std::span(weights.files_.back().tensors())});
         }
-        HK_TRY(check_shards(index, weights.files_, weights.path_.string()));
+        HK_TRY(check_shards(index, opened, weights.path_.string()));
     } else {
-        HK_ASSIGN(SafetensorsFile file, SafetensorsFile::open(weights.path_));
-        weights.files_.push_back(std::move(file));
+        HK_TRY(weights.open_file(weights.path_));
     }
-    for (const SafetensorsFile& file : weights.files_)
-        weights.tensors_.insert(weights.tensors_.end(), file.tensors().begin(), file.tensors().end());
     std::sort(weights.tensors_.begin(), weights.tensors_.end(),
               [](const TensorView& a, const TensorView& b) { return a.name < b.name; });
     return weights;
+}
+
+Status Weights::open_file(const fs::path& path) {
+    if (is_pytorch(path)) {
+        HK_ASSIGN(PytorchFile file, PytorchFile::open(path));
+        tensors_.insert(tensors_.end(), file.tensors().begin(), file.tensors().end());
+        pytorch_files_.push_back(std::move(file));
+        return {};
+    }
+    HK_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
+    if (files_.empty()) metadata_ = file.metadata();
+    tensors_.insert(tensors_.end(), file.tensors().begin(), file.tensors().end());
+    files_.push_back(std::move(file));
+    return {};
 }
 
 const TensorView* Weights::find(std::string_view name) const {

@@ -1,7 +1,8 @@
-// A model's weights by name, from one safetensors file or from shards with an index.
+// A model's weights by name, from one safetensors or PyTorch file or from shards with an index.
 #pragma once
 
 #include "model/names.hpp"
+#include "model/pytorch_file.hpp"
 #include "model/safetensors.hpp"
 
 #include <filesystem>
@@ -11,27 +12,31 @@
 
 namespace hekla::model {
 
-// Files are mapped, never copied: tensors' bytes stay valid while this lives (moving it keeps them).
+// Safetensors files are mapped, never copied; PyTorch's archives are read into memory. Tensors' bytes stay valid while
+// this lives (moving it keeps them).
 class Weights {
 public:
-    // `path` is a .safetensors file, an .index.json, or a folder, in which `stem`.safetensors is looked for first and
-    // then `stem`.safetensors.index.json. Errors: not_found, saying what else is there that cannot be read (a pickle);
-    // corrupt.
+    // `path` is a .safetensors file, a PyTorch file (.bin, .pt, .pth), an .index.json of either, or a folder, in which
+    // these are looked for in turn: `stem`.safetensors and its index, then, where the stem is "model",
+    // pytorch_model.bin and its index. Errors: not_found; corrupt; unsupported (pytorch_file.hpp).
     static Result<Weights> open(const std::filesystem::path& path, const std::string& stem = "model");
 
-    const std::filesystem::path& path() const { return path_; }            // of the file or the index
-    const std::vector<TensorView>& tensors() const { return tensors_; }    // by name
-    const TensorView* find(std::string_view name) const;                   // null where there is none
-    Result<const TensorView*> get(std::string_view name) const;            // not_found names the nearest
-    const Metadata& metadata() const { return files_.front().metadata(); } // of the first file
-    uint64_t byte_count() const;                                           // of all tensors
+    const std::filesystem::path& path() const { return path_; }         // of the file or the index
+    const std::vector<TensorView>& tensors() const { return tensors_; } // by name
+    const TensorView* find(std::string_view name) const;                // null where there is none
+    Result<const TensorView*> get(std::string_view name) const;         // not_found names the nearest
+    const Metadata& metadata() const { return metadata_; }              // of the first file; a PyTorch file has none
+    uint64_t byte_count() const;                                        // of all tensors
 
     // The tensor of each parameter, see names.hpp. Pointers are into this.
     Result<Resolution> resolve(std::span<const ParameterSpec> parameters, const NameRules& rules = {}) const;
 
 private:
     std::filesystem::path path_;
+    Status open_file(const std::filesystem::path& path);
     std::vector<SafetensorsFile> files_;
+    std::vector<PytorchFile> pytorch_files_;
+    Metadata metadata_;
     std::vector<TensorView> tensors_;
 };
 

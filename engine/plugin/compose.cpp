@@ -236,6 +236,7 @@ Result<std::string> Composition::write_config() const {
     hk_error error;
     HK_TRY(status_of(guarded(error, [&] { return architecture_->write_config(architecture_self_, &writer, &error); }),
                      error, architecture_id_ + ": write_config"));
+    HK_TRY(check_complete(writer).with_context(architecture_id_ + ": write_config"));
     // What was given and the architecture did not write stays: end tokens, names of labels, keys that change nothing
     // here.
     for (const auto& [key, value] : given_.items())

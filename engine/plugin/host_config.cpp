@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <optional>
 #include <string_view>
 
 namespace hekla::plugin {
@@ -69,21 +70,66 @@ int32_t get(const hk_config* config, hk_string key, hk_error* error, const char*
     } catch (const std::exception& e) { return refuse(error, HK_INTERNAL, e.what()); }
 }
 
-template<class T>
-int32_t set(hk_config_writer* writer, hk_string key, const T& value, hk_error* error) {
-    try {
-        nlohmann::ordered_json* at = &writer->values;
-        std::string_view path = view(key);
-        for (std::size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
-            at = &(*at)[std::string(path.substr(0, dot))];
-            if (!at->is_null() && !at->is_object())
-                return refuse(error, HK_INVALID_ARGUMENT,
-                              fmt::format("'{}' passes through a key that is no object", view(key)));
-            path.remove_prefix(dot + 1);
+constexpr uint64_t kLongestArray = 1 << 20;
+
+std::optional<std::size_t> index_from(std::string_view text) {
+    std::size_t index = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), index);
+    return problem == std::errc() && end == text.data() + text.size() ? std::optional(index) : std::nullopt;
+}
+
+// Where a key's value goes; objects on the way are made. Null, with the error set, where that is not possible.
+nlohmann::ordered_json* place(hk_config_writer& writer, std::string_view key, hk_error* error) {
+    nlohmann::ordered_json* at = &writer.values;
+    for (std::string_view path = key;;) {
+        const std::size_t dot = path.find('.');
+        const std::string_view head = path.substr(0, dot);
+        if (at->is_array()) {
+            const std::optional<std::size_t> index = index_from(head);
+            if (!index || *index >= at->size()) {
+                refuse(error, HK_INVALID_ARGUMENT,
+                       fmt::format("'{}': '{}' is no element of an array of {}", key, head, at->size()));
+                return nullptr;
+            }
+            at = &(*at)[*index];
+        } else if (at->is_object() || at->is_null() || at->is_discarded()) {
+            if (!at->is_object()) *at = nlohmann::ordered_json::object();
+            at = &(*at)[std::string(head)];
+        } else {
+            refuse(error, HK_INVALID_ARGUMENT, fmt::format("'{}' passes through a key that is no object", key));
+            return nullptr;
         }
-        (*at)[std::string(path)] = value;
+        if (dot == std::string_view::npos) return at;
+        path.remove_prefix(dot + 1);
+    }
+}
+
+template<class T>
+int32_t set(hk_config_writer* writer, hk_string key, T value, hk_error* error) {
+    try {
+        nlohmann::ordered_json* at = place(*writer, view(key), error);
+        if (at == nullptr) return HK_INVALID_ARGUMENT;
+        *at = std::move(value);
         return HK_OK;
     } catch (const std::exception& e) { return refuse(error, HK_INTERNAL, e.what()); }
+}
+
+int32_t set_array(hk_config_writer* writer, hk_string key, uint64_t count, hk_error* error) {
+    if (count > kLongestArray)
+        return refuse(
+            error, HK_INVALID_ARGUMENT,
+            fmt::format("'{}': an array of {} elements, at most {} are possible", view(key), count, kLongestArray));
+    const nlohmann::ordered_json unwritten(nlohmann::ordered_json::value_t::discarded);
+    return set(writer, key, nlohmann::ordered_json::array_t(static_cast<std::size_t>(count), unwritten), error);
+}
+
+std::string unwritten_key(const nlohmann::ordered_json& value) {
+    if (!value.is_structured()) return {};
+    for (const auto& [key, element] : value.items()) {
+        if (element.is_discarded()) return key;
+        if (const std::string below = unwritten_key(element); !below.empty()) return key + "." + below;
+    }
+    return {};
 }
 
 } // namespace
@@ -132,8 +178,15 @@ const hk_config_interface* host_config_interface() {
             return set(w, key, std::string(view(value)), e);
         },
         [](hk_config_writer* w, hk_string key, hk_error* e) { return set(w, key, nullptr, e); },
+        set_array,
     };
     return &table;
+}
+
+Status check_complete(const hk_config_writer& writer) {
+    const std::string key = unwritten_key(writer.values);
+    return key.empty() ? Status()
+                       : invalid_argument(fmt::format("'{}' is an element of an array and was not written", key));
 }
 
 std::vector<std::string> unread_keys(const hk_config& config) {

@@ -14,6 +14,7 @@ struct hk_config {
     mutable std::set<std::string> read; // every path that was asked for
 };
 
+// Elements of arrays that have not been written yet are "discarded" values.
 struct hk_config_writer {
     nlohmann::ordered_json values = nlohmann::ordered_json::object();
 };
@@ -21,6 +22,9 @@ struct hk_config_writer {
 namespace hekla::plugin {
 
 const hk_config_interface* host_config_interface();
+
+// invalid_argument names the first element of an array that was made and not written.
+Status check_complete(const hk_config_writer& writer);
 
 // Top-level keys of the config that nobody read, neither themselves nor anything below them.
 std::vector<std::string> unread_keys(const hk_config& config);

@@ -364,6 +364,13 @@ public:
     }
     void set(std::string_view key, const char* value) { set(key, std::string(value)); }
     void set_null(std::string_view key) { check(api_.set_null(writer_, text(key), nullptr), key); }
+#if HK_TARGET_ABI_MINOR >= 2
+    template<class T>
+    void set(std::string_view key, const std::vector<T>& values) {
+        check(api_.set_array(writer_, text(key), values.size(), nullptr), key);
+        for (std::size_t i = 0; i < values.size(); ++i) set(std::string(key) + "." + std::to_string(i), values[i]);
+    }
+#endif
 
 private:
     void check(int32_t code, std::string_view key) {

@@ -148,7 +148,7 @@ TEST_CASE("folders that are no model's") {
     put(folder / "config.json", "{\"a\": 1, \"a\": 2}");
     CHECK(contains(error(), "key \"a\" is there twice"));
     put(folder / "config.json", "{\"a\": {\"b\": 1}, \"c\": {\"b\": 1}}");
-    CHECK(contains(error(), "has neither model.safetensors"));
+    CHECK(contains(error(), "has no weights: none of model.safetensors"));
     put(folder / "config.json", "\xff\xfe");
     CHECK(contains(error(), "is not JSON"));
     fs::resize_file(folder / "config.json", config_size_limit + 1); // sparse: refused before it is read

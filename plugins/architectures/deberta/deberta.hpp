@@ -98,11 +98,10 @@ public:
     void write(ConfigWriter& out) {
         write_settings(out, type_, s_);
         if (!s_.embedding) out.set("embedding_size", s_.width);
-        const char* types = to_position_ && to_content_ ? "c2p|p2c"
-                            : to_position_              ? "c2p"
-                            : to_content_               ? "p2c"
-                                                        : nullptr;
-        if (types != nullptr) out.set("pos_att_type", types);
+        std::vector<std::string> types;
+        if (to_position_) types.emplace_back("c2p");
+        if (to_content_) types.emplace_back("p2c");
+        if (!types.empty()) out.set("pos_att_type", types);
         write_labels(out, labels_);
     }
 

@@ -1,5 +1,6 @@
 // Llama (Touvron et al. 2023): rms norms before, rotary positions, gated feed-forward, fewer heads for keys and values.
 // Qwen3 (Yang et al. 2025) is the same with a norm on every query and key, and windows in some layers.
+#define HK_TARGET_ABI_MINOR 2 // config.json has an array
 #include "rotary.hpp"
 
 using namespace hekla::plugin;
@@ -86,6 +87,9 @@ public:
         if (!any) return;
         out.set("sliding_window", window_);
         out.set("max_window_layers", first_window_);
+        std::vector<std::string> types;
+        for (const int64_t window : windows_) types.push_back(window > 0 ? "sliding_attention" : "full_attention");
+        out.set("layer_types", types);
     }
 
 protected:

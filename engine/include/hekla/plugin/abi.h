@@ -6,7 +6,8 @@
 // - A function that can fail returns int32_t: HK_OK, or a code of error.h after filling the caller's hk_error.
 //   Outputs are untouched on error.
 // - Nothing is allocated on one side and freed on the other, and no exception, panic or abort crosses.
-// - Interfaces (structs of functions) are frozen under their id; a new ability is a new id, as in "hekla.graph/2".
+// - Interfaces (structs of functions) are frozen under their id; a new ability is a new id, as in "hekla.graph/2", or a
+//   function at the end of one that the host gives, from a minor version on that its comment names.
 //   Data structs begin with struct_size and only grow at the end.
 // - Every function ends its comment with a thread tag: [any-thread], [describe] (one thread at a time an instance),
 //   [worker] (many threads at once, also on one instance).
@@ -26,7 +27,7 @@
 
 // Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no plan for one.
 #define HK_ABI_MAJOR 0
-#define HK_ABI_MINOR 1
+#define HK_ABI_MINOR 2
 
 // The oldest host minor that can run the plugin. Define it before including any header to ask for a newer one.
 #ifndef HK_TARGET_ABI_MINOR

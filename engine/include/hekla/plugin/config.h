@@ -28,13 +28,18 @@ typedef struct hk_config_interface {
     // [describe]
     int32_t(HK_ABI* get_count)(const hk_config* config, hk_string key, uint64_t* out, hk_error* error);
 
-    // Writes one key of a configuration; objects on the way are made.
+    // Writes one key of a configuration; objects on the way are made, arrays must have been (set_array).
     // [describe]
     int32_t(HK_ABI* set_integer)(hk_config_writer* writer, hk_string key, int64_t value, hk_error* error);
     int32_t(HK_ABI* set_real)(hk_config_writer* writer, hk_string key, double value, hk_error* error);
     int32_t(HK_ABI* set_boolean)(hk_config_writer* writer, hk_string key, int32_t value, hk_error* error);
     int32_t(HK_ABI* set_text)(hk_config_writer* writer, hk_string key, hk_string value, hk_error* error);
     int32_t(HK_ABI* set_null)(hk_config_writer* writer, hk_string key, hk_error* error);
+
+    // Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must be, as
+    // a value, an object or an array of its own. Since minor 2: ask for it with HK_TARGET_ABI_MINOR.
+    // [describe]
+    int32_t(HK_ABI* set_array)(hk_config_writer* writer, hk_string key, uint64_t count, hk_error* error);
 } hk_config_interface;
 
 #endif

@@ -1,0 +1,135 @@
+// hekla convert: a model's folder, whatever wrote it, as a Hugging Face folder or as GGUF.
+#include "command.hpp"
+#include "gguf_model.hpp"
+#include "output.hpp"
+#include "stored_model.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+struct ConvertArguments {
+    std::string from, to, dtype, shard_size = "5GB", format, class_name;
+};
+
+// "2GB", "500MB", "3GiB", "1000000": bytes.
+Result<uint64_t> size_from(const std::string& text) {
+    uint64_t number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, problem] = std::from_chars(text.data(), end, number);
+    const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+    constexpr std::pair<std::string_view, uint64_t> kUnits[] = {
+        {"", 1},          {"B", 1},         {"KB", 1'000},   {"MB", 1'000'000}, {"GB", 1'000'000'000},
+        {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+    for (const auto& [name, bytes] : kUnits)
+        if (problem == std::errc() && unit == name && number > 0 && number <= UINT64_MAX / bytes) return number * bytes;
+    return invalid_argument(fmt::format("--shard-size {}: a size like 2GB, 500MB or 3GiB was expected", text));
+}
+
+// The type that a tensor is written with: the one asked for, where it holds numbers with fractions.
+model::DType written_type(const model::TensorView& tensor, std::optional<model::DType> asked) {
+    return asked && model::is_floating(tensor.dtype) ? *asked : tensor.dtype;
+}
+
+ordered_json parsed_config(const std::string& text) { return ordered_json::parse(text, nullptr, false); }
+
+// config.json as the architecture writes it; "torch_dtype" says what the tensors are.
+Result<std::string> config_text(const StoredModel& m, std::optional<model::DType> asked) {
+    HK_ASSIGN(const std::string written, m.composition->write_config());
+    ordered_json config = parsed_config(written);
+    config["architectures"] = ordered_json::array({m.reference->name});
+    std::optional<model::DType> type;
+    bool uniform = true;
+    for (const StoredTensor& tensor : m.tensors) {
+        if (!model::is_floating(tensor.stored->dtype)) continue;
+        const model::DType one = written_type(*tensor.stored, asked);
+        uniform = uniform && type.value_or(one) == one;
+        type = one;
+    }
+    config.erase("dtype"); // what newer versions of the reference call it: they read either
+    config.erase("torch_dtype");
+    const auto name = [](model::DType dtype) {
+        return dtype == model::DType::f16    ? "float16"
+               : dtype == model::DType::bf16 ? "bfloat16"
+               : dtype == model::DType::f64  ? "float64"
+                                             : "float32";
+    };
+    if (type && uniform) config["torch_dtype"] = name(*type);
+    return config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+Status write_folder(const StoredModel& m, const ConvertArguments& a, std::optional<model::DType> asked) {
+    model::ModelContents contents;
+    HK_ASSIGN(contents.max_shard_bytes, size_from(a.shard_size));
+    HK_ASSIGN(contents.config_json, config_text(m, asked));
+    for (const StoredTensor& tensor : m.tensors)
+        contents.tensors.push_back(
+            model::converted_source(tensor.name, *tensor.stored, written_type(*tensor.stored, asked)));
+    contents.copies = m.folder.auxiliary_files();
+    return model::save_folder(a.to, contents);
+}
+
+Status convert(const Globals& globals, const ConvertArguments& a, std::string& said) {
+    std::error_code problem;
+    const bool gguf = a.format == "gguf" || (a.format.empty() && fs::path(a.to).extension() == ".gguf");
+    if (fs::exists(a.to, problem) && (gguf || !fs::is_empty(a.to, problem)))
+        return failed_precondition(fmt::format("{}: exists; give a name that is free", a.to));
+    std::optional<model::DType> asked;
+    if (!a.dtype.empty()) asked = model::dtype_named(a.dtype);
+    const plugin::Registry registry = scan_plugins(globals);
+    HK_ASSIGN(const StoredModel m, open_stored_model(registry, a.from, a.class_name, globals.log()));
+    if (gguf) {
+        HK_TRY(write_gguf_model(m, a.to, asked, globals.log()));
+    } else {
+        HK_TRY(write_folder(m, a, asked));
+    }
+    uint64_t bytes = 0;
+    for (const StoredTensor& tensor : m.tensors) {
+        HK_ASSIGN(const int64_t size, model::byte_count(written_type(*tensor.stored, asked), tensor.stored->dims));
+        bytes += static_cast<uint64_t>(size);
+    }
+    said = fmt::format("{}: {} as {}, {} tensors, {}", a.to, m.reference->name, gguf ? "GGUF" : "safetensors",
+                       m.tensors.size(), size_text(bytes));
+    if (!m.ignored.empty())
+        said += fmt::format(
+            "; left out, as no part of it: {}{}",
+            fmt::join(m.ignored.begin(), m.ignored.begin() + std::min<std::ptrdiff_t>(4, std::ssize(m.ignored)), ", "),
+            m.ignored.size() > 4 ? fmt::format(" and {} more", m.ignored.size() - 4) : "");
+    return {};
+}
+
+} // namespace
+
+void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = app.add_subcommand(
+        "convert", "Write a model as a Hugging Face folder or as GGUF: from safetensors, PyTorch's .bin, or a run.");
+    const auto a = std::make_shared<ConvertArguments>();
+    parser->add_option("from", a->from, "a Hugging Face folder, a run's or a checkpoint")->required();
+    parser->add_option("to", a->to, "a new folder, or a new file that ends in .gguf")->required();
+    parser->add_option("--dtype", a->dtype, "what numbers are stored as; without it as they are")
+        ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+    parser->add_option("--shard-size", a->shard_size, "more than this is cut into several files: 2GB, 500MB")
+        ->capture_default_str();
+    parser->add_option("--format", a->format, "what to write, where the name does not say it")
+        ->check(CLI::IsMember({"huggingface", "gguf"}));
+    parser->add_option("--class", a->class_name, "the class of the model, where config.json does not say it");
+    parser->footer("Examples: hekla convert bert-base-uncased bert --dtype f16\n"
+                   "          hekla convert out/quickstart quickstart.gguf");
+    verbs.push_back({parser, [&globals, a] {
+                         std::string said;
+                         const Status status = convert(globals, *a, said);
+                         if (!status.ok()) return fail(status);
+                         std::printf("%s\n", said.c_str());
+                         return kDone;
+                     }});
+}
+
+} // namespace hekla::app

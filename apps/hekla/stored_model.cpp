@@ -1,0 +1,140 @@
+#include "stored_model.hpp"
+
+#include "model/checkpoint.hpp"
+#include "plugin/model_names.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Candidate {
+    plugin::Registry::Entry architecture;
+    const plugin::ReferenceClass* reference = nullptr;
+};
+
+// Shapes of parameters do not depend on the batch, so the smallest one there is describes them; fields that an
+// architecture does not ask for are not looked at.
+Result<std::vector<plugin::BatchField>> any_batch(const json& config) {
+    std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
+                                           {"decoder_input_ids", graph::Kind::int32, {1, 1}}};
+    const json channels = config.value("num_channels", json()), side = config.value("image_size", json());
+    if (channels.is_number_integer() && side.is_number_integer() && channels.get<int64_t>() > 0 &&
+        side.get<int64_t>() > 0)
+        fields.push_back({"pixel_values",
+                          graph::Kind::float32,
+                          {1, channels.get<int64_t>(), side.get<int64_t>(), side.get<int64_t>()}});
+    return fields;
+}
+
+// The names that a file of a class without a head has: without the body's prefix, where all have it.
+void name_as_saved(const std::string& prefix, const plugin::ReferenceClass& reference,
+                   std::vector<StoredTensor>& tensors) {
+    if (prefix.empty() || !(reference.head.empty() || reference.head == "pooler")) return;
+    for (const StoredTensor& tensor : tensors)
+        if (!tensor.name.starts_with(prefix)) return;
+    for (StoredTensor& tensor : tensors) tensor.name.erase(0, prefix.size());
+}
+
+Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& candidate,
+                            const model::ModelFolder& folder, const Log& log) {
+    StoredModel m;
+    m.reference = candidate.reference;
+    plugin::CompositionSpec spec;
+    spec.architecture = candidate.architecture.provided->id;
+    spec.config = json::parse(folder.config_json(), nullptr, false);
+    spec.head = m.reference->head;
+    spec.head_config = m.reference->head_config;
+    spec.refuse_unknown_keys = false;
+    HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, any_batch(m.composition->config()));
+    HK_ASSIGN(const graph::Graph graph, m.composition->build(HK_MODE_EVALUATE, fields));
+    const plugin::NameRules& names = candidate.architecture.provided->names;
+    const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(graph);
+    HK_ASSIGN(model::Resolution resolved, folder.weights().resolve(specs, plugin::name_rules(names)));
+    for (std::size_t i = 0; i < specs.size(); ++i)
+        if (resolved.tensors[i] != nullptr) m.tensors.push_back({specs[i].name, resolved.tensors[i]});
+    m.ignored = std::move(resolved.ignored);
+    name_as_saved(names.prefix, *m.reference, m.tensors);
+    return m;
+}
+
+void add_classes(const plugin::Registry::Entry& architecture, std::vector<Candidate>& candidates) {
+    for (const plugin::ReferenceClass& c : architecture.provided->classes) {
+        bool known = false;
+        for (const Candidate& before : candidates) known = known || before.reference == &c;
+        if (!known) candidates.push_back({architecture, &c});
+    }
+}
+
+// The classes that may explain the folder, the likeliest first. `named`: whether config.json says one.
+Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, const model::ModelFolder& folder,
+                                             const std::string& asked_class, bool& named) {
+    std::vector<Candidate> candidates;
+    named = true;
+    if (!asked_class.empty()) {
+        HK_ASSIGN(const auto found, registry.find_class(asked_class));
+        return std::vector<Candidate>{{found.first, found.second}};
+    }
+    const json config = json::parse(folder.config_json(), nullptr, false);
+    const json classes = config.value("architectures", json());
+    if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
+        const auto found = registry.find_class(classes[0].get<std::string>());
+        if (!found.ok() && folder.model_type().empty()) return found.status();
+        if (found.ok()) {
+            candidates.push_back({found.value().first, found.value().second});
+            add_classes(found.value().first, candidates);
+            return candidates;
+        }
+    }
+    if (!folder.model_type().empty()) {
+        HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
+        add_classes(entry, candidates);
+        return candidates;
+    }
+    named = false;
+    for (const plugin::Manifest& manifest : registry.manifests())
+        for (const plugin::Provided& provided : manifest.provides) add_classes({&manifest, &provided}, candidates);
+    return candidates;
+}
+
+Result<fs::path> weights_folder(const fs::path& path) {
+    std::error_code problem;
+    if (!fs::is_directory(path, problem) || fs::exists(path / "config.json", problem)) return path;
+    HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(path));
+    return search.found ? search.found->path : path;
+}
+
+} // namespace
+
+Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs::path& path,
+                                      const std::string& asked_class, const Log& log) {
+    HK_ASSIGN(const fs::path folder_path, weights_folder(path));
+    HK_ASSIGN(model::ModelFolder folder, model::ModelFolder::open(folder_path));
+    bool named = false;
+    HK_ASSIGN(const std::vector<Candidate> candidates, candidates_of(registry, folder, asked_class, named));
+    std::optional<StoredModel> best;
+    std::optional<Status> problem;
+    for (const Candidate& candidate : candidates) {
+        Result<StoredModel> m = explain(registry, candidate, folder, problem || best ? Log() : log);
+        if (!m.ok() && !problem) problem = m.status();
+        if (m.ok() && (!best || m->ignored.size() < best->ignored.size())) best = m.take();
+        if (best && best->ignored.empty()) break;
+    }
+    if (!best && !named)
+        return not_found(
+            fmt::format("{}: config.json has neither \"architectures\" nor \"model_type\", and no class of "
+                        "any plugin has just its tensors: say which it is with --class",
+                        folder_path.string()));
+    if (!best) return problem.value_or(not_found("no plugin provides a class"));
+    if (best->reference != candidates.front().reference && named)
+        log.info(fmt::format("{}: its tensors are those of {}, not of {}", folder_path.string(), best->reference->name,
+                             candidates.front().reference->name));
+    best->folder = std::move(folder);
+    return std::move(*best);
+}
+
+} // namespace hekla::app

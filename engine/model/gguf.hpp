@@ -1,0 +1,27 @@
+// The GGUF format, version 3, written: 24 bytes of counts, keys with typed values, descriptions of tensors, then the
+// tensors themselves, each at a multiple of 32 bytes. Format: github.com/ggml-org/ggml, docs/gguf.md.
+#pragma once
+
+#include "model/hashed_file.hpp"
+#include "model/tensor.hpp"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace hekla::model {
+
+inline constexpr uint64_t gguf_alignment = 32;
+
+using GgufValue = std::variant<uint32_t, float, bool, std::string, std::vector<int32_t>, std::vector<std::string>>;
+using GgufKeys = std::vector<std::pair<std::string, GgufValue>>;
+
+// The file appears complete, synced, or not at all; tensors are written in their order. Types: f32, f16, bf16, and
+// integers of 8 to 64 bits. Errors: invalid_argument (another type, more than 4 dimensions, a source that gives another
+// number of bytes than its shape says), and whatever the sources return.
+Result<FileRecord> write_gguf_file(const std::filesystem::path& path, const GgufKeys& keys,
+                                   std::span<const TensorSource> tensors);
+
+} // namespace hekla::model

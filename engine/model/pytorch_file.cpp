@@ -1,0 +1,553 @@
+#include "model/pytorch_file.hpp"
+
+#include "model/pickle.hpp"
+#include "model/safetensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+#include <zip.h>
+
+namespace hekla::model {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, DType>, dtype_count> storage_types{{
+    {"FloatStorage", DType::f32},
+    {"HalfStorage", DType::f16},
+    {"BFloat16Storage", DType::bf16},
+    {"DoubleStorage", DType::f64},
+    {"LongStorage", DType::i64},
+    {"IntStorage", DType::i32},
+    {"ShortStorage", DType::i16},
+    {"CharStorage", DType::i8},
+    {"ByteStorage", DType::u8},
+    {"BoolStorage", DType::boolean},
+}};
+
+// "torch.FloatStorage" -> f32; also "torch.cuda.FloatStorage", which says where it was when it was saved.
+std::optional<DType> storage_type(std::string_view function) {
+    for (const std::string_view module : {"torch.cuda.", "torch."}) {
+        if (!function.starts_with(module)) continue;
+        for (const auto& [name, type] : storage_types)
+            if (function.substr(module.size()) == name) return type;
+    }
+    return std::nullopt;
+}
+
+constexpr std::string_view make_dictionary = "collections.OrderedDict";
+constexpr std::string_view make_tensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view make_tensor_v1 = "torch._utils._rebuild_tensor";
+constexpr std::string_view make_parameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view make_size = "torch.Size";
+constexpr std::array callable{make_dictionary, make_tensor, make_tensor_v1, make_parameter, make_size};
+
+// Elements that several tensors may share, stored under a key.
+struct Storage {
+    std::string key;
+    DType dtype = DType::f32;
+    int64_t elements = 0;
+    std::span<const std::byte> bytes; // filled in when they have been found
+};
+
+// A window on a storage: element (i, j, ...) is at offset + i * strides[0] + j * strides[1] + ...
+struct Window {
+    std::size_t storage = 0;
+    int64_t offset = 0;
+    std::vector<int64_t> dims, strides;
+};
+
+// What PyTorch's files may name, and what that makes.
+class TensorMeaning : public PickleMeaning {
+public:
+    std::vector<Storage> storages;
+    std::vector<Window> windows;
+
+    Status check_function(const std::string& name) override {
+        if (storage_type(name) || std::ranges::find(callable, name) != callable.end()) return {};
+        if (name.starts_with("torch.") && name.ends_with("Storage"))
+            return unsupported(fmt::format("holds elements of a type that is not read: {}", in_quotes(name)));
+        return unsupported(fmt::format(
+            "names {}, which would run code: refused. Only tensors are read from such a file", in_quotes(name)));
+    }
+
+    Result<PickleId> call(Pickle& pickle, const std::string& function, PickleId arguments) override {
+        if (function == make_dictionary) return dictionary(pickle, arguments);
+        if (function == make_tensor || function == make_tensor_v1) return tensor(pickle, arguments);
+        if (function == make_parameter) { // a tensor, whether it has a gradient, hooks
+            HK_TRY(count(pickle, arguments, 1, function));
+            const PickleId data = pickle.at(arguments).items[0];
+            HK_TRY(window_of(pickle, data).status());
+            return data;
+        }
+        if (function == make_size) {
+            HK_TRY(count(pickle, arguments, 1, function));
+            return pickle.at(arguments).items[0];
+        }
+        return corrupt(fmt::format("calls {}, which is no function", in_quotes(function)));
+    }
+
+    // ("storage", type, key, device, elements) and, in old files, a view of it: None or (key, offset, elements).
+    Result<PickleId> persistent(Pickle& pickle, PickleId id) override {
+        const PickleObject& tuple = pickle.at(id);
+        if (tuple.kind != PickleKind::tuple || tuple.items.size() < 5 || tuple.items.size() > 6)
+            return corrupt("refers to something stored elsewhere that is not described as a storage");
+        const auto item = [&](std::size_t i) -> const PickleObject& { return pickle.at(tuple.items[i]); };
+        if (item(0).kind != PickleKind::text || item(0).text != "storage")
+            return corrupt("refers to something stored elsewhere that is no storage");
+        const std::optional<DType> type =
+            item(1).kind == PickleKind::function ? storage_type(item(1).text) : std::nullopt;
+        if (!type) return corrupt("a storage has no type");
+        if (item(2).kind != PickleKind::text) return corrupt("a storage's key is no text");
+        if (item(4).kind != PickleKind::integer || item(4).number < 0 || !item(4).text.empty())
+            return corrupt("a storage's size is no number of elements");
+        Window window;
+        if (tuple.items.size() == 6 && item(5).kind != PickleKind::none) {
+            HK_ASSIGN(window.offset, view_offset(pickle, item(5)));
+        }
+        const Storage storage{item(2).text, *type, item(4).number, {}};
+        const auto known = by_key_.find(storage.key);
+        if (known == by_key_.end()) {
+            window.storage = storages.size();
+            by_key_.emplace(storage.key, storages.size());
+            storages.push_back(storage);
+        } else {
+            window.storage = known->second;
+            const Storage& before = storages[window.storage];
+            if (before.dtype != storage.dtype || before.elements != storage.elements)
+                return corrupt(fmt::format("storage {} is said to be {} elements of {}, and {} of {}",
+                                           in_quotes(storage.key), before.elements, name_of(before.dtype),
+                                           storage.elements, name_of(storage.dtype)));
+        }
+        window.dims = {storage.elements - window.offset};
+        window.strides = {1};
+        return add(pickle, std::move(window), true);
+    }
+
+    // The window that a tensor object stands for.
+    Result<const Window*> window_of(const Pickle& pickle, PickleId id) const {
+        const PickleObject& object = pickle.at(id);
+        if (object.kind != PickleKind::external || is_storage_[static_cast<std::size_t>(object.number)])
+            return corrupt(fmt::format("{} stands where a tensor was expected", name_of(object.kind)));
+        return &windows[static_cast<std::size_t>(object.number)];
+    }
+
+private:
+    Result<PickleId> add(Pickle& pickle, Window window, bool storage) {
+        PickleObject object;
+        object.kind = PickleKind::external;
+        object.number = static_cast<int64_t>(windows.size());
+        windows.push_back(std::move(window));
+        is_storage_.push_back(storage);
+        return pickle.add(std::move(object));
+    }
+
+    static Status count(const Pickle& pickle, PickleId arguments, std::size_t least, std::string_view function) {
+        const std::size_t given = pickle.at(arguments).items.size();
+        return given >= least
+                   ? Status()
+                   : corrupt(fmt::format("calls {} with {} arguments, {} were expected", function, given, least));
+    }
+
+    static Result<PickleId> dictionary(Pickle& pickle, PickleId arguments) {
+        PickleObject made;
+        made.kind = PickleKind::dictionary;
+        const std::vector<PickleId> given = pickle.at(arguments).items; // none, or a list of pairs
+        if (given.size() > 1 || (given.size() == 1 && pickle.at(given[0]).kind != PickleKind::list))
+            return corrupt("makes a dictionary of something that is no list of pairs");
+        if (given.size() == 1)
+            for (const PickleId pair : pickle.at(given[0]).items) {
+                const std::vector<PickleId>& two = pickle.at(pair).items;
+                if (two.size() != 2) return corrupt("makes a dictionary of something that is no list of pairs");
+                made.items.insert(made.items.end(), two.begin(), two.end());
+            }
+        return pickle.add(std::move(made));
+    }
+
+    static Result<std::vector<int64_t>> numbers(const Pickle& pickle, PickleId id, const char* what) {
+        const PickleObject& given = pickle.at(id);
+        std::vector<int64_t> values;
+        if (given.kind != PickleKind::tuple && given.kind != PickleKind::list)
+            return corrupt(fmt::format("a tensor's {} is {}, a tuple was expected", what, name_of(given.kind)));
+        if (given.items.size() > rank_limit)
+            return corrupt(
+                fmt::format("a tensor has {} dimensions, at most {} are possible", given.items.size(), rank_limit));
+        for (const PickleId item : given.items) {
+            const PickleObject& value = pickle.at(item);
+            if (value.kind != PickleKind::integer || !value.text.empty() || value.number < 0)
+                return corrupt(
+                    fmt::format("a tensor's {} holds {}, a number from 0 was expected", what, name_of(value.kind)));
+            values.push_back(value.number);
+        }
+        return values;
+    }
+
+    static Result<int64_t> view_offset(const Pickle& pickle, const PickleObject& view) {
+        if (view.kind != PickleKind::tuple || view.items.size() != 3 ||
+            pickle.at(view.items[1]).kind != PickleKind::integer || pickle.at(view.items[1]).number < 0)
+            return corrupt("a storage is a view of another that is not described");
+        return pickle.at(view.items[1]).number;
+    }
+
+    // (storage, offset, size, strides, ...)
+    Result<PickleId> tensor(Pickle& pickle, PickleId arguments) {
+        HK_TRY(count(pickle, arguments, 4, make_tensor));
+        const std::vector<PickleId> given = pickle.at(arguments).items;
+        const PickleObject& storage = pickle.at(given[0]);
+        if (storage.kind != PickleKind::external || !is_storage_[static_cast<std::size_t>(storage.number)])
+            return corrupt(fmt::format("makes a tensor of {}, a storage was expected", name_of(storage.kind)));
+        const PickleObject& offset = pickle.at(given[1]);
+        if (offset.kind != PickleKind::integer || !offset.text.empty() || offset.number < 0)
+            return corrupt("a tensor's offset is no number from 0");
+        Window window = windows[static_cast<std::size_t>(storage.number)];
+        if (__builtin_add_overflow(window.offset, offset.number, &window.offset))
+            return corrupt("a tensor's offset is too large");
+        HK_ASSIGN(window.dims, numbers(pickle, given[2], "size"));
+        HK_ASSIGN(window.strides, numbers(pickle, given[3], "strides"));
+        if (window.dims.size() != window.strides.size())
+            return corrupt(
+                fmt::format("a tensor has {} dimensions and {} strides", window.dims.size(), window.strides.size()));
+        return add(pickle, std::move(window), false);
+    }
+
+    std::map<std::string, std::size_t> by_key_;
+    std::vector<bool> is_storage_; // of each window
+};
+
+struct Named {
+    std::string name;
+    Window window;
+};
+
+// The dictionary that a file must hold.
+Result<std::vector<Named>> named_tensors(const Pickle& pickle, const TensorMeaning& meaning) {
+    const PickleObject& root = pickle.root();
+    if (root.kind != PickleKind::dictionary)
+        return unsupported(
+            fmt::format("holds {}, a dictionary from names to tensors was expected", name_of(root.kind)));
+    std::vector<Named> tensors;
+    std::set<std::string_view> names;
+    for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
+        const PickleObject& key = pickle.at(root.items[i]);
+        if (key.kind != PickleKind::text || key.text.empty() || key.text.size() > tensor_name_limit)
+            return unsupported(
+                fmt::format("its dictionary has {} as a key, the name of a tensor was expected",
+                            key.kind == PickleKind::text ? in_quotes(key.text) : std::string(name_of(key.kind))));
+        const Result<const Window*> window = meaning.window_of(pickle, root.items[i + 1]);
+        if (!window.ok())
+            return unsupported(fmt::format("{} is {}, a tensor was expected: only the weights themselves are read, not "
+                                           "what a training run keeps beside them",
+                                           in_quotes(key.text), name_of(pickle.at(root.items[i + 1]).kind)));
+        if (!names.insert(key.text).second) return corrupt(fmt::format("{} is there twice", in_quotes(key.text)));
+        tensors.push_back({key.text, *window.value()});
+    }
+    return tensors;
+}
+
+bool is_dense(const Window& window) {
+    int64_t expected = 1;
+    for (std::size_t i = window.dims.size(); i-- > 0;) {
+        if (window.dims[i] != 1 && window.strides[i] != expected) return false;
+        expected *= window.dims[i];
+    }
+    return true;
+}
+
+// Whether every element of the window lies in its storage.
+Status check_bounds(const Window& window, int64_t elements) {
+    if (elements == 0) return {};
+    int64_t last = window.offset;
+    for (std::size_t i = 0; i < window.dims.size(); ++i) {
+        int64_t reach = 0;
+        if (__builtin_mul_overflow(window.dims[i] - 1, window.strides[i], &reach) ||
+            __builtin_add_overflow(last, reach, &last))
+            return corrupt("reaches too far");
+    }
+    return Status(last >= 0 ? Status() : corrupt("reaches too far"));
+}
+
+// The window's elements one after another, last dimension fastest.
+void gather(const Window& window, std::size_t size, const std::byte* from, std::byte* to) {
+    std::vector<int64_t> index(window.dims.size(), 0);
+    int64_t at = window.offset;
+    for (bool more = true; more; to += size) {
+        std::memcpy(to, from + static_cast<std::size_t>(at) * size, size);
+        more = false;
+        for (std::size_t i = window.dims.size(); i-- > 0 && !more;) {
+            at += window.strides[i];
+            more = ++index[i] < window.dims[i];
+            if (more) break;
+            at -= window.strides[i] * window.dims[i];
+            index[i] = 0;
+        }
+    }
+}
+
+// Makes views of windows. `budget`: bytes that copies of windows that are not dense may take together.
+class Views {
+public:
+    Views(const TensorMeaning& meaning, uint64_t budget, std::vector<std::unique_ptr<std::byte[]>>& copies)
+        : meaning_(meaning), budget_(budget), copies_(copies) {}
+
+    Result<TensorView> of(const Named& named) {
+        const Window& window = named.window;
+        const Storage& storage = meaning_.storages[window.storage];
+        TensorView view;
+        view.name = named.name;
+        view.dtype = storage.dtype;
+        view.dims = window.dims;
+        HK_ASSIGN(const int64_t elements, element_count(window.dims));
+        HK_TRY(byte_count(storage.dtype, window.dims).status());
+        HK_TRY(check_bounds(window, elements));
+        if (elements == 0) return view;
+        const std::size_t size = size_of(storage.dtype);
+        int64_t last = window.offset;
+        for (std::size_t i = 0; i < window.dims.size(); ++i) last += (window.dims[i] - 1) * window.strides[i];
+        if (last >= storage.elements || storage.bytes.size() / size < static_cast<std::size_t>(storage.elements))
+            return corrupt(fmt::format("{} reaches element {} of a storage of {}", format_dims(window.dims), last,
+                                       storage.elements));
+        if (is_dense(window)) {
+            view.bytes = storage.bytes.subspan(static_cast<std::size_t>(window.offset) * size,
+                                               static_cast<std::size_t>(elements) * size);
+            return view;
+        }
+        const uint64_t bytes = static_cast<uint64_t>(elements) * size;
+        if (elements > storage.elements || bytes > budget_)
+            return unsupported(fmt::format("{} repeats elements of its storage, which has {}: that is not read",
+                                           format_dims(window.dims), storage.elements));
+        budget_ -= bytes;
+        copies_.push_back(std::make_unique<std::byte[]>(static_cast<std::size_t>(bytes)));
+        gather(window, size, storage.bytes.data(), copies_.back().get());
+        view.bytes = {copies_.back().get(), static_cast<std::size_t>(bytes)};
+        return view;
+    }
+
+private:
+    const TensorMeaning& meaning_;
+    uint64_t budget_;
+    std::vector<std::unique_ptr<std::byte[]>>& copies_;
+};
+
+// ---- several pickles in a row --------------------------------------------------------------------------------------
+
+// 0x1950a86a20f9469cfc6c, low byte first: what the first pickle of such a file says.
+constexpr std::string_view magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
+constexpr int64_t legacy_protocol = 1001;
+
+class LegacyReader {
+public:
+    LegacyReader(std::span<const std::byte> bytes, TensorMeaning& meaning) : rest_(bytes), meaning_(meaning) {}
+
+    Result<Pickle> read() {
+        HK_ASSIGN(const Pickle first, next());
+        if (first.root().kind != PickleKind::integer || first.root().text != magic)
+            return unsupported("is not what torch.save writes: neither a zip archive nor a file with PyTorch's number");
+        HK_ASSIGN(const Pickle version, next());
+        if (version.root().kind != PickleKind::integer || version.root().number != legacy_protocol)
+            return unsupported("is of a version of PyTorch's old format that is not known");
+        HK_ASSIGN(const Pickle system, next());
+        HK_TRY(check_byte_order(system));
+        HK_ASSIGN(Pickle content, next());
+        HK_ASSIGN(const Pickle keys, next());
+        HK_TRY(read_storages(keys));
+        return content;
+    }
+
+private:
+    Result<Pickle> next() {
+        std::size_t used = 0;
+        HK_ASSIGN(Pickle pickle, Pickle::read(rest_, meaning_, used));
+        rest_ = rest_.subspan(used);
+        return pickle;
+    }
+
+    static Status check_byte_order(const Pickle& system) {
+        const PickleObject& values = system.root();
+        for (std::size_t i = 0; values.kind == PickleKind::dictionary && i + 1 < values.items.size(); i += 2)
+            if (system.at(values.items[i]).text == "little_endian" && system.at(values.items[i + 1]).number == 0)
+                return unsupported("was written by a big-endian machine; only little-endian files are read");
+        return {};
+    }
+
+    // The keys' order is the data's: the number of elements in 8 bytes, then the elements.
+    Status read_storages(const Pickle& keys) {
+        if (keys.root().kind != PickleKind::list) return corrupt("has no list of its storages");
+        std::map<std::string_view, Storage*> by_key;
+        for (Storage& storage : meaning_.storages) by_key.emplace(storage.key, &storage);
+        std::size_t found = 0;
+        for (const PickleId id : keys.root().items) {
+            const PickleObject& key = keys.at(id);
+            const auto entry = key.kind == PickleKind::text ? by_key.find(key.text) : by_key.end();
+            if (entry == by_key.end())
+                return corrupt(fmt::format("holds a storage {} that no tensor has", in_quotes(key.text)));
+            Storage& storage = *entry->second;
+            by_key.erase(entry);
+            ++found;
+            uint64_t elements = 0;
+            if (rest_.size() < sizeof elements) return ends_in(storage);
+            std::memcpy(&elements, rest_.data(), sizeof elements);
+            rest_ = rest_.subspan(sizeof elements);
+            if (elements != static_cast<uint64_t>(storage.elements))
+                return corrupt(fmt::format("storage {} has {} elements, {} were said to be there",
+                                           in_quotes(storage.key), elements, storage.elements));
+            const std::size_t size = size_of(storage.dtype);
+            if (elements > rest_.size() / size) return ends_in(storage);
+            storage.bytes = rest_.first(static_cast<std::size_t>(elements) * size);
+            rest_ = rest_.subspan(storage.bytes.size());
+        }
+        if (found != meaning_.storages.size())
+            return corrupt(fmt::format("storage {} is not in the file", in_quotes(by_key.begin()->first)));
+        return {};
+    }
+
+    static Status ends_in(const Storage& storage) {
+        return corrupt(
+            fmt::format("ends in the middle of storage {} of {} elements", in_quotes(storage.key), storage.elements));
+    }
+
+    std::span<const std::byte> rest_;
+    TensorMeaning& meaning_;
+};
+
+// ---- a zip archive -------------------------------------------------------------------------------------------------
+
+class Archive {
+public:
+    Archive() = default;
+    Archive(const Archive&) = delete;
+    Archive& operator=(const Archive&) = delete;
+    ~Archive() {
+        if (zip_ != nullptr) zip_discard(zip_);
+    }
+
+    // The bytes must outlive this.
+    Status open(std::span<const std::byte> bytes) {
+        size_ = budget_ = bytes.size();
+        zip_error_t error;
+        zip_error_init(&error);
+        zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+        if (source != nullptr) {
+            zip_ = zip_open_from_source(source, ZIP_RDONLY, &error);
+            if (zip_ == nullptr) zip_source_free(source);
+        }
+        Status status;
+        if (zip_ == nullptr)
+            status = corrupt(fmt::format("its zip archive cannot be read: {}", zip_error_strerror(&error)));
+        zip_error_fini(&error);
+        return status;
+    }
+
+    bool has(const std::string& name) const { return zip_name_locate(zip_, name.c_str(), 0) >= 0; }
+
+    // The folder that everything lies in: the one of the only "FOLDER/data.pkl".
+    Result<std::string> root() const {
+        const zip_int64_t count = zip_get_num_entries(zip_, 0);
+        std::string found;
+        for (zip_int64_t i = 0; i < count; ++i) {
+            const char* raw = zip_get_name(zip_, static_cast<zip_uint64_t>(i), 0);
+            const std::string_view name = raw == nullptr ? "" : raw;
+            const std::size_t slash = name.find('/');
+            if (slash == std::string_view::npos || name.substr(slash + 1) != "data.pkl") continue;
+            if (!found.empty()) return corrupt("its zip archive holds two files data.pkl");
+            found = name.substr(0, slash + 1);
+        }
+        if (found.empty()) return unsupported("is a zip archive without a file data.pkl: torch.save wrote it not");
+        return found;
+    }
+
+    // A whole entry. Entries are stored as they are, so none is larger than the archive, nor are all that are read.
+    Result<std::unique_ptr<std::byte[]>> read(const std::string& name, uint64_t& size) {
+        zip_stat_t stat;
+        zip_stat_init(&stat);
+        if (zip_stat(zip_, name.c_str(), 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0 ||
+            (stat.valid & ZIP_STAT_COMP_METHOD) == 0)
+            return corrupt(fmt::format("its zip archive has no file {}", in_quotes(name)));
+        if (stat.comp_method != ZIP_CM_STORE ||
+            ((stat.valid & ZIP_STAT_ENCRYPTION_METHOD) != 0 && stat.encryption_method != ZIP_EM_NONE))
+            return unsupported(fmt::format(
+                "{} in its zip archive is compressed or encrypted, which torch.save does not do", in_quotes(name)));
+        if (stat.size > budget_)
+            return corrupt(fmt::format("{} in its zip archive is said to have {} bytes; the whole file has {}",
+                                       in_quotes(name), stat.size, size_));
+        budget_ -= stat.size;
+        size = stat.size;
+        auto bytes = std::make_unique<std::byte[]>(static_cast<std::size_t>(size) + 1);
+        zip_file_t* file = zip_fopen_index(zip_, stat.index, 0);
+        if (file == nullptr) return failure(name, zip_error_strerror(zip_get_error(zip_)));
+        Status status;
+        uint64_t got = 0;
+        while (status.ok()) { // up to the end itself, which is where the checksum is compared
+            const zip_int64_t part = zip_fread(file, bytes.get() + got, size + 1 - got);
+            if (part < 0) status = failure(name, zip_error_strerror(zip_file_get_error(file)));
+            if (part <= 0) break;
+            got += static_cast<uint64_t>(part);
+            if (got > size) status = failure(name, "is longer than it says");
+        }
+        zip_fclose(file);
+        HK_TRY(status);
+        if (got != size) return failure(name, "is shorter than it says");
+        return bytes;
+    }
+
+private:
+    static Status failure(const std::string& name, const char* why) {
+        return corrupt(fmt::format("{} in its zip archive: {}", in_quotes(name), why));
+    }
+    zip_t* zip_ = nullptr;
+    uint64_t size_ = 0, budget_ = 0; // of the file, and what may still be read
+};
+
+Result<Pickle> read_archive(std::span<const std::byte> bytes, TensorMeaning& meaning,
+                            std::vector<std::unique_ptr<std::byte[]>>& copies) {
+    Archive archive;
+    HK_TRY(archive.open(bytes));
+    HK_ASSIGN(const std::string root, archive.root());
+    if (archive.has(root + "constants.pkl"))
+        return unsupported("is TorchScript, a program; save the model's state_dict() instead");
+    uint64_t size = 0;
+    if (archive.has(root + "byteorder")) {
+        HK_ASSIGN(const auto order, archive.read(root + "byteorder", size));
+        if (std::string_view(reinterpret_cast<const char*>(order.get()), static_cast<std::size_t>(size)) != "little")
+            return unsupported("was written by a big-endian machine; only little-endian files are read");
+    }
+    HK_ASSIGN(const auto program, archive.read(root + "data.pkl", size));
+    std::size_t used = 0;
+    HK_ASSIGN(Pickle pickle, Pickle::read({program.get(), static_cast<std::size_t>(size)}, meaning, used));
+    for (Storage& storage : meaning.storages) {
+        if (storage.elements == 0) continue;
+        HK_ASSIGN(auto content, archive.read(root + "data/" + storage.key, size));
+        if (size / size_of(storage.dtype) < static_cast<uint64_t>(storage.elements))
+            return corrupt(fmt::format("storage {} has {} bytes, too few for {} elements of {}", in_quotes(storage.key),
+                                       size, storage.elements, name_of(storage.dtype)));
+        storage.bytes = {content.get(), static_cast<std::size_t>(size)};
+        copies.push_back(std::move(content));
+    }
+    return pickle;
+}
+
+} // namespace
+
+Result<PytorchFile> PytorchFile::open(const std::filesystem::path& path) {
+    PytorchFile file;
+    file.path_ = path;
+    HK_ASSIGN(file.map_, MappedFile::open(path));
+    const std::span<const std::byte> bytes = file.map_.bytes();
+    TensorMeaning meaning;
+    const bool zipped = file.map_.text().starts_with("PK");
+    Result<Pickle> pickle = zipped ? read_archive(bytes, meaning, file.copies_) : LegacyReader(bytes, meaning).read();
+    if (!pickle.ok()) return pickle.status().with_context(path.string());
+    const Result<std::vector<Named>> named = named_tensors(pickle.value(), meaning);
+    if (!named.ok()) return named.status().with_context(path.string());
+    Views views(meaning, bytes.size(), file.copies_);
+    for (const Named& one : named.value()) {
+        Result<TensorView> view = views.of(one);
+        if (!view.ok())
+            return view.status().with_context(fmt::format("{}: tensor {}", path.string(), in_quotes(one.name)));
+        file.tensors_.push_back(view.take());
+    }
+    return file;
+}
+
+} // namespace hekla::model

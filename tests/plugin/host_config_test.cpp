@@ -1,0 +1,58 @@
+#include "plugin/host_config.hpp"
+
+#include "plugin/host_error.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace hekla;
+using namespace hekla::plugin;
+
+namespace {
+
+hk_string text(std::string_view s) { return {s.data(), s.size()}; }
+
+struct Writer {
+    hk_config_writer writer;
+    hk_error error;
+    const hk_config_interface& api = *host_config_interface();
+
+    int32_t array(std::string_view key, uint64_t count) { return api.set_array(&writer, text(key), count, &error); }
+    int32_t integer(std::string_view key, int64_t value) { return api.set_integer(&writer, text(key), value, &error); }
+    int32_t string(std::string_view key, std::string_view value) {
+        return api.set_text(&writer, text(key), text(value), &error);
+    }
+};
+
+} // namespace
+
+TEST_CASE("arrays of a configuration are written element by element") {
+    Writer w;
+    CHECK(w.array("kinds", 2) == HK_OK);
+    CHECK(w.string("kinds.1", "full") == HK_OK);
+    CHECK(check_complete(w.writer).message() == "'kinds.0' is an element of an array and was not written");
+    CHECK(w.string("kinds.0", "sliding") == HK_OK);
+    CHECK(check_complete(w.writer).ok());
+    CHECK(w.array("none", 0) == HK_OK);
+    CHECK(w.array("deep.list", 2) == HK_OK);
+    CHECK(w.integer("deep.list.0.size", 4) == HK_OK);
+    CHECK(w.array("deep.list.1", 1) == HK_OK);
+    CHECK(check_complete(w.writer).message().find("'deep.list.1.0'") == 0);
+    CHECK(w.integer("deep.list.1.0", 7) == HK_OK);
+    CHECK(check_complete(w.writer).ok());
+    CHECK(w.writer.values.dump() == R"({"kinds":["sliding","full"],"none":[],"deep":{"list":[{"size":4},[7]]}})");
+}
+
+TEST_CASE("what is no element of an array is refused") {
+    Writer w;
+    REQUIRE(w.array("a", 2) == HK_OK);
+    for (const char* key : {"a.2", "a.x", "a.-1", "a.", "a.0x", "a.99999999999999999999"}) {
+        CAPTURE(key);
+        CHECK(w.integer(key, 1) == HK_INVALID_ARGUMENT);
+        CHECK(w.error.message.find("is no element of an array of 2") != std::string::npos);
+    }
+    CHECK(w.integer("a.0", 1) == HK_OK);
+    CHECK(w.integer("a.0.b", 1) == HK_INVALID_ARGUMENT);
+    CHECK(w.error.message.find("passes through a key that is no object") != std::string::npos);
+    CHECK(w.array("b", uint64_t{1} << 60) == HK_INVALID_ARGUMENT);
+    CHECK(w.error.message.find("at most 1048576 are possible") != std::string::npos);
+}
