@@ -18,9 +18,9 @@ struct Candidate {
 
 // Shapes of parameters do not depend on the batch, so the smallest one there is describes them; fields that an
 // architecture does not ask for are not looked at.
-Result<std::vector<plugin::BatchField>> any_batch(const json& config) {
-    std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
-                                           {"decoder_input_ids", graph::Kind::int32, {1, 1}}};
+std::vector<plugin::BatchField> any_batch(const json& config, const graph::Shape& ids) {
+    std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, ids},
+                                           {"decoder_input_ids", graph::Kind::int32, ids}};
     const json channels = config.value("num_channels", json()), side = config.value("image_size", json());
     if (channels.is_number_integer() && side.is_number_integer() && channels.get<int64_t>() > 0 &&
         side.get<int64_t>() > 0)
@@ -28,6 +28,14 @@ Result<std::vector<plugin::BatchField>> any_batch(const json& config) {
                           graph::Kind::float32,
                           {1, channels.get<int64_t>(), side.get<int64_t>(), side.get<int64_t>()}});
     return fields;
+}
+
+Result<graph::Graph> any_graph(const plugin::Composition& composition) {
+    Result<graph::Graph> graph = composition.build(HK_MODE_EVALUATE, any_batch(composition.config(), {1, 1}));
+    if (graph.ok()) return graph;
+    // A class that chooses among several texts wants rows of them.
+    Result<graph::Graph> choices = composition.build(HK_MODE_EVALUATE, any_batch(composition.config(), {1, 1, 1}));
+    return choices.ok() ? std::move(choices) : std::move(graph);
 }
 
 // The names that a file of a class without a head has: without the body's prefix, where all have it.
@@ -50,8 +58,7 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     spec.head_config = m.reference->head_config;
     spec.refuse_unknown_keys = false;
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, any_batch(m.composition->config()));
-    HK_ASSIGN(const graph::Graph graph, m.composition->build(HK_MODE_EVALUATE, fields));
+    HK_ASSIGN(const graph::Graph graph, any_graph(*m.composition));
     const plugin::NameRules& names = candidate.architecture.provided->names;
     const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(graph);
     HK_ASSIGN(model::Resolution resolved, folder.weights().resolve(specs, plugin::name_rules(names)));
@@ -70,11 +77,14 @@ void add_classes(const plugin::Registry::Entry& architecture, std::vector<Candid
     }
 }
 
-// The classes that may explain the folder, the likeliest first. `named`: whether config.json says one.
+// Whom config.json names.
+enum class Named { nobody, architecture, class_ };
+
+// The classes that may explain the folder, the likeliest first.
 Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, const model::ModelFolder& folder,
-                                             const std::string& asked_class, bool& named) {
+                                             const std::string& asked_class, Named& named) {
     std::vector<Candidate> candidates;
-    named = true;
+    named = Named::class_;
     if (!asked_class.empty()) {
         HK_ASSIGN(const auto found, registry.find_class(asked_class));
         return std::vector<Candidate>{{found.first, found.second}};
@@ -90,12 +100,13 @@ Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, c
             return candidates;
         }
     }
+    named = Named::architecture;
     if (!folder.model_type().empty()) {
         HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
         add_classes(entry, candidates);
         return candidates;
     }
-    named = false;
+    named = Named::nobody;
     for (const plugin::Manifest& manifest : registry.manifests())
         for (const plugin::Provided& provided : manifest.provides) add_classes({&manifest, &provided}, candidates);
     return candidates;
@@ -114,23 +125,25 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
                                       const std::string& asked_class, const Log& log) {
     HK_ASSIGN(const fs::path folder_path, weights_folder(path));
     HK_ASSIGN(model::ModelFolder folder, model::ModelFolder::open(folder_path));
-    bool named = false;
+    Named named = Named::nobody;
     HK_ASSIGN(const std::vector<Candidate> candidates, candidates_of(registry, folder, asked_class, named));
     std::optional<StoredModel> best;
-    std::optional<Status> problem;
+    Status problem = not_found("no plugin provides a class");
     for (const Candidate& candidate : candidates) {
-        Result<StoredModel> m = explain(registry, candidate, folder, problem || best ? Log() : log);
-        if (!m.ok() && !problem) problem = m.status();
+        const bool first = candidate.reference == candidates.front().reference;
+        Result<StoredModel> m = explain(registry, candidate, folder, first ? log : Log());
         if (m.ok() && (!best || m->ignored.size() < best->ignored.size())) best = m.take();
         if (best && best->ignored.empty()) break;
+        if (!m.ok() && first) problem = m.status();
+        if (!m.ok() && first && named == Named::class_) return problem;
     }
-    if (!best && !named)
+    if (!best && named == Named::nobody)
         return not_found(
             fmt::format("{}: config.json has neither \"architectures\" nor \"model_type\", and no class of "
                         "any plugin has just its tensors: say which it is with --class",
                         folder_path.string()));
-    if (!best) return problem.value_or(not_found("no plugin provides a class"));
-    if (best->reference != candidates.front().reference && named)
+    if (!best) return problem;
+    if (best->reference != candidates.front().reference && named == Named::class_)
         log.info(fmt::format("{}: its tensors are those of {}, not of {}", folder_path.string(), best->reference->name,
                              candidates.front().reference->name));
     best->folder = std::move(folder);

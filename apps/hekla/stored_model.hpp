@@ -24,10 +24,10 @@ struct StoredModel {
 };
 
 // `path`: a model's folder, a checkpoint, or a run (its newest complete checkpoint where it has not been finished).
-// The class is the one asked for; else the one of config.json, unless another of the same architecture leaves fewer
-// tensors over (files that were made for another head than config.json says): then the log says so; else, where
-// config.json names none, the one that fits. Errors: those of the folder; tensors missing, left over or misshapen, each
-// by its name; no class known.
+// The class is the one asked for; else the one of config.json, unless it fits and another of the same architecture
+// leaves fewer tensors over (files that were made for more heads than config.json says): then the log says so; else,
+// where config.json names none, the one that fits best. Errors: those of the folder; tensors missing, left over or
+// misshapen, each by its name; no class known.
 Result<StoredModel> open_stored_model(const plugin::Registry& registry, const std::filesystem::path& path,
                                       const std::string& asked_class, const Log& log);
 

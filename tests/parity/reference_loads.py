@@ -29,8 +29,7 @@ def load(folder):
         model.load_state_dict(load_file(folder / "model.safetensors"))
         return name, model, ""
     model, info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True, attn_implementation="eager")
-    # A table that the reference computes for itself, and lists whenever a file does not hold it.
-    missing = {k for k in info["missing_keys"] if not k.endswith("embed_positions.weight")}
+    missing = {k for k in info["missing_keys"] if not (name.startswith("Marian") and k.endswith("embed_positions.weight"))}
     wrong = [f"{k}: {sorted(map(str, v))}" for k, v in (("missing", missing), ("left over", info["unexpected_keys"]), ("misshapen", info["mismatched_keys"])) if v]
     return name, model, "; ".join(wrong)
 
@@ -49,9 +48,14 @@ failed = 0
 folders = sorted(p for p in converted.iterdir() if (p / "config.json").exists())
 for folder in folders:
     inputs = load_file(fixtures / folder.name / "inputs.safetensors")
-    expected = {k[4:]: v for k, v in load_file(fixtures / folder.name / "expected.safetensors").items() if k.startswith("out.")}
+    recorded = load_file(fixtures / folder.name / "expected.safetensors")
+    expected = {k[4:]: v for k, v in recorded.items() if k.startswith("out.")}
     try:
         name, model, problem = load(folder)
+        if name.startswith("Marian"):  # no file holds its tables of positions; the fixture's are spread like its weights
+            for key, table in recorded.items():
+                if key.endswith("embed_positions.weight"):
+                    model.state_dict()[key.removeprefix("adamw.")].copy_(table)
         if name == "XLNetLMHeadModel":  # its table of positions is float32 by hand
             table = model.transformer.relative_positional_encoding
             model.transformer.relative_positional_encoding = lambda *a, **k: table(*a, **k).double()
