@@ -48,7 +48,7 @@ Result<std::string> config_text(const StoredModel& m, std::optional<model::DType
     config["architectures"] = ordered_json::array({m.reference->name});
     std::optional<model::DType> type;
     bool uniform = true;
-    for (const StoredTensor& tensor : m.tensors) {
+    for (const SavedTensor& tensor : m.tensors) {
         if (!model::is_floating(tensor.stored->dtype)) continue;
         const model::DType one = written_type(*tensor.stored, asked);
         uniform = uniform && type.value_or(one) == one;
@@ -70,7 +70,7 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
     model::ModelContents contents;
     HK_ASSIGN(contents.max_shard_bytes, size_from(a.shard_size));
     HK_ASSIGN(contents.config_json, config_text(m, asked));
-    for (const StoredTensor& tensor : m.tensors)
+    for (const SavedTensor& tensor : m.tensors)
         contents.tensors.push_back(
             model::converted_source(tensor.name, *tensor.stored, written_type(*tensor.stored, asked)));
     contents.copies = m.folder.auxiliary_files();
@@ -92,7 +92,7 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
         HK_TRY(write_folder(m, a, asked));
     }
     uint64_t bytes = 0;
-    for (const StoredTensor& tensor : m.tensors) {
+    for (const SavedTensor& tensor : m.tensors) {
         HK_ASSIGN(const int64_t size, model::byte_count(written_type(*tensor.stored, asked), tensor.stored->dims));
         bytes += static_cast<uint64_t>(size);
     }

@@ -228,7 +228,7 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
 
     std::vector<model::TensorSource> tensors;
     DType largest = DType::f32; // what matrices are stored as
-    for (const StoredTensor& tensor : m.tensors) {
+    for (const SavedTensor& tensor : m.tensors) {
         std::optional<std::string> name;
         const model::TensorView& view = *tensor.stored;
         for (const Mapping& mapping : mappings) {

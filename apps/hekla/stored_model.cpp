@@ -40,11 +40,11 @@ Result<graph::Graph> any_graph(const plugin::Composition& composition) {
 
 // The names that a file of a class without a head has: without the body's prefix, where all have it.
 void name_as_saved(const std::string& prefix, const plugin::ReferenceClass& reference,
-                   std::vector<StoredTensor>& tensors) {
+                   std::vector<SavedTensor>& tensors) {
     if (prefix.empty() || !(reference.head.empty() || reference.head == "pooler")) return;
-    for (const StoredTensor& tensor : tensors)
+    for (const SavedTensor& tensor : tensors)
         if (!tensor.name.starts_with(prefix)) return;
-    for (StoredTensor& tensor : tensors) tensor.name.erase(0, prefix.size());
+    for (SavedTensor& tensor : tensors) tensor.name.erase(0, prefix.size());
 }
 
 Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& candidate,
@@ -60,11 +60,9 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
     HK_ASSIGN(const graph::Graph graph, any_graph(*m.composition));
     const plugin::NameRules& names = candidate.architecture.provided->names;
-    const std::vector<model::ParameterSpec> specs = plugin::parameter_specs(graph);
-    HK_ASSIGN(model::Resolution resolved, folder.weights().resolve(specs, plugin::name_rules(names)));
-    for (std::size_t i = 0; i < specs.size(); ++i)
-        if (resolved.tensors[i] != nullptr) m.tensors.push_back({specs[i].name, resolved.tensors[i]});
-    m.ignored = std::move(resolved.ignored);
+    HK_ASSIGN(const std::vector<plugin::StoredTensor> found,
+              plugin::find_tensors(graph, folder.weights(), names, &m.ignored));
+    for (const plugin::StoredTensor& tensor : found) m.tensors.push_back({tensor.tensor.name, tensor.stored});
     name_as_saved(names.prefix, *m.reference, m.tensors);
     return m;
 }

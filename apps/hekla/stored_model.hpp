@@ -10,7 +10,7 @@
 namespace hekla::app {
 
 // A parameter, or a buffer that the files keep.
-struct StoredTensor {
+struct SavedTensor {
     std::string name;                          // as the reference names it in a file of this class
     const model::TensorView* stored = nullptr; // of the folder's weights
 };
@@ -19,7 +19,7 @@ struct StoredModel {
     model::ModelFolder folder;
     std::unique_ptr<plugin::Composition> composition;
     const plugin::ReferenceClass* reference = nullptr;
-    std::vector<StoredTensor> tensors;
+    std::vector<SavedTensor> tensors;
     std::vector<std::string> ignored; // tensors of the files that are no part of the model, and known to be none
 };
 

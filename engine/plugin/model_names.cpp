@@ -33,7 +33,7 @@ std::vector<double> described_values(const graph::Graph& graph, const ModelTenso
 }
 
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
-                                               const NameRules& names) {
+                                               const NameRules& names, std::vector<std::string>* ignored) {
     const std::vector<ModelTensor> wanted = model_tensors(graph);
     model::NameRules rules = rules_from(names);
     std::vector<model::ParameterSpec> specs;
@@ -42,7 +42,8 @@ Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const 
         specs.push_back({tensor.name, tensor.kind == graph::Kind::int32 ? model::DType::i32 : model::DType::f32,
                          tensor.shape.vector()});
     }
-    HK_ASSIGN(const model::Resolution resolved, weights.resolve(specs, rules));
+    HK_ASSIGN(model::Resolution resolved, weights.resolve(specs, rules));
+    if (ignored != nullptr) *ignored = std::move(resolved.ignored);
     std::vector<StoredTensor> found;
     for (std::size_t i = 0; i < wanted.size(); ++i)
         if (resolved.tensors[i] != nullptr) found.push_back({wanted[i], resolved.tensors[i]});

@@ -28,8 +28,8 @@ struct StoredTensor {
 };
 
 // Every tensor of the graph with the stored one. A buffer that no file holds is left out: it stays as it is described.
-// Errors: see model::resolve_names.
+// `ignored`, if given: the stored tensors that are known to be no part of it. Errors: see model::resolve_names.
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
-                                               const NameRules& names);
+                                               const NameRules& names, std::vector<std::string>* ignored = nullptr);
 
 } // namespace hekla::plugin
