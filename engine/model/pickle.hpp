@@ -15,8 +15,8 @@
 
 namespace hekla::model {
 
-inline constexpr std::size_t pickle_size_limit = 64'000'000; // bytes of one program
-inline constexpr std::size_t pickle_object_limit = 4'000'000;
+inline constexpr std::size_t pickle_size_limit = 64'000'000;  // bytes of one program
+inline constexpr std::size_t pickle_object_limit = 1'000'000; // some 60,000 tensors
 
 // An object of a Pickle, by number: objects refer to one another freely, in circles too, and live as long as it.
 using PickleId = uint32_t;

@@ -151,18 +151,20 @@ private:
                    : corrupt(fmt::format("calls {} with {} arguments, {} were expected", function, given, least));
     }
 
-    static Result<PickleId> dictionary(Pickle& pickle, PickleId arguments) {
+    Result<PickleId> dictionary(Pickle& pickle, PickleId arguments) {
         PickleObject made;
         made.kind = PickleKind::dictionary;
-        const std::vector<PickleId> given = pickle.at(arguments).items; // none, or a list of pairs
+        const std::vector<PickleId>& given = pickle.at(arguments).items; // none, or a list of pairs
         if (given.size() > 1 || (given.size() == 1 && pickle.at(given[0]).kind != PickleKind::list))
             return corrupt("makes a dictionary of something that is no list of pairs");
-        if (given.size() == 1)
+        if (given.size() == 1) {
+            HK_TRY(spend(pickle.at(given[0]).items.size()));
             for (const PickleId pair : pickle.at(given[0]).items) {
                 const std::vector<PickleId>& two = pickle.at(pair).items;
                 if (two.size() != 2) return corrupt("makes a dictionary of something that is no list of pairs");
                 made.items.insert(made.items.end(), two.begin(), two.end());
             }
+        }
         return pickle.add(std::move(made));
     }
 
@@ -194,7 +196,7 @@ private:
     // (storage, offset, size, strides, ...)
     Result<PickleId> tensor(Pickle& pickle, PickleId arguments) {
         HK_TRY(count(pickle, arguments, 4, make_tensor));
-        const std::vector<PickleId> given = pickle.at(arguments).items;
+        const std::vector<PickleId>& given = pickle.at(arguments).items;
         const PickleObject& storage = pickle.at(given[0]);
         if (storage.kind != PickleKind::external || !is_storage_[static_cast<std::size_t>(storage.number)])
             return corrupt(fmt::format("makes a tensor of {}, a storage was expected", name_of(storage.kind)));
@@ -209,9 +211,18 @@ private:
         if (window.dims.size() != window.strides.size())
             return corrupt(
                 fmt::format("a tensor has {} dimensions and {} strides", window.dims.size(), window.strides.size()));
+        HK_TRY(spend(window.dims.size()));
         return add(pickle, std::move(window), false);
     }
 
+    // A short program can make the same long list into many objects: what is copied is counted.
+    Status spend(std::size_t items) {
+        copied_ += items;
+        return copied_ <= pickle_object_limit ? Status()
+                                              : corrupt(fmt::format("makes more than {} objects", pickle_object_limit));
+    }
+
+    std::size_t copied_ = 0;
     std::map<std::string, std::size_t> by_key_;
     std::vector<bool> is_storage_; // of each window
 };

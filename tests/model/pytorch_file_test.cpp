@@ -151,8 +151,14 @@ TEST_CASE("programs that misuse the machine are refused") {
     CHECK(contains(program_error("c" + std::string(1000, 'x')), "name is too long"));
     // A dictionary in itself, and lists a million deep: data like any other, and no tensor.
     CHECK(contains(program_error("}q\x01X\x01\x00\x00\x00xh\x01s"s), "\"x\" is a dictionary, a tensor was expected"));
-    CHECK(contains(program_error(std::string(1'000'000, ']') + std::string(999'999, 'a')), "holds a list"));
-    CHECK(contains(program_error(std::string(pickle_object_limit + 1, ']')), "more than 4000000 objects"));
+    CHECK(contains(program_error(std::string(900'000, ']') + std::string(899'999, 'a')), "holds a list"));
+    CHECK(contains(program_error(std::string(pickle_object_limit + 1, ']')), "more than 1000000 objects"));
+    // A list of 1,000 pairs, made into a dictionary again and again.
+    std::string many = "]q\x01(";
+    for (int i = 0; i < 1000; ++i) many += "NN\x86";
+    many += "e";
+    for (int i = 0; i < 2000; ++i) many += "0ccollections\nOrderedDict\nh\x01\x85R";
+    CHECK(contains(program_error(many), "more than 1000000 objects"));
     const std::string storage = "(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x00"
                                 "0X\x03\x00\x00\x00"
                                 "cpuK\x04tQ"s;
