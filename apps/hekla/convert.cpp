@@ -100,7 +100,7 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
                        m.tensors.size(), size_text(bytes));
     if (!m.ignored.empty())
         said += fmt::format(
-            "; left out, as no part of it: {}{}",
+            "; left out, as no part of it or there twice: {}{}",
             fmt::join(m.ignored.begin(), m.ignored.begin() + std::min<std::ptrdiff_t>(4, std::ssize(m.ignored)), ", "),
             m.ignored.size() > 4 ? fmt::format(" and {} more", m.ignored.size() - 4) : "");
     return {};
