@@ -150,6 +150,7 @@ Result<Bisection> bisect_folder(const plugin::Registry& registry, program::Runti
 }
 
 Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, const VerifyArguments& a) {
+    choose_vector_width(); // what training runs with is what has to compute correctly
     gpu::ContextOptions options = context_options(globals);
     options.device.overrides = a.overrides;
     if (a.gpu_assisted) options.device.validation = gpu::Validation::gpu_assisted;
