@@ -76,13 +76,13 @@ void add_classes(const plugin::Registry::Entry& architecture, std::vector<Candid
 }
 
 // Whom config.json names.
-enum class Named { nobody, architecture, class_ };
+enum class Says { nobody, architecture, class_ };
 
 // The classes that may explain the folder, the likeliest first.
 Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, const model::ModelFolder& folder,
-                                             const std::string& asked_class, Named& named) {
+                                             const std::string& asked_class, Says& named) {
     std::vector<Candidate> candidates;
-    named = Named::class_;
+    named = Says::class_;
     if (!asked_class.empty()) {
         HK_ASSIGN(const auto found, registry.find_class(asked_class));
         return std::vector<Candidate>{{found.first, found.second}};
@@ -98,13 +98,13 @@ Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, c
             return candidates;
         }
     }
-    named = Named::architecture;
+    named = Says::architecture;
     if (!folder.model_type().empty()) {
         HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
         add_classes(entry, candidates);
         return candidates;
     }
-    named = Named::nobody;
+    named = Says::nobody;
     for (const plugin::Manifest& manifest : registry.manifests())
         for (const plugin::Provided& provided : manifest.provides) add_classes({&manifest, &provided}, candidates);
     return candidates;
@@ -123,7 +123,7 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
                                       const std::string& asked_class, const Log& log) {
     HK_ASSIGN(const fs::path folder_path, weights_folder(path));
     HK_ASSIGN(model::ModelFolder folder, model::ModelFolder::open(folder_path));
-    Named named = Named::nobody;
+    Says named = Says::nobody;
     HK_ASSIGN(const std::vector<Candidate> candidates, candidates_of(registry, folder, asked_class, named));
     std::optional<StoredModel> best;
     Status problem = not_found("no plugin provides a class");
@@ -133,15 +133,15 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
         if (m.ok() && (!best || m->ignored.size() < best->ignored.size())) best = m.take();
         if (best && best->ignored.empty()) break;
         if (!m.ok() && first) problem = m.status();
-        if (!m.ok() && first && named == Named::class_) return problem;
+        if (!m.ok() && first && named == Says::class_) return problem;
     }
-    if (!best && named == Named::nobody)
+    if (!best && named == Says::nobody)
         return not_found(
             fmt::format("{}: config.json has neither \"architectures\" nor \"model_type\", and no class of "
                         "any plugin has just its tensors: say which it is with --class",
                         folder_path.string()));
     if (!best) return problem;
-    if (best->reference != candidates.front().reference && named == Named::class_)
+    if (best->reference != candidates.front().reference && named == Says::class_)
         log.info(fmt::format("{}: its tensors are those of {}, not of {}", folder_path.string(), best->reference->name,
                              candidates.front().reference->name));
     best->folder = std::move(folder);

@@ -17,19 +17,16 @@ std::string near_hint(std::string_view name, std::span<const std::string_view> c
     return near.empty() ? std::string() : fmt::format("; {} {}", lead, in_quotes(near));
 }
 
-std::string renamed(std::string name, const std::vector<Rename>& renames) {
-    for (const Rename& rule : renames) {
-        if (rule.from.empty()) continue;
-        if (rule.where == Rename::Where::prefix && name.starts_with(rule.from)) {
-            name.replace(0, rule.from.size(), rule.to);
-        } else if (rule.where == Rename::Where::suffix && name.ends_with(rule.from)) {
-            name.replace(name.size() - rule.from.size(), rule.from.size(), rule.to);
-        } else if (rule.where == Rename::Where::anywhere) {
-            for (std::size_t at = 0; (at = name.find(rule.from, at)) != std::string::npos; at += rule.to.size())
-                name.replace(at, rule.from.size(), rule.to);
-        }
+void apply(const Rename& rule, std::string& name) {
+    if (rule.from.empty()) return;
+    if (rule.where == Rename::Where::prefix && name.starts_with(rule.from)) {
+        name.replace(0, rule.from.size(), rule.to);
+    } else if (rule.where == Rename::Where::suffix && name.ends_with(rule.from)) {
+        name.replace(name.size() - rule.from.size(), rule.from.size(), rule.to);
+    } else if (rule.where == Rename::Where::anywhere) {
+        for (std::size_t at = 0; (at = name.find(rule.from, at)) != std::string::npos; at += rule.to.size())
+            name.replace(at, rule.from.size(), rule.to);
     }
-    return name;
 }
 
 // The names under which a parameter may know this tensor, the likeliest first.
@@ -38,16 +35,23 @@ std::vector<std::string> spellings(const std::string& stored, const NameRules& r
     const auto add = [&all](std::string name) {
         if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));
     };
+    // After each rule: a later one may be for a model of another age.
+    const auto add_renamed = [&](std::string name, const std::string& before) {
+        for (const Rename& rule : rules.renames) {
+            apply(rule, name);
+            add(before + name);
+        }
+    };
     // A prefix is taken off before the renames too: a rule that names a beginning should hold in both kinds of file.
-    add(renamed(stored, rules.renames));
+    add_renamed(stored, "");
     for (const std::string& prefix : rules.optional_prefixes) {
         if (stored.starts_with(prefix)) {
             add(stored.substr(prefix.size()));
-            add(renamed(stored.substr(prefix.size()), rules.renames));
+            add_renamed(stored.substr(prefix.size()), "");
         }
         add(prefix + stored);
-        add(renamed(prefix + stored, rules.renames));
-        add(prefix + renamed(stored, rules.renames));
+        add_renamed(prefix + stored, "");
+        add_renamed(stored, prefix);
     }
     return all;
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned newest_protocol = 5;
 
 // The instructions that are known, by the bytes that the format gives them.
-enum Instruction : uint8_t {
+enum class Instruction : uint8_t {
     mark = '(',
     stop = '.',
     pop = '0',
@@ -112,6 +112,7 @@ public:
 
 private:
     Status step() {
+        using enum Instruction;
         HK_ASSIGN(const uint64_t instruction, number(1));
         switch (static_cast<Instruction>(instruction)) {
         case protocol: {

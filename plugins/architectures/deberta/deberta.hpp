@@ -4,6 +4,7 @@
 #include "block.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 namespace hekla::plugin {
 
@@ -98,10 +99,7 @@ public:
     void write(ConfigWriter& out) {
         write_settings(out, type_, s_);
         if (!s_.embedding) out.set("embedding_size", s_.width);
-        std::vector<std::string> types;
-        if (to_position_) types.emplace_back("c2p");
-        if (to_content_) types.emplace_back("p2c");
-        if (!types.empty()) out.set("pos_att_type", types);
+        if (!terms_.empty()) out.set("pos_att_type", terms_);
         write_labels(out, labels_);
     }
 
@@ -109,12 +107,14 @@ protected:
     DebertaBody(const Config& c, const char* type)
         : s_(read_settings<DebertaSettings>(c)), labels_(label_count(c)), type_(type) {
         require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
-        std::string types; // a list, or names joined by |
         for (int64_t i = 0; c.has("pos_att_type." + std::to_string(i)); ++i)
-            types += c.string("pos_att_type." + std::to_string(i)) + "|";
-        if (types.empty() && c.has("pos_att_type") && !c.has("pos_att_type.0")) types = c.string("pos_att_type");
-        to_position_ = types.find("c2p") != std::string::npos;
-        to_content_ = types.find("p2c") != std::string::npos;
+            terms_.push_back(c.string("pos_att_type." + std::to_string(i)));
+        if (terms_.empty() && c.has("pos_att_type")) { // older: names joined by |
+            std::istringstream joined(c.string("pos_att_type"));
+            for (std::string term; std::getline(joined, term, '|');) terms_.push_back(term);
+        }
+        to_position_ = std::ranges::find(terms_, "c2p") != terms_.end();
+        to_content_ = std::ranges::find(terms_, "p2c") != terms_.end();
     }
 
     // The table of relative distances, [2 span, D].
@@ -150,6 +150,7 @@ protected:
     DebertaSettings s_;
     Labels labels_;
     const char* type_;
+    std::vector<std::string> terms_; // of the score, as they were given
     bool to_position_ = false, to_content_ = false;
 
 private:
