@@ -3,6 +3,7 @@
 
 #include "base/file.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -68,6 +69,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
         const nlohmann::json j{{"rows", rows},
                                {"new_tokens", result.new_tokens},
                                {"tokens_per_s", rate},
+                               {"context", result.context},
                                {"stopped", result.stopped != 0}};
         std::printf("%s\n", j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
         return kDone;
@@ -77,6 +79,10 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
             std::printf("--- %zu\n%s%s\n", i + 1, prompts[i].c_str(), texts.rows[i].c_str());
     else
         std::printf("\n");
+    if (result.context > 0)
+        std::fprintf(stderr, "the model's context is %lld tokens: text beyond it goes on from the last %lld\n",
+                     static_cast<long long>(result.context),
+                     static_cast<long long>(std::max<int64_t>(1, result.context / 2)));
     std::fprintf(stderr, "%s%lld tokens in %.2f s: %.0f tokens/s\n", result.stopped != 0 ? "stopped after " : "",
                  static_cast<long long>(result.new_tokens), result.seconds, rate);
     return kDone;

@@ -267,15 +267,18 @@ Result<std::string> show(const Globals& globals, const InspectArguments& a, bool
     }
     if (fs::is_directory(path, problem)) return show_folder(globals, a, damaged);
     if (path.extension() == ".toml") return show_recipe(globals, a);
-    if (path.extension() == ".safetensors" || a.path.ends_with(".index.json")) {
+    constexpr std::string_view kWeights[] = {".safetensors", ".bin", ".pt", ".pth"};
+    if (std::ranges::find(kWeights, path.extension().string()) != std::end(kWeights) ||
+        a.path.ends_with(".index.json")) {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(path));
         return show_weights(a, weights, {{"kind", "tensors"}}, fmt::format("{}\n", a.path));
     }
     HK_ASSIGN(const std::string content, read_file(path));
     if (content.starts_with("hekla graph ")) return show_graph_file(globals, a, content);
-    return unsupported(fmt::format("{}: is no recipe (.toml), no .safetensors, no .safetensors.index.json and no graph "
-                                   "(its first line would be \"hekla graph 1\")",
-                                   a.path));
+    return unsupported(
+        fmt::format("{}: is no recipe (.toml), no weights (.safetensors, PyTorch's .bin, .pt or .pth, or an "
+                    ".index.json of either) and no graph (its first line would be \"hekla graph 1\")",
+                    a.path));
 }
 
 } // namespace
@@ -286,7 +289,8 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto a = std::make_shared<InspectArguments>();
     parser
         ->add_option("path", a->path,
-                     "a recipe (.toml); a run, a checkpoint or a model's folder; .safetensors; a graph as text")
+                     "a recipe (.toml); a run, a checkpoint or a model's folder; .safetensors or PyTorch's .bin; a "
+                     "graph as text")
         ->required();
     parser->add_option("overrides", a->overrides, "keys of the recipe: train.per_device_train_batch_size=4");
     CLI::Option* graph = parser->add_option("--graph", a->graph, "the graph: text that reads back, or a picture")

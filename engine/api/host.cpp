@@ -138,6 +138,7 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
     HK_ASSIGN(generate::Options options,
               generate::options_from(m.config, arguments, static_cast<int64_t>(request.prompts[0].size())));
     options.seed = o.seed;
+    options.slide_context = o.slide_context != 0;
     // A tokenizer that has no end token cannot end; a config's default (GPT-2's 50256) means nothing to it.
     std::erase_if(options.eos, [&](int32_t id) { return id >= m.tokenizer->vocabulary_size(); });
 
@@ -155,6 +156,7 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
         if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
     if (result != nullptr) {
         result->stopped = output.stopped ? 1 : 0;
+        result->context = output.context;
         result->prompt_tokens = output.statistics.prompt_tokens;
         result->new_tokens = output.statistics.tokens;
         result->prompt_seconds = output.statistics.prompt_seconds;
@@ -289,6 +291,7 @@ void hk_generate_defaults(hk_generate_options* options) {
     *options = hk_generate_options{};
     options->struct_size = sizeof *options;
     options->max_new_tokens = 128;
+    options->slide_context = 1;
     options->temperature = 1.0;
     options->top_p = 1.0;
     options->repetition_penalty = 1.0;

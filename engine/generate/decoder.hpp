@@ -42,6 +42,9 @@ public:
     virtual bool encoder_decoder() const = 0;
     virtual int64_t vocabulary() const = 0; // scores of a token; after begin()
 
+    // The greatest length of a row, up to the session's, that the model can take. Error: it takes none.
+    virtual Result<int64_t> longest(const Session& session) const = 0;
+
     // Starts anew with empty caches, and runs the encoder if there is one. Errors: the model cannot take rows of that
     // length (in the words of its architecture), missing fields.
     virtual Status begin(const Session& session) = 0;

@@ -157,6 +157,17 @@ Status DecoderGraphs::check_length(int64_t length, const Fields& sources) const 
     return composition_->build(HK_MODE_ENCODE, fields(1, length, sources), kPorts).status();
 }
 
+Result<int64_t> DecoderGraphs::longest(int64_t length, const Fields& sources) const {
+    if (check_length(length, sources).ok()) return length;
+    HK_TRY(check_length(1, sources));
+    int64_t fits = 1, too_long = length;
+    while (too_long - fits > 1) {
+        const int64_t middle = fits + (too_long - fits) / 2;
+        (check_length(middle, sources).ok() ? fits : too_long) = middle;
+    }
+    return fits;
+}
+
 Result<std::vector<int64_t>> DecoderGraphs::chunks(int64_t capacity, const Fields& sources) const {
     std::vector<int64_t> result;
     for (const int64_t chunk : kChunks) {

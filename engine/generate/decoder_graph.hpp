@@ -28,6 +28,8 @@ public:
 
     // Whether the model can take rows of so many tokens; the error is the architecture's.
     Status check_length(int64_t length, const Fields& sources) const;
+    // The greatest length up to `length` that it can take; the architecture's error where that is none at all.
+    Result<int64_t> longest(int64_t length, const Fields& sources) const;
     // The chunks that can be used with these caches: 1, 16 and 128 as far as they fit the model; 1 alone where a
     // recurrent state is carried along.
     Result<std::vector<int64_t>> chunks(int64_t capacity, const Fields& sources) const;

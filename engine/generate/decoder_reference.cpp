@@ -29,6 +29,10 @@ public:
     int64_t capacity() const override { return capacity_; }
     const std::vector<int64_t>& chunks() const override { return chunks_; }
 
+    Result<int64_t> longest(const Session& session) const override {
+        return graphs_.longest(session.length, session.sources);
+    }
+
     Status begin(const Session& session) override {
         HK_TRY(graphs_.check_length(session.length, session.sources));
         rows_ = session.rows;

@@ -38,18 +38,20 @@ public:
         for (;;) {
             std::size_t left = 0;
             for (std::size_t row = 0; row < prompts.size(); ++row)
-                left = std::max(left, prompts[row].size() - length_[row]);
+                if (prompts[row].size() > length_[row]) left = std::max(left, prompts[row].size() - length_[row]);
             if (left == 0) return true;
             if (stop && stop()) return false;
             const std::size_t chunk = chunk_for(left);
             tokens_.assign(prompts.size() * chunk, 0);
             for (std::size_t row = 0; row < prompts.size(); ++row) {
+                count_[row] = start_[row] = 0;
+                if (prompts[row].size() <= length_[row]) continue;
                 const std::size_t end = std::min(prompts[row].size(), length_[row] + chunk);
                 // A part that does not fill the chunk begins earlier, over tokens that are already there: their keys
                 // and values come out the same, and no position is ever past what the model has been asked to hold.
-                const std::size_t begin = end == length_[row] ? 0 : end - std::min(end, chunk);
+                const std::size_t begin = end - std::min(end, chunk);
                 start_[row] = static_cast<int32_t>(begin);
-                count_[row] = end == length_[row] ? 0 : static_cast<int32_t>(end - begin);
+                count_[row] = static_cast<int32_t>(end - begin);
                 std::copy_n(prompts[row].begin() + start_[row], count_[row],
                             tokens_.begin() + static_cast<std::ptrdiff_t>(row * chunk));
                 length_[row] = end;
@@ -72,6 +74,15 @@ public:
             length_[row] += takes_part ? 1 : 0;
         }
         return decode(1, logits);
+    }
+
+    std::size_t length(std::size_t row) const { return length_[row]; }
+
+    // The row's cache is empty, and its own.
+    void forget(std::size_t row) {
+        length_[row] = 0;
+        std::fill_n(cache_row_.begin() + static_cast<std::ptrdiff_t>(row * capacity_), capacity_,
+                    static_cast<int32_t>(row));
     }
 
     // Row r goes on from row parents[r]: what that one sees it sees too, and what comes now is its own.
@@ -179,6 +190,7 @@ public:
         std::size_t longest = 0;
         for (const Ids& ids : starts_) longest = std::max(longest, ids.size());
         session.length = static_cast<int64_t>(longest) + options_.max_new_tokens - 1; // the last one is never fed
+        HK_TRY(fit_context(session));
         Clock::time_point start = Clock::now();
         if (const Status status = decoder_.begin(session); !status.ok())
             return status.with_context(fmt::format("{} new tokens after {}", options_.max_new_tokens, longest));
@@ -197,6 +209,21 @@ public:
     }
 
 private:
+    // Where the rows may outgrow the model's context: how long they can be.
+    Status fit_context(Session& session) {
+        if (!options_.slide_context || options_.beams > 1 || decoder_.encoder_decoder()) return {};
+        HK_ASSIGN(const int64_t longest, decoder_.longest(session));
+        if (longest == session.length) return {};
+        context_ = at(longest);
+        session.length = longest;
+        output_.context = longest;
+        return {};
+    }
+    // What a row goes on from when nothing more fits behind `ids`.
+    Ids last_half(const Ids& ids) const {
+        return {ids.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, context_ / 2)), ids.end()};
+    }
+
     Status check_ids() const {
         for (std::size_t row = 0; row < starts_.size(); ++row)
             for (const int32_t id : starts_[row])
@@ -209,7 +236,8 @@ private:
     // A prompt goes into the cache of its first copy alone; the others read it there.
     std::vector<Ids> first_copies() const {
         std::vector<Ids> prompts(starts_.size() * copies_);
-        for (std::size_t i = 0; i < starts_.size(); ++i) prompts[i * copies_] = starts_[i];
+        for (std::size_t i = 0; i < starts_.size(); ++i)
+            prompts[i * copies_] = context_ > 0 && starts_[i].size() > context_ ? last_half(starts_[i]) : starts_[i];
         return prompts;
     }
     void share_logits(Rows& rows, std::vector<float>& logits) const {
@@ -267,8 +295,34 @@ private:
             if (std::ranges::all_of(over, [](char o) { return o != 0; })) return {};
             output_.stopped = stop_ && stop_();
             if (output_.stopped) return {};
-            HK_TRY(rows.feed(tokens, over, logits));
+            HK_TRY(feed(rows, tokens, over, logits));
+            if (output_.stopped) return {};
         }
+    }
+
+    // The next token of every row; a row that has no room for it begins anew with the last half of its text, so that
+    // what a row says does not depend on its neighbours.
+    Status feed(Rows& rows, const Ids& tokens, const std::vector<char>& over, std::vector<float>& logits) {
+        if (context_ == 0) return rows.feed(tokens, over, logits);
+        std::vector<char> waits = over;
+        std::vector<Ids> anew(over.size());
+        bool some_full = false;
+        for (std::size_t row = 0; row < over.size(); ++row) {
+            if (over[row] || rows.length(row) < context_) continue;
+            some_full = true;
+            waits[row] = 1;
+            anew[row] = last_half(output_.rows[row].ids);
+            rows.forget(row);
+        }
+        if (std::ranges::any_of(waits, [](char w) { return w == 0; })) {
+            std::vector<float> next;
+            HK_TRY(rows.feed(tokens, waits, next));
+            logits = std::move(next);
+        }
+        if (!some_full) return {};
+        HK_ASSIGN(const bool fed, rows.feed_prompts(anew, logits, stop_));
+        output_.stopped = !fed;
+        return {};
     }
 
     Status search(Rows& rows, std::vector<float>& logits) {
@@ -303,6 +357,7 @@ private:
     const OnToken& on_token_;
     const Stop& stop_;
     std::size_t copies_ = 1;
+    std::size_t context_ = 0; // tokens that a row can hold where it may outgrow them; 0: all fit
     std::vector<Ids> starts_; // what each row of the decoder begins with, prompt by prompt
     Output output_;
 };

@@ -43,6 +43,7 @@ struct Output {
         double score = 0.0;       // of beams
     };
     std::vector<Row> rows; // Options::sequences of each prompt, prompt after prompt
+    int64_t context = 0;   // with Options::slide_context: the model's, where the rows could outgrow it
     bool stopped = false;  // by OnToken or Stop, before every row had ended
     Statistics statistics;
 };

@@ -19,9 +19,12 @@ enum class EarlyStopping : uint8_t {
 
 struct Options {
     int64_t max_new_tokens = 20; // at least 1
-    int64_t min_new_tokens = 0;  // no end before so many
-    std::vector<int32_t> eos;    // any of these ends a row; empty: only the length does
-    std::optional<int32_t> pad;  // only where rows are made equally long for a caller
+    // A row that fills the model's context begins anew with the last half of it, and goes on. false, with beams and in
+    // an encoder-decoder: more tokens than the context holds are an error before anything is generated.
+    bool slide_context = false;
+    int64_t min_new_tokens = 0; // no end before so many
+    std::vector<int32_t> eos;   // any of these ends a row; empty: only the length does
+    std::optional<int32_t> pad; // only where rows are made equally long for a caller
     // Encoder-decoders: the first token of every row.
     std::optional<int32_t> decoder_start;
     std::optional<int32_t> forced_bos;        // the token after a prompt of one token

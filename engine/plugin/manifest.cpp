@@ -120,6 +120,13 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
     p.names.renames = rules.pairs("renames");
     p.names.ignore = rules.texts("ignore");
     p.names.ties = rules.pairs("ties");
+    // A tie names the tensor that holds the values: chains and circles would leave nobody to hold them.
+    for (const auto& [alias, parameter] : p.names.ties)
+        for (const auto& [other, target] : p.names.ties)
+            if (status.ok() && other == parameter)
+                status = corrupt(fmt::format("manifest: {}names.ties: '{}' is tied to '{}', which is itself tied to "
+                                             "'{}': name the parameter that holds the values",
+                                             where, alias, parameter, target));
     in.each("classes", [&](const json& entry, const std::string& at) {
         Reader one(entry, where + at + ".", status);
         ReferenceClass c;

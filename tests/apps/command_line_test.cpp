@@ -197,6 +197,18 @@ TEST_CASE("describe: a graph as text that reads back") {
     fails_with(place.run({"inspect", "cut.txt"}), {"cut.txt"});
 }
 
+TEST_CASE("inspect: PyTorch's files, as data") {
+    const Place place;
+    const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/pytorch/";
+    for (const char* name : {"zip.bin", "legacy.bin"}) {
+        const json shown = json::parse(place.run({"inspect", folder + name, "--json"}).out);
+        CHECK(shown["kind"] == "tensors");
+        CHECK(!shown["tensors"].empty());
+        CHECK(shown["tensors"][0].contains("shape"));
+    }
+    fails_with(place.run({"inspect", folder + "runs_code.bin"}), {"runs_code.bin", "would run code: refused"});
+}
+
 TEST_CASE("inspect: files that are not what they should be") {
     const Place place;
     const std::string header =
@@ -211,8 +223,8 @@ TEST_CASE("inspect: files that are not what they should be") {
     CHECK(j["tensors"][1]["shape"] == json::array({1, 1}));
     place.write("short.safetensors", good.substr(0, good.size() - 1));
     fails_with(place.run({"inspect", "short.safetensors"}), {"short.safetensors"});
-    place.write("what.bin", "what is this");
-    fails_with(place.run({"inspect", "what.bin"}), {"what.bin", ".safetensors"});
+    place.write("what.txt", "what is this");
+    fails_with(place.run({"inspect", "what.txt"}), {"what.txt", ".safetensors"});
     fails_with(place.run({"inspect", "nothing"}), {"nothing", "no such file"});
     place.write("folder/notes.md", "");
     fails_with(place.run({"inspect", "folder"}), {"not a run, a checkpoint or a model"});

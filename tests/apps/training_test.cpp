@@ -157,6 +157,22 @@ TEST_CASE("the validation layer has nothing to say of training, evaluating and g
     }
 }
 
+// The quickstart asks for more than its model's context holds.
+TEST_CASE("a text longer than the model's context goes on from its last half, and it is said how") {
+    const Place place;
+    write_text(place);
+    succeed(place.run({"train", "recipe.toml"}));
+    const std::vector<std::string> longer{"generate", "first", "--prompt", "of a", "--max-new-tokens", "50"};
+    const Ran slid = succeed(place.run(longer));
+    CHECK(has(slid.err, "the model's context is 16 tokens: text beyond it goes on from the last 8"));
+    CHECK(has(slid.err, "50 tokens in"));
+    std::vector<std::string> beams = longer;
+    beams.insert(beams.end(), {"--beams", "2"});
+    const Ran refused = place.run(beams);
+    CHECK(refused.status == 1);
+    CHECK(has(refused.err, "n_positions = 16"));
+}
+
 TEST_CASE("recomputed activations give the same run, bit for bit") {
     const Place place;
     write_text(place);

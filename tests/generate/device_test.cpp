@@ -30,6 +30,7 @@ std::unique_ptr<program::ParameterStore> store_of(program::Runtime& runtime, con
 class Both final : public Decoder {
 public:
     Both(Decoder& device, Decoder& reference) : device_(device), reference_(reference) {}
+    Result<int64_t> longest(const Session& session) const override { return device_.longest(session); }
     bool encoder_decoder() const override { return reference_.encoder_decoder(); }
     int64_t vocabulary() const override { return reference_.vocabulary(); }
     int64_t capacity() const override { return reference_.capacity(); }

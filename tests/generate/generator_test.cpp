@@ -72,6 +72,43 @@ TEST_CASE("generator: ragged batches say what each row says alone, through every
     }
 }
 
+TEST_CASE("generator: a row that fills the context goes on from the last half of it, whoever its neighbours are") {
+    const auto sliding = [](const Ids& prompt, int64_t tokens, std::size_t context) {
+        Ids ids = prompt, seen = prompt;
+        const auto halve = [&] { seen.erase(seen.begin(), seen.end() - static_cast<std::ptrdiff_t>(context / 2)); };
+        if (seen.size() > context) halve();
+        for (int64_t i = 0; i < tokens; ++i) {
+            const std::vector<float> scores = scores_after(seen, 50);
+            ids.push_back(static_cast<int32_t>(std::ranges::max_element(scores) - scores.begin()));
+            const bool full = seen.size() == context;
+            seen.push_back(ids.back());
+            if (full) halve();
+        }
+        return ids;
+    };
+    Options o;
+    o.max_new_tokens = 41;
+    for (const std::size_t context : {2, 5, 16}) {
+        HistoryDecoder decoder(50);
+        decoder.set_context(static_cast<int64_t>(context));
+        Request request;
+        for (const int length : {1, 4, 5, 16, 17, 40, 3}) request.prompts.push_back(prompt_of(length, length, 50));
+        o.slide_context = false;
+        CHECK(!generate::generate(decoder, request, o).ok());
+        o.slide_context = true;
+        const auto output = generate::generate(decoder, request, o);
+        REQUIRE_MESSAGE(output.ok(), output.message());
+        CHECK(output->context == static_cast<int64_t>(context));
+        for (std::size_t row = 0; row < request.prompts.size(); ++row)
+            CHECK(output->rows[row].ids == sliding(request.prompts[row], 41, context));
+    }
+    HistoryDecoder ample(50);
+    const auto all = generate::generate(ample, {{prompt_of(3, 1, 50)}, {}}, o);
+    REQUIRE(all.ok());
+    CHECK(all->context == 0);
+    CHECK(all->rows[0].ids == greedy(prompt_of(3, 1, 50), 41, 50));
+}
+
 TEST_CASE("generator: a prompt is fed in few steps") {
     HistoryDecoder decoder(50);
     Options o;

@@ -35,7 +35,12 @@ public:
     int64_t capacity() const override { return capacity_; }
     const std::vector<int64_t>& chunks() const override { return chunks_; }
 
+    Result<int64_t> longest(const generate::Session& session) const override {
+        return context_ > 0 ? std::min(context_, session.length) : session.length;
+    }
+
     Status begin(const generate::Session& session) override {
+        if (context_ > 0 && session.length > context_) return invalid_argument("longer than the context");
         length_ = session.length;
         capacity_ = session.length; // not rounded up, so that a step too far is seen
         cache_.assign(static_cast<std::size_t>(session.rows), Ids(static_cast<std::size_t>(capacity_), -1));
@@ -72,9 +77,10 @@ public:
     }
 
     int steps() const { return steps_; }
+    void set_context(int64_t tokens) { context_ = tokens; } // 0: any length
 
 private:
-    int64_t vocabulary_, capacity_ = 0, length_ = 0;
+    int64_t vocabulary_, capacity_ = 0, length_ = 0, context_ = 0;
     std::vector<int64_t> chunks_;
     std::vector<Ids> cache_;
     int steps_ = 0;

@@ -109,7 +109,9 @@ typedef struct hk_generate_options {
     int64_t no_repeat_ngram_size;
     uint64_t seed;
     int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
-    int32_t reserved;  // zero
+    // Not 0: a row that fills the model's context begins anew with the last half of it and goes on (not with beams).
+    // 0: more tokens than the context holds are an error before anything is generated.
+    int32_t slide_context;
     void* user;
     // Text as it comes; row counts prompts. May be null. Beams give whole rows at the end.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
@@ -121,9 +123,10 @@ typedef struct hk_generate_result {
     int32_t stopped; // by the stop callback: the texts end where they were
     int64_t prompt_tokens, new_tokens;
     double prompt_seconds, seconds; // of the new tokens
+    int64_t context;                // the model's, in tokens, where the rows could outgrow it; else 0
 } hk_generate_result;
 
-// A struct with the defaults: 128 new tokens, temperature 1, everything else off.
+// A struct with the defaults: 128 new tokens, temperature 1, sliding over the context, everything else off.
 HK_EXPORT void hk_generate_defaults(hk_generate_options* options);
 // [any-thread], one at a time a context
 HK_EXPORT int32_t hk_generate(hk_context* context, const hk_generate_options* options, hk_generate_result* result,

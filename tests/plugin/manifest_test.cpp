@@ -1,0 +1,34 @@
+#include "plugin/manifest.hpp"
+
+#include "base/file.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+
+using namespace hekla;
+
+namespace {
+
+// A manifest of one architecture whose names.ties are these.
+std::string manifest_with_ties(const std::string& ties) {
+    return R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 0,
+        "abi_minor_needed": 1, "provides": [{"interface": "hekla.architecture/1", "id": "a", "names": {"ties": )" +
+           ties + "}}]}";
+}
+
+} // namespace
+
+TEST_CASE("manifest: ties name the tensor that holds the values; circles and chains are refused") {
+    const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_test.json";
+    const auto read = [&](const std::string& ties) {
+        REQUIRE(write_file_atomically(file, manifest_with_ties(ties)).ok());
+        return plugin::read_manifest(file).status();
+    };
+    CHECK(read(R"([["head.weight", "embedding.weight"], ["other.weight", "embedding.weight"]])").ok());
+    const Status itself = read(R"([["a", "a"]])");
+    CHECK(itself.message().find("'a' is tied to 'a', which is itself tied") != std::string::npos);
+    const Status circle = read(R"([["a", "b"], ["b", "c"], ["c", "a"]])");
+    CHECK(circle.message().find("names.ties: 'a' is tied to 'b', which is itself tied to 'c'") != std::string::npos);
+    CHECK(circle.message().find(file.string()) != std::string::npos);
+    std::filesystem::remove(file);
+}
