@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "hekla/plugin/abi.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::plugin {
@@ -98,6 +99,23 @@ private:
     Status& status_;
 };
 
+// A circle of ties would leave no tensor to hold the values.
+void check_ties(const std::vector<std::pair<std::string, std::string>>& ties, const std::string& where,
+                Status& status) {
+    for (const auto& [alias, parameter] : ties) {
+        std::string at = parameter, path = fmt::format("'{}' -> '{}'", alias, parameter);
+        for (std::size_t hops = 0; hops < ties.size() && at != alias; ++hops) {
+            const auto next = std::ranges::find(ties, at, [](const auto& tie) { return tie.first; });
+            if (next == ties.end()) break;
+            at = next->second;
+            path += fmt::format(" -> '{}'", at);
+        }
+        if (at != alias || !status.ok()) continue;
+        status = corrupt(fmt::format("manifest: {}names.ties: {} is a circle: name the parameter that holds the values",
+                                     where, path));
+    }
+}
+
 Provided read_provided(const json& value, const std::string& where, Status& status) {
     Reader in(value, where, status);
     Provided p;
@@ -120,13 +138,7 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
     p.names.renames = rules.pairs("renames");
     p.names.ignore = rules.texts("ignore");
     p.names.ties = rules.pairs("ties");
-    // A tie names the tensor that holds the values: chains and circles would leave nobody to hold them.
-    for (const auto& [alias, parameter] : p.names.ties)
-        for (const auto& [other, target] : p.names.ties)
-            if (status.ok() && other == parameter)
-                status = corrupt(fmt::format("manifest: {}names.ties: '{}' is tied to '{}', which is itself tied to "
-                                             "'{}': name the parameter that holds the values",
-                                             where, alias, parameter, target));
+    check_ties(p.names.ties, where, status);
     in.each("classes", [&](const json& entry, const std::string& at) {
         Reader one(entry, where + at + ".", status);
         ReferenceClass c;

@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hekla::test {
@@ -51,9 +52,9 @@ inline model::SafetensorsFile open(const fs::path& path) {
     return file.take();
 }
 
-inline const model::TensorView& get(const model::SafetensorsFile& file, const std::string& name) {
+inline const model::TensorView& get(const model::SafetensorsFile& file, std::string_view name) {
     const model::TensorView* found = file.find(name);
-    REQUIRE_MESSAGE(found != nullptr, name);
+    REQUIRE_MESSAGE(found != nullptr, std::string(name));
     return *found;
 }
 

@@ -134,10 +134,10 @@ TEST_SUITE("long") {
             const auto optimizer =
                 ok(train::Optimizer::create(*runtime, *store, train::TrainSection{}, step->gradient_names(), {}),
                    "optimizer");
-            for (const plugin::BatchField& field : fields)
-                REQUIRE(step->set_input(field.name,
-                                        std::as_bytes(std::span(field_values(field, model.config["vocab_size"]))))
-                            .ok());
+            for (const plugin::BatchField& field : fields) {
+                const std::vector<int32_t> values = field_values(field, model.config["vocab_size"]);
+                REQUIRE(step->set_input(field.name, std::as_bytes(std::span(values))).ok());
+            }
             // Every position counts.
             const auto count = static_cast<float>(model.batch * model.length);
             for (std::size_t i = 0; i < described.losses.size(); ++i)

@@ -144,6 +144,7 @@ private:
     }
 
     void block(Graph& g, Streams& s, int64_t index) {
+        const Recompute region(g);
         const std::string name = "transformer.layer." + std::to_string(index) + ".";
         const std::string part = name + "rel_attn.";
         const auto weight = [&](const char* which) { // [D, H, Dh]
