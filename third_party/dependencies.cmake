@@ -49,6 +49,8 @@ hekla_header_library(toml toml++/toml.h)
 target_compile_definitions(hekla_third_party_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
 hekla_compiled_library(pcre2 pcre2.h pcre2-8)
 hekla_compiled_library(zip zip.h zip)
+hekla_compiled_library(zlib zlib.h z)
+hekla_compiled_library(zstd zstd.h zstd)
 
 # Headers only: the engine loads every Vulkan entry point itself, from the vkGetInstanceProcAddr it is given.
 hekla_header_library(vulkan vulkan/vulkan.h)

@@ -1,0 +1,127 @@
+#include "data/byte_stream.hpp"
+
+#include "base/file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <zlib.h>
+#include <zstd.h>
+
+namespace hekla::data {
+namespace {
+
+class PlainStream final : public ByteStream {
+public:
+    explicit PlainStream(MappedFile file) : file_(std::move(file)) {}
+    Result<std::size_t> read(char* out, std::size_t size) override {
+        const std::string_view rest = file_.text().substr(at_);
+        const std::size_t taken = std::min(size, rest.size());
+        std::memcpy(out, rest.data(), taken);
+        at_ += taken;
+        return taken;
+    }
+
+private:
+    MappedFile file_;
+    std::size_t at_ = 0;
+};
+
+class GzipStream final : public ByteStream {
+public:
+    GzipStream(MappedFile file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
+        ready_ = inflateInit2(&state_, 15 + 16) == Z_OK; // 16: gzip's header and checksum
+    }
+    ~GzipStream() override {
+        if (ready_) inflateEnd(&state_);
+    }
+
+    Result<std::size_t> read(char* out, std::size_t size) override {
+        if (!ready_) return out_of_memory(fmt::format("{}: no memory to unpack it", name_));
+        const std::string_view packed = file_.text();
+        state_.next_out = reinterpret_cast<Bytef*>(out);
+        state_.avail_out = static_cast<uInt>(std::min<std::size_t>(size, 1u << 30));
+        const uInt wanted = state_.avail_out;
+        while (state_.avail_out == wanted) {
+            if (ended_) { // a member is complete: another one, or the end
+                if (at_ == packed.size()) return std::size_t{0};
+                if (inflateReset(&state_) != Z_OK) return damaged("cannot be begun anew");
+                ended_ = false;
+            }
+            const auto given = static_cast<uInt>(std::min<std::size_t>(packed.size() - at_, 1u << 30));
+            // zlib's interface is older than const.
+            state_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(packed.data() + at_));
+            state_.avail_in = given;
+            const int result = inflate(&state_, Z_NO_FLUSH);
+            at_ += given - state_.avail_in;
+            if (result == Z_STREAM_END) {
+                ended_ = true;
+            } else if (result == Z_BUF_ERROR || (result == Z_OK && given == 0 && state_.avail_out == wanted)) {
+                return damaged("ends too early");
+            } else if (result != Z_OK) {
+                return damaged(state_.msg != nullptr ? state_.msg : "damaged");
+            }
+        }
+        return static_cast<std::size_t>(wanted - state_.avail_out);
+    }
+
+private:
+    Status damaged(const char* why) const {
+        return corrupt(
+            fmt::format("{}: not a sound gzip file: {} (byte {} of {})", name_, why, at_, file_.text().size()));
+    }
+    MappedFile file_;
+    std::string name_;
+    z_stream state_{};
+    std::size_t at_ = 0;
+    bool ready_ = false;
+    bool ended_ = false;
+};
+
+class ZstandardStream final : public ByteStream {
+public:
+    ZstandardStream(MappedFile file, std::string name)
+        : file_(std::move(file)), name_(std::move(name)), state_(ZSTD_createDStream(), &ZSTD_freeDStream) {}
+
+    Result<std::size_t> read(char* out, std::size_t size) override {
+        if (!state_) return out_of_memory(fmt::format("{}: no memory to unpack it", name_));
+        const std::string_view packed = file_.text();
+        ZSTD_inBuffer in{packed.data(), packed.size(), at_};
+        ZSTD_outBuffer target{out, size, 0};
+        while (target.pos == 0) {
+            if (in.pos == in.size && between_frames_) return std::size_t{0};
+            const std::size_t before = in.pos;
+            const std::size_t result = ZSTD_decompressStream(state_.get(), &target, &in);
+            if (ZSTD_isError(result) != 0) return damaged(ZSTD_getErrorName(result), in.pos);
+            between_frames_ = result == 0;
+            if (in.pos == before && target.pos == 0 && !between_frames_) return damaged("ends too early", in.pos);
+        }
+        at_ = in.pos;
+        return target.pos;
+    }
+
+private:
+    Status damaged(const char* why, std::size_t at) const {
+        return corrupt(
+            fmt::format("{}: not a sound Zstandard file: {} (byte {} of {})", name_, why, at, file_.text().size()));
+    }
+    MappedFile file_;
+    std::string name_;
+    std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> state_;
+    std::size_t at_ = 0;
+    bool between_frames_ = true;
+};
+
+} // namespace
+
+Result<std::unique_ptr<ByteStream>> ByteStream::open(const std::filesystem::path& path) {
+    HK_ASSIGN(MappedFile file, MappedFile::open(path));
+    const std::string_view bytes = file.text();
+    if (bytes.starts_with("\x1F\x8B"))
+        return std::unique_ptr<ByteStream>(std::make_unique<GzipStream>(std::move(file), path.string()));
+    if (bytes.starts_with("\x28\xB5\x2F\xFD"))
+        return std::unique_ptr<ByteStream>(std::make_unique<ZstandardStream>(std::move(file), path.string()));
+    return std::unique_ptr<ByteStream>(std::make_unique<PlainStream>(std::move(file)));
+}
+
+} // namespace hekla::data

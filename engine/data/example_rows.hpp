@@ -1,0 +1,52 @@
+// What each format of examples does for itself: finding the next row of one file. Not for use outside this room's
+// readers; data/examples.hpp is the interface.
+#pragma once
+
+#include "data/examples.hpp"
+#include "data/line_reader.hpp"
+
+#include <span>
+
+namespace hekla::data {
+
+// What is wrong with one row; the next one can be read.
+struct BadRow {
+    Defect defect = Defect::malformed;
+    std::string why;
+};
+
+struct Row {
+    std::vector<Value> values; // one a column, absent to begin with
+    uint64_t line = 0;
+    std::optional<BadRow> bad;
+};
+
+class RowSource {
+public:
+    virtual ~RowSource() = default;
+    // `row` comes with absent values. False at the end. Errors end the reading.
+    virtual Result<bool> next(Row& row) = 0;
+};
+
+using Columns = std::span<const ColumnRequest>; // with every source filled in; outlives the source
+
+std::unique_ptr<RowSource> json_rows(LineReader lines, Columns columns);
+Result<std::unique_ptr<RowSource>> table_rows(LineReader lines, Columns columns, bool quotes,
+                                              std::optional<bool> header, std::size_t max_bytes);
+std::unique_ptr<RowSource> conllu_rows(LineReader lines, Columns columns, std::size_t max_bytes);
+std::unique_ptr<RowSource> tagged_rows(LineReader lines, Columns columns, std::size_t max_bytes);
+std::unique_ptr<RowSource> parallel_rows(std::vector<LineReader> lines);
+std::unique_ptr<RowSource> line_rows(LineReader lines, Columns columns);
+std::unique_ptr<RowSource> document_rows(LineReader lines, Columns columns, std::size_t max_bytes);
+
+// Whether a CoNLL-U source is a list: a field, and not a comment.
+bool is_conllu_field(std::string_view source);
+
+// Shared by the formats.
+std::optional<BadRow> check_line(const Line& line); // too long, not UTF-8, NUL
+bool is_blank(std::string_view line);
+std::optional<std::size_t> column_number(std::string_view source); // "3" is 3; from 1
+std::vector<std::string_view> split_tabs(std::string_view line);
+BadRow too_long(std::string_view what, std::size_t max_bytes);
+
+} // namespace hekla::data

@@ -1,0 +1,233 @@
+#include "data/examples.hpp"
+
+#include "data/example_rows.hpp"
+#include "data/text_files.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::data {
+namespace {
+
+constexpr std::array<const char*, 8> kFormats = {"jsonl",  "csv",      "tsv",   "conllu",
+                                                 "tagged", "parallel", "lines", "text"};
+
+class Reader final : public ExampleReader {
+public:
+    Reader(ExampleOptions options, ExampleFormat format, std::vector<std::string> files)
+        : options_(std::move(options)), format_(format), files_(std::move(files)) {}
+
+    const std::vector<std::string>& files() const override { return files_; }
+    const Skipped& skipped() const override { return skipped_; }
+
+    Result<bool> next(Example& example) override {
+        if (ended_) return false;
+        Result<bool> found = advance(example);
+        ended_ = !found.ok() || !found.value();
+        return found;
+    }
+
+    Status open_next() {
+        const std::size_t limit = options_.max_bytes;
+        if (format_ == ExampleFormat::parallel) {
+            std::vector<LineReader> all;
+            for (const std::string& file : files_) {
+                HK_ASSIGN(LineReader lines, LineReader::open(file, limit));
+                all.push_back(std::move(lines));
+            }
+            rows_ = parallel_rows(std::move(all));
+            opened_ = files_.size();
+            return {};
+        }
+        HK_ASSIGN(LineReader lines, LineReader::open(files_[opened_], limit));
+        const Columns columns = options_.columns;
+        switch (format_) {
+        case ExampleFormat::jsonl: rows_ = json_rows(std::move(lines), columns); break;
+        case ExampleFormat::csv:
+        case ExampleFormat::tsv: {
+            HK_ASSIGN(rows_,
+                      table_rows(std::move(lines), columns, format_ == ExampleFormat::csv, options_.header, limit));
+            break;
+        }
+        case ExampleFormat::conllu: rows_ = conllu_rows(std::move(lines), columns, limit); break;
+        case ExampleFormat::tagged: rows_ = tagged_rows(std::move(lines), columns, limit); break;
+        case ExampleFormat::lines: rows_ = line_rows(std::move(lines), columns); break;
+        case ExampleFormat::text: rows_ = document_rows(std::move(lines), columns, limit); break;
+        case ExampleFormat::parallel: break; // above
+        }
+        ++opened_;
+        return {};
+    }
+
+private:
+    Result<bool> advance(Example& example) {
+        for (;;) {
+            if (!rows_) {
+                if (opened_ == files_.size()) return false;
+                HK_TRY(open_next());
+            }
+            Row row;
+            row.values.resize(options_.columns.size());
+            const bool parallel = format_ == ExampleFormat::parallel;
+            Result<bool> found = rows_->next(row);
+            const std::string& file = files_[parallel ? 0 : opened_ - 1];
+            if (!found.ok()) return found;
+            if (!found.value()) {
+                rows_.reset();
+                continue;
+            }
+            if (!row.bad) row.bad = check_required(row);
+            if (row.bad) {
+                std::string what = fmt::format("{}: line {}: {}", file, row.line, row.bad->why);
+                if (options_.on_bad == OnBadExample::refuse)
+                    return invalid_argument(what + "; mend it, or have bad examples skipped (data.on_bad = \"skip\")");
+                const auto d = static_cast<std::size_t>(row.bad->defect);
+                if (skipped_.counts[d]++ == 0) skipped_.first[d] = std::move(what);
+                continue;
+            }
+            example.values = std::move(row.values);
+            example.file = static_cast<uint32_t>(parallel ? 0 : opened_ - 1);
+            example.line = row.line;
+            return true;
+        }
+    }
+
+    std::optional<BadRow> check_required(Row& row) const {
+        for (std::size_t c = 0; c < options_.columns.size(); ++c) {
+            const ColumnRequest& column = options_.columns[c];
+            Value& value = row.values[c];
+            const bool empty = column.is_list ? value.items.empty() : is_blank(value.text);
+            if (column.required && !value.present)
+                return BadRow{Defect::missing_column, fmt::format("there is no \"{}\"", column.source)};
+            if (column.required && empty) return BadRow{Defect::empty, fmt::format("\"{}\" is empty", column.source)};
+            if (!column.required && value.present && empty) value = {};
+        }
+        return std::nullopt;
+    }
+
+    ExampleOptions options_;
+    ExampleFormat format_;
+    std::vector<std::string> files_;
+    std::size_t opened_ = 0; // files opened so far
+    std::unique_ptr<RowSource> rows_;
+    Skipped skipped_;
+    bool ended_ = false;
+};
+
+// Whether the format has such columns at all.
+Status check_columns(const ExampleOptions& options, ExampleFormat format) {
+    if (options.columns.empty()) return invalid_argument("no column of the examples is asked for");
+    for (const ColumnRequest& column : options.columns) {
+        const auto wrong = [&](std::string_view expected) {
+            return invalid_argument(fmt::format("the column \"{}\" cannot be read from \"{}\" of {} files: {}",
+                                                column.name, column.source, format_name(format), expected));
+        };
+        const auto wants = [&](bool list) {
+            return column.is_list == list ? Status()
+                                          : wrong(list ? "it is a list of texts, and one text is asked for"
+                                                       : "it is one text, and a list of texts is asked for");
+        };
+        switch (format) {
+        case ExampleFormat::jsonl: break;
+        case ExampleFormat::csv:
+        case ExampleFormat::tsv:
+        case ExampleFormat::parallel: HK_TRY(wants(false)); break;
+        case ExampleFormat::conllu: HK_TRY(wants(is_conllu_field(column.source))); break;
+        case ExampleFormat::tagged:
+            if (column.source != "words" && column.source != "tags" && !column_number(column.source))
+                return wrong("\"words\", \"tags\" or a column's number from 1 was expected");
+            HK_TRY(wants(true));
+            break;
+        case ExampleFormat::lines:
+            if (column.source != "text") return wrong("there is only \"text\"");
+            HK_TRY(wants(false));
+            break;
+        case ExampleFormat::text:
+            if (column.source != "text" && column.source != "lines")
+                return wrong("there are only \"text\" and \"lines\"");
+            HK_TRY(wants(column.source == "lines"));
+            break;
+        }
+    }
+    return {};
+}
+
+} // namespace
+
+const char* format_name(ExampleFormat format) { return kFormats[static_cast<std::size_t>(format)]; }
+
+Result<ExampleFormat> format_of_name(std::string_view name) {
+    const auto found = std::ranges::find(kFormats, name);
+    if (found != kFormats.end()) return static_cast<ExampleFormat>(found - kFormats.begin());
+    return invalid_argument(
+        fmt::format("\"{}\" is no format of examples; there are: {}", name, fmt::join(kFormats, ", ")));
+}
+
+Result<ExampleFormat> format_of_file(const std::string& path) {
+    std::string_view name = path;
+    for (const std::string_view packed : {".gz", ".zst"})
+        if (name.ends_with(packed)) name.remove_suffix(packed.size());
+    for (const auto& [ending, format] :
+         {std::pair(".jsonl", ExampleFormat::jsonl), std::pair(".ndjson", ExampleFormat::jsonl),
+          std::pair(".csv", ExampleFormat::csv), std::pair(".pos.tsv", ExampleFormat::tagged),
+          std::pair(".tsv", ExampleFormat::tsv), std::pair(".conllu", ExampleFormat::conllu),
+          std::pair(".txt", ExampleFormat::text)})
+        if (name.ends_with(ending)) return format;
+    return invalid_argument(fmt::format("{}: the name does not say what is in it: give the format, one of {}", path,
+                                        fmt::join(kFormats, ", ")));
+}
+
+const char* defect_name(Defect defect) {
+    switch (defect) {
+    case Defect::ragged: return "ragged";
+    case Defect::empty: return "empty";
+    case Defect::too_long: return "too long";
+    case Defect::not_utf8: return "not UTF-8";
+    case Defect::nul_byte: return "with NUL bytes";
+    case Defect::missing_column: return "without a column";
+    case Defect::malformed: return "malformed";
+    }
+    return "bad";
+}
+
+uint64_t Skipped::total() const {
+    uint64_t sum = 0;
+    for (const uint64_t count : counts) sum += count;
+    return sum;
+}
+
+std::string Skipped::describe() const {
+    std::string out;
+    for (std::size_t d = 0; d < counts.size(); ++d)
+        if (counts[d] > 0)
+            out += fmt::format("{}{} {} (first: {})", out.empty() ? "" : ", ", counts[d],
+                               defect_name(static_cast<Defect>(d)), first[d]);
+    return out;
+}
+
+std::string ExampleReader::place(const Example& example) const {
+    return fmt::format("{}: line {}", files()[example.file], example.line);
+}
+
+Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& given) {
+    ExampleOptions options = given;
+    for (ColumnRequest& column : options.columns)
+        if (column.source.empty()) column.source = column.name;
+    std::vector<std::string> files;
+    if (options.format == ExampleFormat::parallel) {
+        for (const ColumnRequest& column : options.columns) files.push_back(column.source);
+    } else {
+        HK_ASSIGN(const std::vector<std::filesystem::path> found, find_text_files(options.inputs));
+        for (const std::filesystem::path& path : found) files.push_back(path.string());
+        if (files.empty()) return invalid_argument("no files of examples are given");
+    }
+    if (!options.format) { HK_ASSIGN(options.format, format_of_file(files.front())); }
+    HK_TRY(check_columns(options, *options.format));
+    const ExampleFormat format = *options.format;
+    auto reader = std::make_unique<Reader>(std::move(options), format, std::move(files));
+    HK_TRY(reader->open_next()); // a column that the first file lacks is said at once
+    return std::unique_ptr<ExampleReader>(std::move(reader));
+}
+
+} // namespace hekla::data

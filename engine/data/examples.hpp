@@ -1,0 +1,108 @@
+// Examples to train on and to be scored, as people keep them: JSON lines, tables, tagged words, parallel lines, plain
+// text; read one by one, so that no file need fit in memory, and unpacked on the way (.gz, .zst).
+#pragma once
+
+#include "base/status.hpp"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::data {
+
+enum class ExampleFormat : int32_t {
+    jsonl,    // an object a line; numbers and booleans are read as texts. "a.b" names b inside a; of a list of objects
+              // it names the list of their b ("messages.role", "messages.content")
+    csv,      // RFC 4180: quotes, newlines inside them
+    tsv,      // no quotes at all, as GLUE's files
+    conllu,   // Universal Dependencies: "words" (FORM), "tags" (UPOS), or a field's own name ("xpos", "lemma", "head"):
+              // lists; "text", "sent_id" and what else the comments hold: texts. Words only: no ranges, no empty nodes
+    tagged,   // a word a line with its tags behind tabs, an empty line behind a sentence: "words" is column 1, "tags"
+              // column 2; other columns by number
+    parallel, // a file a column, line by line
+    lines,    // every line that is not blank: "text"
+    text,     // documents with blank lines between them: "text", and "lines" as a list
+};
+const char* format_name(ExampleFormat format);
+Result<ExampleFormat> format_of_name(std::string_view name); // error: lists what there is
+// By a file's name: .jsonl, .ndjson, .csv, .tsv, .conllu, .pos.tsv, .txt, with .gz or .zst behind it.
+Result<ExampleFormat> format_of_file(const std::string& path);
+
+// A column that is wanted.
+struct ColumnRequest {
+    std::string name;     // what the task calls it: "text", "label", "text_a", "words", ...
+    std::string source;   // what the file calls it; a number from 1 in a table without names; the path of its file in
+                          // `parallel`. Empty: as `name`
+    bool required = true; // an example without it, or with nothing in it, is bad; otherwise it is absent there
+    bool is_list = false; // a list of texts; else one text
+};
+
+enum class OnBadExample : int32_t {
+    refuse, // the first ends the reading with an error that names file and line
+    skip,   // counted, and said in skipped()
+};
+
+struct ExampleOptions {
+    std::vector<std::string> inputs;     // files, folders, patterns: data/text_files.hpp; none for `parallel`
+    std::optional<ExampleFormat> format; // none: by the first file's name
+    std::vector<ColumnRequest> columns;
+    std::optional<bool> header; // of csv and tsv: whether the first line holds names. None: yes, unless every column is
+                                // asked for by number
+    OnBadExample on_bad = OnBadExample::refuse;
+    std::size_t max_bytes = std::size_t{1} << 20; // of a line, a quoted record, a sentence, a document
+};
+
+// What can be wrong with one example and it alone.
+enum class Defect : int32_t { ragged, empty, too_long, not_utf8, nul_byte, missing_column, malformed };
+inline constexpr int32_t kDefects = 7;
+const char* defect_name(Defect defect); // "ragged", "not UTF-8", ...
+
+struct Value {
+    bool present = false;
+    std::string text;
+    std::vector<std::string> items; // of a list
+};
+
+struct Example {
+    std::vector<Value> values; // one a requested column, in their order
+    uint32_t file = 0;         // index into ExampleReader::files()
+    uint64_t line = 0;         // of its first line, from 1
+};
+
+struct Skipped {
+    std::array<uint64_t, kDefects> counts{};
+    std::array<std::string, kDefects> first; // "FILE: line N: why" of the first of each
+    uint64_t total() const;
+    // "2 empty (first: train.tsv: line 17: ...), 1 not UTF-8 (...)"; empty if nothing was.
+    std::string describe() const;
+};
+
+// Thread: one at a time.
+class ExampleReader {
+public:
+    virtual ~ExampleReader() = default;
+    ExampleReader(const ExampleReader&) = delete;
+    ExampleReader& operator=(const ExampleReader&) = delete;
+
+    // The next example, file after file; false at the end. Errors name file and line: a bad example (unless they are
+    // skipped), a required column that the file lacks (names the columns there are), a damaged archive, files of
+    // `parallel` with different numbers of lines. After an error the reader is at its end.
+    virtual Result<bool> next(Example& example) = 0;
+
+    virtual const std::vector<std::string>& files() const = 0;
+    virtual const Skipped& skipped() const = 0;
+    std::string place(const Example& example) const; // "FILE: line N"
+
+protected:
+    ExampleReader() = default;
+};
+
+// Errors: inputs that match nothing, a format that cannot be told from the name, no columns, a source that the format
+// does not have, a column asked for as a list where the format holds texts (or the other way round).
+Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& options);
+
+} // namespace hekla::data
