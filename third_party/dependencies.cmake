@@ -51,6 +51,7 @@ hekla_compiled_library(pcre2 pcre2.h pcre2-8)
 hekla_compiled_library(zip zip.h zip)
 hekla_compiled_library(zlib zlib.h z)
 hekla_compiled_library(zstd zstd.h zstd)
+hekla_compiled_library(utf8proc utf8proc.h utf8proc)
 
 # Headers only: the engine loads every Vulkan entry point itself, from the vkGetInstanceProcAddr it is given.
 hekla_header_library(vulkan vulkan/vulkan.h)
