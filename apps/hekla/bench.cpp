@@ -6,13 +6,12 @@
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
 #include "graph/builder.hpp"
-#include "graph/gradient.hpp"
 #include "graph/reference.hpp"
-#include "graph/simplify.hpp"
 #include "plugin/compose.hpp"
 #include "train/initialize.hpp"
 #include "train/optimizer.hpp"
 #include "train/report.hpp"
+#include "train/training_graph.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -199,8 +198,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     HK_ASSIGN(const auto composition, compose(registry, c, log));
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(c.batch, c.context));
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_TRAIN, fields));
-    HK_ASSIGN(graph::Graph differentiated, graph::differentiate(described));
-    HK_ASSIGN(differentiated, graph::simplify(differentiated));
+    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(differentiated),
                                                                 {.gradients = true, .moments = true}));
     HK_TRY(upload_initial(*store, described));

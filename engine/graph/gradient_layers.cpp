@@ -165,6 +165,26 @@ void cross_entropy_gradient(Backward& b) {
     if (b.wants(2)) class_weight_gradient(b);
 }
 
+void linear_cross_entropy_gradient(Backward& b) {
+    const Node& node = b.node();
+    if (b.wants(4)) { // fold_cross_entropy() leaves such a loss alone
+        b.builder().fail(unsupported("linear_cross_entropy has no gradient towards class weights"));
+        return;
+    }
+    int64_t wanted = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+        if (b.wants(i)) wanted |= int64_t{1} << i;
+    const ValueId inputs[] = {b.dy(), b.x(0), b.x(1), b.x(2), b.x(3), b.y(1), b.x(4)};
+    const NamedAttribute attributes[] = {{"input_first", node.integer("input_first")},
+                                         {"ignore_index", node.integer("ignore_index")},
+                                         {"smoothing", node.real("smoothing")},
+                                         {"chunk", node.integer("chunk")},
+                                         {"wanted", wanted}};
+    const std::vector<ValueId> d = b.builder().emit(Op::linear_cross_entropy_gradient, inputs, attributes);
+    for (std::size_t i = 0; i < d.size(); ++i)
+        if (b.wants(i)) b.give(i, d[i]);
+}
+
 } // namespace
 
 bool layer_gradient(Backward& b) {
@@ -178,6 +198,7 @@ bool layer_gradient(Backward& b) {
     case Op::gru: gru_gradient(b); return true;
     case Op::lstm: lstm_gradient(b); return true;
     case Op::cross_entropy: cross_entropy_gradient(b); return true;
+    case Op::linear_cross_entropy: linear_cross_entropy_gradient(b); return true;
     default: return false;
     }
 }

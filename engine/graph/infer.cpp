@@ -535,6 +535,32 @@ Result<Outputs> cross_entropy(const Rule& r) {
     return one(r.kind(logits), x);
 }
 
+Result<Outputs> linear_cross_entropy(const Rule& r) {
+    const bool back = r.node.op == Op::linear_cross_entropy_gradient;
+    const std::size_t x = back ? 1 : 0;
+    HK_TRY(r.rank(x, 2, "[N, D]"));
+    HK_TRY(r.rank(x + 1, 2, "[V, D], or [D, V] with input_first"));
+    const int axis = r.node.integer("input_first") != 0 ? 1 : 0;
+    const int64_t classes = r.shape(x + 1)[axis], width = r.shape(x)[1];
+    const Shape rows{r.shape(x)[0]};
+    if (classes == 0 || r.shape(x + 1)[1 - axis] != width)
+        return r.error("x is {} and weight {}: expected {} of {} numbers", r.text(x), r.text(x + 1),
+                       axis == 1 ? "columns" : "rows", width);
+    HK_TRY(r.expect(x + 2, Shape{classes}));
+    HK_TRY(r.expect(x + 3, rows));
+    HK_TRY(r.expect(back ? 6 : 4, Shape{classes}));
+    if (!back) {
+        const Shape best{r.node.integer("best") != 0 ? rows[0] : 0};
+        return Outputs{{Kind::float32, rows}, {Kind::float32, rows}, {Kind::int32, best}};
+    }
+    HK_TRY(r.expect(0, rows));
+    HK_TRY(r.expect(5, rows));
+    const int64_t wanted = r.node.integer("wanted");
+    const auto of = [&](int64_t bit, const Shape& shape) { return (wanted >> bit & 1) != 0 ? shape : Shape{0}; };
+    return Outputs{
+        {r.kind(x), of(0, r.shape(x))}, {Kind::float32, of(1, r.shape(x + 1))}, {Kind::float32, of(2, Shape{classes})}};
+}
+
 Result<Outputs> leaf(const Rule& r) {
     switch (r.node.op) {
     case Op::iota: {
@@ -642,6 +668,8 @@ Result<Outputs> infer(const Graph& graph, const Node& node) {
     case Op::lstm_gradient: return recurrent_gradient(r);
     case Op::cross_entropy:
     case Op::cross_entropy_gradient: return cross_entropy(r);
+    case Op::linear_cross_entropy:
+    case Op::linear_cross_entropy_gradient: return linear_cross_entropy(r);
     case Op::once:
     case Op::state_read:
     case Op::state_write:

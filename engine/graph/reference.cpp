@@ -57,7 +57,9 @@ Status run(const Call& call) {
     case Op::lstm: return reference::run_lstm(call);
     case Op::lstm_gradient: return reference::run_lstm_gradient(call);
     case Op::cross_entropy:
-    case Op::cross_entropy_gradient: return reference::run_loss(call);
+    case Op::cross_entropy_gradient:
+    case Op::linear_cross_entropy:
+    case Op::linear_cross_entropy_gradient: return reference::run_loss(call);
     default: return internal_error(fmt::format("the interpreter has no {}", info(call.node.op).name));
     }
 }

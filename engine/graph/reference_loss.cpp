@@ -1,4 +1,4 @@
-// The interpreter's cross entropy and its gradient.
+// The interpreter's cross entropy and its gradient, of logits that are there and of a linear's.
 #include "graph/reference_kernels.hpp"
 
 #include <algorithm>
@@ -9,74 +9,138 @@ namespace hekla::graph::reference {
 
 namespace {
 
-struct CrossEntropy {
-    int64_t rows, classes;
-    int64_t ignore_index;
-    double smoothing;
-    const double* weights; // null: all 1
-    double total_weight = 0;
-
-    CrossEntropy(const Call& call, std::size_t logits, const double* class_weights)
-        : rows(0), classes(call.in(logits).shape[-1]), ignore_index(call.node.integer("ignore_index")),
-          smoothing(call.node.real("smoothing")), weights(class_weights) {
-        rows = call.in(logits).shape.elements() / classes;
-        for (int64_t c = 0; c < classes; ++c) total_weight += weight(c);
+// Rows of logits and what is to be made of them.
+class CrossEntropy {
+public:
+    CrossEntropy(const Call& call, int64_t rows, int64_t classes, const double* labels, const double* class_weights)
+        : rows_(rows), classes_(classes), ignore_index_(call.node.integer("ignore_index")),
+          smoothing_(call.node.real("smoothing")), labels_(labels), weights_(class_weights) {
+        for (int64_t c = 0; c < classes; ++c) total_weight_ += weight(c);
     }
-    double weight(int64_t c) const { return weights ? weights[c] : 1; }
+
+    Status forward(const double* logits, Tensor& loss, Tensor& lse) const {
+        for (int64_t row = 0; row < rows_; ++row) {
+            const double* x = logits + row * classes_;
+            const double top = *std::max_element(x, x + classes_);
+            double total = 0;
+            for (int64_t c = 0; c < classes_; ++c) total += std::exp(x[c] - top);
+            const double sum = top + std::log(total);
+            lse.data[at(row)] = sum;
+            const int64_t label = static_cast<int64_t>(labels_[row]);
+            if (label == ignore_index_) continue;
+            HK_TRY(label_ok(row, label));
+            double value = (1 - smoothing_) * weight(label) * (sum - x[label]);
+            if (smoothing_ != 0) {
+                double all = 0;
+                for (int64_t c = 0; c < classes_; ++c) all += weight(c) * (sum - x[c]);
+                value += smoothing_ / static_cast<double>(classes_) * all;
+            }
+            loss.data[at(row)] = value;
+        }
+        return {};
+    }
+
+    // dlogits may be the logits themselves.
+    Status backward(const double* dloss, const double* logits, const double* lse, double* dlogits) const {
+        const double share = smoothing_ / static_cast<double>(classes_);
+        for (int64_t row = 0; row < rows_; ++row) {
+            const double* x = logits + row * classes_;
+            double* dx = dlogits + row * classes_;
+            const int64_t label = static_cast<int64_t>(labels_[row]);
+            if (label == ignore_index_) {
+                std::fill_n(dx, classes_, 0.0);
+                continue;
+            }
+            HK_TRY(label_ok(row, label));
+            const double of_label = (1 - smoothing_) * weight(label);
+            for (int64_t c = 0; c < classes_; ++c) {
+                const double p = std::exp(x[c] - lse[row]);
+                dx[c] = dloss[row] * (p * (of_label + share * total_weight_) - share * weight(c));
+            }
+            dx[label] -= dloss[row] * of_label;
+        }
+        return {};
+    }
+
+private:
+    double weight(int64_t c) const { return weights_ ? weights_[c] : 1; }
     Status label_ok(int64_t row, int64_t label) const {
-        if (label >= 0 && label < classes) return {};
+        if (label >= 0 && label < classes_) return {};
         return invalid_argument(fmt::format("label {} of row {} is neither a class, 0 to {}, nor ignore_index {}",
-                                            label, row, classes - 1, ignore_index));
+                                            label, row, classes_ - 1, ignore_index_));
+    }
+
+    int64_t rows_, classes_, ignore_index_;
+    double smoothing_;
+    const double* labels_;
+    const double* weights_; // null: all 1
+    double total_weight_ = 0;
+};
+
+// linear(x, weight, bias) of inputs `first` to first + 2: [N, V].
+struct Linear {
+    int64_t rows = 0, width = 0, classes = 0;
+    bool input_first = false;
+    std::vector<double> logits;
+
+    Linear(const Call& call, std::size_t first)
+        : rows(call.in(first).shape[0]), width(call.in(first).shape[1]),
+          input_first(call.node.integer("input_first") != 0) {
+        classes = call.in(first + 1).shape[input_first ? 1 : 0];
+        logits.resize(at(rows * classes));
+        multiply({rows, width, classes, false, !input_first}, call.data(first), call.data(first + 1), logits.data());
+        if (const double* bias = call.data(first + 2))
+            for (int64_t row = 0; row < rows; ++row)
+                for (int64_t c = 0; c < classes; ++c) logits[at(row * classes + c)] += bias[c];
     }
 };
 
-Status cross_entropy(const Call& call) {
-    const CrossEntropy size(call, 0, call.data(2));
-    for (int64_t row = 0; row < size.rows; ++row) {
-        const double* x = call.data(0) + row * size.classes;
-        const double top = *std::max_element(x, x + size.classes);
-        double total = 0;
-        for (int64_t c = 0; c < size.classes; ++c) total += std::exp(x[c] - top);
-        const double lse = top + std::log(total);
-        call.out(1).data[at(row)] = lse;
-        const int64_t label = static_cast<int64_t>(call.data(1)[row]);
-        if (label == size.ignore_index) continue;
-        HK_TRY(size.label_ok(row, label));
-        double loss = (1 - size.smoothing) * size.weight(label) * (lse - x[label]);
-        if (size.smoothing != 0) {
-            double all = 0;
-            for (int64_t c = 0; c < size.classes; ++c) all += size.weight(c) * (lse - x[c]);
-            loss += size.smoothing / static_cast<double>(size.classes) * all;
-        }
-        call.out(0).data[at(row)] = loss;
+Status linear_cross_entropy(const Call& call) {
+    const Linear linear(call, 0);
+    const CrossEntropy loss(call, linear.rows, linear.classes, call.data(3), call.data(4));
+    HK_TRY(loss.forward(linear.logits.data(), call.out(0), call.out(1)));
+    if (call.node.integer("best") == 0) return {};
+    for (int64_t row = 0; row < linear.rows; ++row) {
+        const double* x = linear.logits.data() + row * linear.classes;
+        int64_t best = 0;
+        for (int64_t c = 1; c < linear.classes; ++c)
+            if (x[c] > x[best] || (std::isnan(x[c]) && !std::isnan(x[best]))) best = c;
+        call.out(2).data[at(row)] = static_cast<double>(best);
     }
     return {};
 }
 
-Status cross_entropy_gradient(const Call& call) {
-    const CrossEntropy size(call, 1, call.data(4));
-    const double share = size.smoothing / static_cast<double>(size.classes);
-    for (int64_t row = 0; row < size.rows; ++row) {
-        const int64_t label = static_cast<int64_t>(call.data(2)[row]);
-        if (label == size.ignore_index) continue;
-        HK_TRY(size.label_ok(row, label));
-        const double dloss = call.data(0)[row];
-        const double* x = call.data(1) + row * size.classes;
-        double* dx = call.out().data.data() + row * size.classes;
-        const double of_label = (1 - size.smoothing) * size.weight(label);
-        for (int64_t c = 0; c < size.classes; ++c) {
-            const double p = std::exp(x[c] - call.data(3)[row]);
-            dx[c] = dloss * (p * (of_label + share * size.total_weight) - share * size.weight(c));
-        }
-        dx[label] -= dloss * of_label;
-    }
+Status linear_cross_entropy_gradient(const Call& call) {
+    Linear linear(call, 1);
+    const CrossEntropy loss(call, linear.rows, linear.classes, call.data(4), call.data(6));
+    double* d = linear.logits.data();
+    HK_TRY(loss.backward(call.data(0), d, call.data(5), d));
+    const auto [rows, width, classes, input_first, unused] = linear;
+    const int64_t wanted = call.node.integer("wanted");
+    if ((wanted & 1) != 0)
+        multiply({rows, classes, width, false, input_first}, d, call.data(2), call.out(0).data.data());
+    if ((wanted & 2) != 0 && input_first)
+        multiply({width, rows, classes, true, false}, call.data(1), d, call.out(1).data.data());
+    if ((wanted & 2) != 0 && !input_first)
+        multiply({classes, rows, width, true, false}, d, call.data(1), call.out(1).data.data());
+    if ((wanted & 4) != 0)
+        for (int64_t row = 0; row < rows; ++row)
+            for (int64_t c = 0; c < classes; ++c) call.out(2).data[at(c)] += d[row * classes + c];
     return {};
 }
 
 } // namespace
 
 Status run_loss(const Call& call) {
-    return call.node.op == Op::cross_entropy ? cross_entropy(call) : cross_entropy_gradient(call);
+    if (call.node.op == Op::linear_cross_entropy) return linear_cross_entropy(call);
+    if (call.node.op == Op::linear_cross_entropy_gradient) return linear_cross_entropy_gradient(call);
+    const bool back = call.node.op == Op::cross_entropy_gradient;
+    const Shape& logits = call.in(back ? 1 : 0).shape;
+    const int64_t classes = logits[-1];
+    const CrossEntropy loss(call, logits.elements() / classes, classes, call.data(back ? 2 : 1),
+                            call.data(back ? 4 : 2));
+    return back ? loss.backward(call.data(0), call.data(1), call.data(3), call.out().data.data())
+                : loss.forward(call.data(0), call.out(0), call.out(1));
 }
 
 } // namespace hekla::graph::reference

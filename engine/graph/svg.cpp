@@ -22,7 +22,7 @@ const char* colour(Op op) {
     if (op <= Op::log_softmax) return "#d5f0d5"; // norm
     if (op <= Op::gather) return "#d7f3f1";      // position, lookup
     if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent
-    if (op == Op::cross_entropy) return "#ffd6d6";
+    if (op == Op::cross_entropy || op == Op::linear_cross_entropy) return "#ffd6d6";
     if (op <= Op::site) return "#f5f5f5"; // mode
     return "#d0dcea";                     // gradient, decode
 }

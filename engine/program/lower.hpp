@@ -54,11 +54,12 @@ Status lower_attention(Lowering& lowering, graph::NodeId node);     // attention
 Status lower_norm(Lowering& lowering, graph::NodeId node);          // layer_norm rms_norm and their gradients
 Status lower_softmax(Lowering& lowering, graph::NodeId node);       // softmax log_softmax softmax_gradient
 Status lower_cross_entropy(Lowering& lowering, graph::NodeId node); // cross_entropy cross_entropy_gradient
-Status lower_reduce(Lowering& lowering, graph::NodeId node);        // sum mean max logsumexp argmax
-Status lower_embedding(Lowering& lowering, graph::NodeId node);     // embedding embedding_gradient
-Status lower_gather(Lowering& lowering, graph::NodeId node);        // gather gather_gradient
-Status lower_scan(Lowering& lowering, graph::NodeId node);          // cumsum top_k
-Status lower_rotary(Lowering& lowering, graph::NodeId node);        // rotary
-Status lower_recurrent(Lowering& lowering, graph::NodeId node);     // gru lstm and their gradients
+Status lower_linear_cross_entropy(Lowering& lowering, graph::NodeId node); // and its gradient
+Status lower_reduce(Lowering& lowering, graph::NodeId node);               // sum mean max logsumexp argmax
+Status lower_embedding(Lowering& lowering, graph::NodeId node);            // embedding embedding_gradient
+Status lower_gather(Lowering& lowering, graph::NodeId node);               // gather gather_gradient
+Status lower_scan(Lowering& lowering, graph::NodeId node);                 // cumsum top_k
+Status lower_rotary(Lowering& lowering, graph::NodeId node);               // rotary
+Status lower_recurrent(Lowering& lowering, graph::NodeId node);            // gru lstm and their gradients
 
 } // namespace hekla::program

@@ -44,9 +44,10 @@ void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t ch
 // to (dense) = the sum of from over the dimensions marked, in row-major order.
 void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
 
-// c [M, N] (dense) = a [M, K], or its transpose, by b [K, N], or its transpose, plus bias [N] where there is one.
+// c [M, N] (dense) = a [M, K], or its transpose, by b [K, N], or its transpose, plus bias [N] where there is one; or
+// that product added to c, without a bias.
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
-              const View& bias);
+              const View& bias, bool accumulate = false);
 
 // Two elements in one load of 8 bytes: everything that is added to the address must be even.
 inline bool even(std::initializer_list<int64_t> numbers) {

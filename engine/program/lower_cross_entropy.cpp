@@ -85,6 +85,7 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     Dispatch dispatch;
     dispatch.shader = "loss/cross_entropy_gradient";
     dispatch.constants = constants(lowering, logits, options);
+    dispatch.constants.push_back(0); // all classes
     dispatch.subgroup_size = lanes(lowering);
     Arguments& r = dispatch.arguments;
     r.address(dloss);
@@ -93,12 +94,15 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     r.address(lse);
     optional_address(dispatch, options.weights);
     r.address(dlogits);
+    r.address(ResourceId{0}, 0);
     r.u32(word(logits.rows));
     r.u32(word(logits.width));
     r.u32(word(logits.stride));
     r.i32(options.ignore);
     r.f32(options.smoothing);
     r.u32(stride);
+    r.u32(0);
+    r.u32(word(logits.width));
     dispatch.groups = row_groups(logits.rows);
     dispatch.reads(dloss);
     dispatch.reads(logits.view);

@@ -60,6 +60,7 @@ Operand operand_of(Lowering& lowering, const Matrix& matrix) {
 struct Epilogue {
     View bias; // [N]
     int activation = 0;
+    bool accumulate = false; // to what is there
 };
 
 struct Problem {
@@ -115,8 +116,8 @@ Cut cut(Lowering& lowering, const Problem& p) {
     const std::string choice = lowering.choose(key, preferred);
     const bool on_lanes = choice.starts_with("direct.");
     cut.shader = "matmul/" + choice;
-    const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | static_cast<uint32_t>(p.epilogue.activation)
-                                                                           << 4;
+    const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | (p.epilogue.accumulate ? 4u : 0u) |
+                           static_cast<uint32_t>(p.epilogue.activation) << 4;
     if (choice.starts_with("uniform.")) {
         const bool narrow = choice == "uniform.t8x1";
         cut.tile_m = narrow ? 8 : choice == "uniform.t2x4" ? 2 : 6;
@@ -228,6 +229,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     dispatch.reads(p.a.view);
     dispatch.reads(p.b.view);
     if (!split) dispatch.reads(p.epilogue.bias);
+    if (!split && p.epilogue.accumulate) dispatch.reads(p.c);
     dispatch.writes(split ? partial : p.c);
     dispatch.flops = 2.0 * static_cast<double>(batches * p.m * p.n) * static_cast<double>(p.k);
     dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes() + p.c.bytes());
@@ -241,6 +243,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
     sum.reads(partial);
     sum.reads(p.epilogue.bias);
+    if (p.epilogue.accumulate) sum.reads(p.c);
     sum.writes(p.c);
     sum.bytes = static_cast<double>(partial.bytes() + p.c.bytes());
     lowering.append(std::move(sum));
@@ -255,6 +258,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     p.epilogue = epilogue;
     if (c.elements() == 0) return;
     if (p.k == 0) {
+        if (epilogue.accumulate) return; // there is no bias then
         if (epilogue.bias.resource != 0)
             lowering.copy(broadcast_view(epilogue.bias, c.shape), c);
         else
@@ -401,9 +405,10 @@ void lower_product(Lowering& lowering, const graph::Node& node) {
 } // namespace
 
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
-              const View& bias) {
+              const View& bias, bool accumulate) {
     Epilogue epilogue;
     epilogue.bias = bias;
+    epilogue.accumulate = accumulate;
     multiply(lowering, matrix_of(a, transpose_a), matrix_of(b, transpose_b), c, epilogue);
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/file.hpp"
 #include "graph/reference.hpp"
-#include "graph/simplify.hpp"
 #include "model/folder.hpp"
 #include "text/trainer.hpp"
 #include "train/fit.hpp"
@@ -267,7 +266,7 @@ Status Trainer::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> eval_fields,
               composition_->batch_fields(eval_batch, s.context_length));
     HK_ASSIGN(const graph::Graph evaluated, composition_->build(HK_MODE_EVALUATE, eval_fields));
-    HK_ASSIGN(evaluated_, graph::simplify(evaluated));
+    HK_ASSIGN(evaluated_, evaluation_graph(evaluated));
     return {};
 }
 

@@ -1,5 +1,6 @@
 #include "train/training_graph.hpp"
 
+#include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
 #include "graph/recompute.hpp"
 #include "graph/simplify.hpp"
@@ -7,9 +8,15 @@
 namespace hekla::train {
 
 Result<graph::Graph> training_graph(const graph::Graph& described) {
-    HK_ASSIGN(graph::Graph graph, graph::differentiate(described));
+    HK_ASSIGN(graph::Graph graph, graph::fold_cross_entropy(described));
+    HK_ASSIGN(graph, graph::differentiate(std::move(graph)));
     HK_ASSIGN(graph, graph::simplify(graph));
     return graph::recompute(graph);
+}
+
+Result<graph::Graph> evaluation_graph(const graph::Graph& described) {
+    HK_ASSIGN(const graph::Graph graph, graph::fold_cross_entropy(described));
+    return graph::simplify(graph);
 }
 
 } // namespace hekla::train

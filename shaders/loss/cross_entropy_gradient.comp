@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dlogits = dloss * ((1 - s) w[label] (p - onehot) + s / V (p sum(w) - w)); a subgroup a row.
+// dlogits = dloss * ((1 - s) w[label] (p - onehot) + s / V (p sum(w) - w)); a subgroup a row. With CHUNK of the classes
+// from `first` on, perhaps over the logits themselves.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -8,14 +9,17 @@
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint WEIGHTS = 0;
 layout(constant_id = 3) const uint SMOOTHING = 0;
+layout(constant_id = 4) const uint CHUNK = 0;
 
 RECORD(Record) {
     HEKLA_RECORD
     uint64_t dloss, logits, labels, lse, weights, dlogits;
+    uint64_t total; // the sum of the weights, with CHUNK, SMOOTHING and WEIGHTS
     uint rows, width, stride;
     int ignore;
     float smoothing;
     uint dloss_stride; // 0: one for all rows
+    uint first, classes; // with CHUNK
 };
 PUSH_RECORD(Record);
 
@@ -23,23 +27,28 @@ void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
+    const uint classes = CHUNK != 0 ? r.classes : width;
+    const uint first = CHUNK != 0 ? r.first : 0;
     HEKLA_EACH_ROW(row, group, r.rows, {
         const uint64_t x = r.logits + uint64_t(row) * r.stride * 4ul;
         const uint64_t dx = r.dlogits + uint64_t(row) * width * 4ul;
         const float lse = load_float(r.lse, uint64_t(row), kF32);
         const int label = load_int(r.labels, uint64_t(row));
-        const uint at = uint(clamp(label, 0, int(width) - 1));
+        const uint of_all = uint(clamp(label, 0, int(classes) - 1));
+        const uint at = of_all - first; // no place of this chunk where the label is of another
         float scale = load_float(r.dloss, uint64_t(row) * r.dloss_stride, kF32);
         if (label == r.ignore) scale = 0.0;
-        float weights = float(width);
-        if (SMOOTHING != 0 && WEIGHTS != 0) {
+        float weights = float(classes);
+        if (CHUNK != 0 && SMOOTHING != 0 && WEIGHTS != 0) {
+            weights = load_float(r.total, 0ul, kF32);
+        } else if (SMOOTHING != 0 && WEIGHTS != 0) {
             vec2 sum = vec2(0.0);
             HEKLA_EACH_SHARE(i, width, W, { sum += load_part(r.weights, i, width, W, 0.0); })
             weights = lanes_sum(sum.x + sum.y);
         }
-        const float w = WEIGHTS != 0 ? load_float(r.weights, uint64_t(at), kF32) : 1.0;
+        const float w = WEIGHTS != 0 ? load_float(r.weights, uint64_t(of_all), kF32) : 1.0;
         const float hard = SMOOTHING != 0 ? (1.0 - r.smoothing) * w : w;
-        const float soft = SMOOTHING != 0 ? r.smoothing / float(width) : 0.0;
+        const float soft = SMOOTHING != 0 ? r.smoothing / float(classes) : 0.0;
         HEKLA_EACH_SHARE(i, width, W, {
             vec2 v = load_part(x, i, width, W, 0.0) - lse;
             vec2 p = vec2(exp_(v.x), exp_(v.y));
@@ -47,7 +56,7 @@ void main() {
             vec2 hit = vec2(own == at ? 1.0 : 0.0, second(own) == at ? 1.0 : 0.0);
             vec2 d = hard * (p - hit);
             if (SMOOTHING != 0) {
-                vec2 each = WEIGHTS != 0 ? load_part(r.weights, i, width, W, 0.0) : vec2(1.0);
+                vec2 each = WEIGHTS != 0 ? load_part(r.weights + uint64_t(first) * 4ul, i, width, W, 0.0) : vec2(1.0);
                 d += soft * (p * weights - each);
             }
             // An ignored row gets zeros even where its logits are not finite.

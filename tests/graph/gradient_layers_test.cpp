@@ -124,6 +124,26 @@ void add_cross_entropy(std::vector<GradientCase>& cases) {
             }
 }
 
+void add_linear_cross_entropy(std::vector<GradientCase>& cases) {
+    for (const bool input_first : {false, true})
+        for (const bool biased : {false, true})
+            for (const bool weighted : {false, true})
+                for (const double smoothing : {0.0, 0.3})
+                    cases.push_back({fmt::format("linear_cross_entropy input_first {} bias {} weights {} smoothing {}",
+                                                 input_first, biased, weighted, smoothing),
+                                     {{{4, 3}}, {input_first ? Shape{3, 5} : Shape{5, 3}}, {{5}}},
+                                     [=](Builder& b, Values x) {
+                                         const ValueId labels = b.constant(Kind::int32, {4}, {3, -1, 0, 4});
+                                         const ValueId weights =
+                                             weighted ? b.constant(Kind::float_, {5}, {0.5, 2, 1, 0.75, 1.5}) : kNone;
+                                         return std::vector{b(Op::linear_cross_entropy,
+                                                              {x[0], x[1], biased ? x[2] : kNone, labels, weights},
+                                                              {{"input_first", int64_t{input_first}},
+                                                               {"ignore_index", int64_t{-1}},
+                                                               {"smoothing", smoothing}})};
+                                     }});
+}
+
 // Which outputs of a recurrent layer reach the loss: bits of y, last, last_cell.
 GradientCase recurrent(Op op, int64_t batch, int64_t time, int64_t in, int64_t hidden, bool reverse,
                        const std::vector<double>& lengths, bool initial, int outputs) {
@@ -159,6 +179,7 @@ std::vector<GradientCase> layer_cases() {
     add_lookups(cases);
     add_rotary(cases);
     add_cross_entropy(cases);
+    add_linear_cross_entropy(cases);
     return cases;
 }
 

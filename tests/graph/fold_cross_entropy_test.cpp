@@ -1,0 +1,180 @@
+// Cross entropy folded into its linear: losses and gradients stay what they were, logits are nowhere whole.
+#include "base/philox.hpp"
+#include "graph/fold_cross_entropy.hpp"
+#include "graph/gradient.hpp"
+#include "graph/recompute.hpp"
+#include "graph/simplify.hpp"
+#include "random_graph.hpp"
+#include "support.hpp"
+
+namespace hekla::graph::test {
+namespace {
+
+struct Case {
+    bool bias = false, weights = false, tied = false, input_first = false, reshaped = false, product = false;
+    bool best = false;
+    double smoothing = 0;
+    int64_t ignore = -100;
+};
+
+constexpr int64_t kBatch = 2, kTokens = 3, kWidth = 4;
+constexpr FoldOptions kAll{.least_bytes = 0};
+
+Builder describe(const Case& c, int64_t classes, bool trained_weights = false) {
+    Builder b;
+    const auto parameter = [&](const char* name, const Shape& shape) { return b.parameter(name, shape, 0, 0, 0, 0); };
+    const ValueId table = parameter("table", c.input_first ? Shape{kWidth, classes} : Shape{classes, kWidth});
+    ValueId x = parameter("x", {kBatch, kTokens, kWidth});
+    if (c.tied && !c.input_first)
+        x = b(Op::tanh, {b(Op::add, {x, b(Op::embedding, {table, b.input("ids", Kind::int32, {kBatch, kTokens})})})});
+    ValueId logits = c.product ? b(Op::matmul, {x, table}, {{"transpose_b", int64_t{!c.input_first}}})
+                               : b(Op::linear, {x, table, c.bias ? parameter("bias", {classes}) : kNone},
+                                   {{"input_first", int64_t{c.input_first}}});
+    b.output("hidden", x);
+    ValueId labels = b.input("labels", Kind::int32, {kBatch, kTokens});
+    const ValueId whole = logits;
+    if (c.reshaped) {
+        logits = b(Op::reshape, {logits}, {{"shape", std::vector<int64_t>{-1, classes}}});
+        labels = b(Op::reshape, {labels}, {{"shape", std::vector<int64_t>{-1}}});
+        logits = b(Op::cast, {logits}, {{"kind", static_cast<int64_t>(Kind::float32)}});
+    }
+    ValueId weights = kNone;
+    if (c.weights) weights = parameter("weights", {classes});
+    if (c.weights && !trained_weights) weights = b(Op::stop_gradient, {weights});
+    const ValueId rows =
+        b(Op::cross_entropy, {logits, labels, weights}, {{"smoothing", c.smoothing}, {"ignore_index", c.ignore}});
+    b.output("rows", rows);
+    if (c.best) b.output("best", b(Op::argmax, {whole}, {{"axis", int64_t{-1}}}));
+    const std::vector<int64_t> axes = c.reshaped ? std::vector<int64_t>{0} : std::vector<int64_t>{0, 1};
+    b.loss("loss", b(Op::sum, {rows}, {{"axes", axes}}), b.scalar(6), 1.0);
+    return b;
+}
+
+Graph finished(Builder b) {
+    auto graph = b.finish();
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    return graph.take();
+}
+
+Graph checked(Result<Graph> graph) {
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    const Status valid = check(graph.value());
+    REQUIRE_MESSAGE(valid.ok(), valid.message());
+    return graph.take();
+}
+
+bool folded(const Graph& graph) {
+    return std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op == Op::linear_cross_entropy; });
+}
+
+Graph trained(const Graph& graph) { return checked(recompute(checked(simplify(checked(differentiate(graph)))))); }
+
+// Every output by name; the fold changes rounding alone.
+void check_same(const Graph& before, const Graph& after, const Feeds& feeds) {
+    REQUIRE(before.outputs.size() == after.outputs.size());
+    for (const auto& [name, value] : before.outputs) {
+        CAPTURE(name);
+        REQUIRE(after.outputs.contains(name));
+        const ValueId one[] = {value}, other[] = {after.outputs.at(name)};
+        const auto expected = evaluate(before, feeds, one), got = evaluate(after, feeds, other);
+        REQUIRE_MESSAGE(expected.ok(), expected.message());
+        REQUIRE_MESSAGE(got.ok(), got.message());
+        REQUIRE(got.value()[0].shape == expected.value()[0].shape);
+        double size = 1;
+        for (const double x : expected.value()[0].data) size = std::max(size, std::abs(x));
+        CHECK(distance(got.value()[0].data, expected.value()[0].data) <= 1e-12 * size);
+    }
+}
+
+// Values that hold all classes of all rows.
+int64_t whole_logits(const Graph& graph, int64_t classes) {
+    int64_t count = 0;
+    for (const Node& node : graph.nodes)
+        for (const ValueId output : node.outputs)
+            if (graph.shape(output).elements() == kBatch * kTokens * classes && graph.shape(output)[-1] == classes)
+                ++count;
+    return count;
+}
+
+} // namespace
+
+TEST_CASE("cross entropy folds into its linear: every option") {
+    RandomStream random(9, 1);
+    for (int n = 0; n < 96; ++n) {
+        CAPTURE(n);
+        Case c;
+        c.bias = n % 2 == 1;
+        c.weights = n % 3 == 1;
+        c.smoothing = n % 5 < 2 ? 0.1 : 0.0;
+        c.input_first = n % 7 > 4;
+        c.tied = n % 4 > 1;
+        c.reshaped = n % 11 > 5;
+        c.product = n % 13 > 9;
+        c.best = n % 8 > 4;
+        c.ignore = n % 3 == 0 ? 2 : -100;
+        const int64_t classes = 7 + static_cast<int64_t>(random.next_below(9));
+        const Graph graph = finished(describe(c, classes));
+        const Graph after_fold = checked(fold_cross_entropy(graph, kAll));
+        CHECK(folded(after_fold));
+        Feeds feeds;
+        double start = n;
+        for (const auto& [name, value] : graph.parameters()) {
+            feeds.parameters[name] = wave(graph.shape(value), start += 1.3);
+            if (name == "weights")
+                for (double& w : feeds.parameters[name].data) w = 1.5 + w;
+        }
+        for (const char* field : {"labels", "ids"}) {
+            std::vector<double> ids;
+            for (int i = 0; i < kBatch * kTokens; ++i)
+                ids.push_back(static_cast<double>(random.next_below(static_cast<uint64_t>(classes))));
+            if (std::string(field) == "labels") ids[1] = static_cast<double>(c.ignore);
+            feeds.fields[field] = ints({kBatch, kTokens}, ids);
+        }
+        check_same(checked(simplify(graph)), checked(simplify(after_fold)), feeds); // as an evaluation is
+        const Graph before = trained(graph), after = trained(after_fold);
+        check_same(before, after, feeds);
+        CHECK(whole_logits(before, classes) > 0);
+        CHECK(whole_logits(after, classes) == 0);
+    }
+}
+
+TEST_CASE("cross entropy folds into its linear in random graphs: results and gradients stay") {
+    int folds = 0;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+        CAPTURE(seed);
+        auto random = RandomGraphMaker(seed, {}).make();
+        REQUIRE_MESSAGE(random.ok(), random.message());
+        const Graph& graph = random.value().graph;
+        const Graph after = checked(fold_cross_entropy(graph, kAll));
+        folds += folded(after) ? 1 : 0;
+        check_same(trained(graph), trained(after), random.value().feeds);
+    }
+    CHECK(folds == 60);
+}
+
+TEST_CASE("cross entropy is not folded where its logits are wanted, small, or read elsewhere") {
+    const auto is_folded = [](const Graph& graph, const FoldOptions& options = kAll) {
+        return folded(checked(fold_cross_entropy(graph, options)));
+    };
+    const auto logits_of = [](Builder& b) {
+        for (const Node& node : b.graph().nodes)
+            if (node.op == Op::linear) return node.outputs[0];
+        return kNone;
+    };
+    CHECK(is_folded(finished(describe({}, 12))));
+    CHECK_FALSE(is_folded(finished(describe({}, 12)), {}));
+    CHECK(is_folded(finished(describe({}, 12)), {.least_bytes = 6 * 12 * 4}));
+    CHECK_FALSE(is_folded(finished(describe({}, 12)), {.least_bytes = 6 * 12 * 4 + 1}));
+    CHECK_FALSE(is_folded(finished(describe({.weights = true}, 12, true)))); // weights are trained
+    Builder b = describe({}, 12);
+    b.output("logits", logits_of(b));
+    CHECK_FALSE(is_folded(finished(std::move(b))));
+    b = describe({}, 12);
+    b.output("probabilities", b(Op::softmax, {logits_of(b)}, {{"axis", int64_t{-1}}}));
+    CHECK_FALSE(is_folded(finished(std::move(b))));
+    b = describe({}, 12); // over the tokens, not the classes
+    b.output("tokens", b(Op::argmax, {logits_of(b)}, {{"axis", int64_t{1}}}));
+    CHECK_FALSE(is_folded(finished(std::move(b))));
+}
+
+} // namespace hekla::graph::test

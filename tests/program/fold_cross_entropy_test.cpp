@@ -1,0 +1,136 @@
+// Cross entropy folded into its linear, on the device; and what it is for: the memory of a step.
+#include "graph/fold_cross_entropy.hpp"
+#include "graph/simplify.hpp"
+#include "program/kernel_case.hpp"
+#include "program/memory_plan.hpp"
+
+using namespace hekla;
+using namespace hekla::test;
+
+namespace {
+
+struct Case {
+    int64_t rows = 11, width = 6, classes = 9, chunk = 4;
+    bool bias = false, weights = false, input_first = false, best = false;
+    double smoothing = 0;
+};
+
+// Mid-graph: what the loss reads is computed, and its gradient goes on; the table is tied where it can be.
+Graph model(const Case& c) {
+    Builder b;
+    const ValueId table = b.parameter("table", {c.classes, c.width}, 0, 0, 0, 0);
+    const ValueId ids = b.input("ids", Kind::int32, {c.rows});
+    const ValueId x = b(Op::tanh, {b(Op::embedding, {table, ids})});
+    const ValueId weight = c.input_first ? b.parameter("weight", {c.width, c.classes}, 0, 0, 0, 0) : table;
+    const ValueId logits =
+        b(Op::linear, {x, weight, c.bias ? b.parameter("bias", {c.classes}, 0, 0, 0, 0) : graph::kNone},
+          {{"input_first", int64_t{c.input_first}}});
+    const ValueId labels = b.input("labels", Kind::int32, {c.rows});
+    const ValueId weights = c.weights ? b.input("weights", Kind::float_, {c.classes}) : graph::kNone;
+    const ValueId each =
+        b(Op::cross_entropy, {logits, labels, weights}, {{"smoothing", c.smoothing}, {"ignore_index", int64_t{3}}});
+    if (c.best) b.output("best", b(Op::argmax, {logits}, {{"axis", int64_t{-1}}}));
+    return with_gradients(std::move(b), each);
+}
+
+// As above, with the loss folded before it is differentiated.
+Graph folded_model(const Case& c) {
+    Builder b;
+    const ValueId table = b.parameter("table", {c.classes, c.width}, 0, 0, 0, 0);
+    const ValueId ids = b.input("ids", Kind::int32, {c.rows});
+    const ValueId x = b(Op::tanh, {b(Op::embedding, {table, ids})});
+    const ValueId weight = c.input_first ? b.parameter("weight", {c.width, c.classes}, 0, 0, 0, 0) : table;
+    const ValueId inputs[] = {x, weight, c.bias ? b.parameter("bias", {c.classes}, 0, 0, 0, 0) : graph::kNone,
+                              b.input("labels", Kind::int32, {c.rows}),
+                              c.weights ? b.input("weights", Kind::float_, {c.classes}) : graph::kNone};
+    const graph::NamedAttribute attributes[] = {{"input_first", int64_t{c.input_first}},
+                                                {"ignore_index", int64_t{3}},
+                                                {"smoothing", c.smoothing},
+                                                {"best", int64_t{c.best}},
+                                                {"chunk", c.chunk}};
+    const std::vector<ValueId> made = b.emit(Op::linear_cross_entropy, inputs, attributes);
+    REQUIRE_MESSAGE(b.ok(), b.status().message());
+    if (c.best) b.output("best", made[2]);
+    return with_gradients(std::move(b), made[0]);
+}
+
+uint64_t arena_bytes(const Graph& graph) {
+    auto simple = graph::simplify(graph);
+    REQUIRE_MESSAGE(simple.ok(), simple.message());
+    auto lowering = program::lower(simple.value(), {}, {.outputs = {"loss"}});
+    REQUIRE_MESSAGE(lowering.ok(), lowering.message());
+    auto plan = program::plan_memory(lowering.value(), uint64_t{1} << 31);
+    REQUIRE_MESSAGE(plan.ok(), plan.message());
+    return plan->arena();
+}
+
+} // namespace
+
+TEST_CASE("cross entropy by chunks: values and gradients, every option, at odd sizes") {
+    Bench bench;
+    int n = 0;
+    for (const int64_t classes : {9, 65, 128})
+        for (const int64_t chunk : {1, 4, 31, 64, 0})
+            for (const double smoothing : {0.0, 0.125}) {
+                if (chunk == 1 && classes > 9) continue;
+                CAPTURE(classes);
+                CAPTURE(chunk);
+                CAPTURE(smoothing);
+                Case c{.classes = classes, .chunk = chunk, .smoothing = smoothing};
+                c.bias = n % 2 == 0;
+                c.weights = n % 3 == 0;
+                c.input_first = n % 5 > 2;
+                c.best = n % 4 > 1;
+                c.rows = n % 7 == 0 ? 1 : 11;
+                ++n;
+                check_kernel(bench, folded_model(c), 5e-6, {{"ids", classes}, {"labels", classes}}, 4);
+            }
+}
+
+TEST_CASE("cross entropy by chunks: what it gives is what whole logits give") {
+    Bench bench;
+    const Case c{.rows = 70, .width = 33, .classes = 300, .chunk = 128, .bias = true, .best = true};
+    const Graph whole = model(c), folded = folded_model(c);
+    Random random(4);
+    const graph::Feeds feeds = kernel_feeds(whole, random, {{"ids", c.classes}, {"labels", c.classes}});
+    const Outcome expected = run_on_device(*bench, whole, feeds, {});
+    std::string where;
+    const double error = worst_error(run_on_device(*bench, folded, feeds, {}), expected, &where);
+    CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
+    // In the same order, so the same bits, where there is one chunk.
+    Case one = c;
+    one.chunk = c.classes;
+    const Outcome got = run_on_device(*bench, folded_model(one), feeds, {});
+    for (const char* name : {"best", "value"}) CHECK(to_bytes(got.at(name)) == to_bytes(expected.at(name)));
+}
+
+TEST_CASE("cross entropy by chunks: rows that are ignored and logits that are not finite") {
+    Bench bench;
+    const Case c{.rows = 3, .width = 2, .classes = 6, .chunk = 2};
+    const Graph graph = folded_model(c);
+    Random random(4);
+    graph::Feeds feeds = kernel_feeds(graph, random, {{"ids", c.classes}, {"labels", c.classes}});
+    feeds.fields["ids"].data = {0, 1, 2};
+    feeds.fields["labels"].data = {3, 0, 5};
+    // The first row's input is not a number, and the row is ignored; the others must not notice, the weight must.
+    feeds.parameters["table"].data[0] = std::nan("");
+    feeds.parameters["table"].data[1] = std::nan("");
+    const Outcome got = run_on_device(*bench, graph, feeds, {});
+    CHECK(got.at("value").data[0] == 0);
+    CHECK(std::isnan(got.at("value").data[1])); // class 0 is in every row
+    feeds.parameters["table"].data = {1e4, 1e4, -1e4, 1e4, 1e4, -1e4, 0, 0, 1, 1, 2, 2};
+    feeds.fields["coefficients"].data = {1, 1, 1};
+    std::string where;
+    const double error = worst_error(run_on_device(*bench, graph, feeds, {}), run_in_interpreter(graph, feeds), &where);
+    CHECK_MESSAGE(error <= 5e-6, "error " << error << " at " << where);
+}
+
+TEST_CASE("cross entropy by chunks: no step holds all logits") {
+    const Case c{.rows = 512, .width = 8, .classes = 8192, .chunk = 1024};
+    const uint64_t logits = static_cast<uint64_t>(c.rows * c.classes) * 4;
+    CHECK(arena_bytes(model(c)) >= logits);
+    CHECK(arena_bytes(folded_model(c)) < logits / 3);
+    // The lowering's own chunk: 64 MiB of them, whatever the classes.
+    const Case large{.rows = 16384, .width = 8, .classes = 50304, .chunk = 0};
+    CHECK(arena_bytes(folded_model(large)) < uint64_t{80} << 20);
+}
