@@ -2,11 +2,11 @@
 
 #include "base/file.hpp"
 #include "graph/reference.hpp"
+#include "infer/model_tensors.hpp"
 #include "model/folder.hpp"
 #include "text/trainer.hpp"
 #include "train/fit.hpp"
 #include "train/initialize.hpp"
-#include "infer/model_tensors.hpp"
 #include "train/peak.hpp"
 #include "train/schedule.hpp"
 #include "train/training_graph.hpp"
@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr double kLongStep = 5.0;          // seconds at the device's peak: a plan does not wait for such steps
 constexpr uint64_t kDataSalt = 0x64617461; // the data's random numbers are not the parameters'
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -486,17 +487,17 @@ Result<data::Sampler> Trainer::validation_sampler() const {
     return data::Sampler::create(sampling);
 }
 
-Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step) const {
+Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64_t batch) const {
     const TrainSection& s = recipe_.train;
     Result<data::Sampler> sampler = training_sampler();
     if (!sampler.ok()) return sampler.status();
     data::BatcherOptions options{.sampler = sampler.take(), .tokens = dataset_->train};
-    options.batch_size = static_cast<uint32_t>(s.per_device_train_batch_size);
+    options.batch_size = static_cast<uint32_t>(batch);
     options.micro_steps = static_cast<uint32_t>(s.gradient_accumulation_steps);
     options.first_step = static_cast<uint64_t>(from_step);
     options.end_step = static_cast<uint64_t>(s.max_steps);
     options.seed = static_cast<uint64_t>(s.seed);
-    return data::Batcher::start(std::move(options), collate(s.per_device_train_batch_size));
+    return data::Batcher::start(std::move(options), collate(batch));
 }
 
 Result<std::vector<data::Batch>> Trainer::next_micro_batches(data::Batcher& batcher) const {
@@ -600,19 +601,37 @@ Result<std::string> Trainer::plan() {
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.timings = true;
-    HK_ASSIGN(const auto timed, program::Program::compile(runtime_, differentiated_, *store_, options));
-    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_));
+    // Where a step would take long, one example stands for all.
+    const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
+    const bool slow = peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
+    const int64_t batch = slow ? 1 : s.per_device_train_batch_size;
+    graph::Graph measured = differentiated_;
+    if (slow) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, s.context_length));
+        HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
+        HK_ASSIGN(measured, training_graph(described));
+    }
+    HK_ASSIGN(const auto timed, program::Program::compile(runtime_, measured, *store_, options));
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, batch));
     HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
     HK_TRY(set_fields(*timed, micro[0]));
     double seconds = 1e30;
-    for (int i = 0; i < 4; ++i) { // the first replay warms up
+    for (int i = 0; i < (slow ? 1 : 4); ++i) { // the first of several replays warms up
         const auto begin = std::chrono::steady_clock::now();
-        HK_ASSIGN(const double loss, gradients(micro, step_));
-        (void)loss;
-        if (i > 0) seconds = std::min(seconds, seconds_since(begin));
+        if (slow) {
+            HK_TRY(timed->run());
+            seconds = seconds_since(begin) * static_cast<double>(s.per_device_train_batch_size) *
+                      static_cast<double>(s.gradient_accumulation_steps);
+        } else {
+            HK_ASSIGN(const double loss, gradients(micro, step_));
+            (void)loss;
+            if (i > 0) seconds = std::min(seconds, seconds_since(begin));
+        }
     }
-    HK_TRY(timed->run());
-    HK_TRY(timed->run());
+    if (!slow) {
+        HK_TRY(timed->run());
+        HK_TRY(timed->run());
+    }
     std::map<std::string, double> by_node;
     double all = 0.0;
     for (const program::DispatchTiming& timing : timed->timings()) {
@@ -626,8 +645,9 @@ Result<std::string> Trainer::plan() {
     const double tokens =
         static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps * s.context_length);
     text += fmt::format(
-        "\nforward and backward of one step: {} ({} tokens/s), {} steps left: about {}, without evaluations\n",
-        duration_text(seconds), grouped(tokens / seconds), static_cast<int64_t>(steps), duration_text(steps * seconds));
+        "\nforward and backward of one step: {} ({} tokens/s{}), {} steps left: about {}, without evaluations\n",
+        duration_text(seconds), grouped(tokens / seconds), slow ? ", measured with one example" : "",
+        static_cast<int64_t>(steps), duration_text(steps * seconds));
     text += "dearest nodes:\n";
     for (std::size_t i = 0; i < std::min<std::size_t>(3, dearest.size()); ++i)
         text += fmt::format("  {:>8}  {:4.1f}%  {}\n", duration_text(dearest[i].first),
@@ -685,7 +705,7 @@ Result<TrainerResult> Trainer::train() {
         return {};
     };
 
-    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_));
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, s.per_device_train_batch_size));
     double average = 0.0; // seconds a step, recent ones count more
     while (step_ < s.max_steps) {
         const auto begin = std::chrono::steady_clock::now();
@@ -775,7 +795,7 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
         HK_TRY(initialize_parameters());
         step_ = 0;
     }
-    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_));
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, recipe_.train.per_device_train_batch_size));
     while (true) {
         HK_ASSIGN(std::vector<data::Batch> micro, next_micro_batches(*batcher));
         HK_ASSIGN(const double loss, gradients(micro, step_));

@@ -101,7 +101,7 @@ private:
     data::Collate collate(int64_t batch) const;
     Result<data::Sampler> training_sampler() const;
     Result<data::Sampler> validation_sampler() const;
-    Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
+    Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step, int64_t batch) const;
     // Sets fields, loss scales; runs forward and backward of all micro-batches. The loss of the step.
     Result<double> gradients(const std::vector<data::Batch>& micro, int64_t step);
     Result<std::vector<data::Batch>> next_micro_batches(data::Batcher& batcher) const;
