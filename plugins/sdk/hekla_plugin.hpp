@@ -334,6 +334,11 @@ public:
     double real(std::string_view key, double otherwise) const { return has(key) ? real(key) : otherwise; }
     bool boolean(std::string_view key, bool otherwise) const { return has(key) ? boolean(key) : otherwise; }
     std::string string(std::string_view key, const char* otherwise) const { return has(key) ? string(key) : otherwise; }
+    // Whether the key is an object or an array, be it empty.
+    bool holds_members(std::string_view key) const {
+        uint64_t value = 0;
+        return api_.get_count(config_, text(key), &value, nullptr) == HK_OK;
+    }
     uint64_t count(std::string_view key) const {
         uint64_t value = 0;
         check(api_.get_count(config_, text(key), &value, nullptr), key, "an object or an array");

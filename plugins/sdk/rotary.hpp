@@ -59,8 +59,12 @@ struct RotaryTables {
     Value cosine, sine;
 
     RotaryTables(Graph& g, const RotarySettings& r, int64_t head_width, int64_t positions) {
+        // An odd number of turned places is taken with one more, as the reference does; the angles go by the number.
         const auto turned = static_cast<int64_t>(static_cast<double>(head_width) * r.part);
-        const int64_t half = turned / 2;
+        const int64_t half = (turned + 1) / 2;
+        if (2 * half > head_width)
+            throw unsupported("rotary positions turn " + std::to_string(2 * half) + " places of heads that have " +
+                              std::to_string(head_width) + ": head widths must be even");
         std::vector<double> c, s;
         for (int64_t position = 0; position < positions; ++position)
             for (int64_t i = 0; i < half; ++i) {

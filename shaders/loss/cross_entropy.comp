@@ -44,11 +44,13 @@ void main() {
         })
         const float top = lanes_max(most);
         const float from = top == -kInfinity ? 0.0 : top;
-        const float lse = top + log_(lanes_sum(sum * exp_(most - from)));
+        const float log_sum = log_(lanes_sum(sum * exp_(most - from)));
+        const float lse = top + log_sum;
         const int label = load_int(r.labels, uint64_t(row));
         const uint at = uint(clamp(label, 0, int(width) - 1));
         const float w = WEIGHTS != 0 ? load_float(r.weights, uint64_t(at), kF32) : 1.0;
-        float loss = w * (lse - load_float(x, uint64_t(at), kF32));
+        // Not lse - x: where the label is the likeliest by far, the loss is small beside both.
+        float loss = w * ((top - load_float(x, uint64_t(at), kF32)) + log_sum);
         if (SMOOTHING != 0) {
             const float all = lanes_sum(linear.x) * lse - lanes_sum(linear.y);
             loss = (1.0 - r.smoothing) * loss + r.smoothing / float(width) * all;

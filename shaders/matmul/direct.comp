@@ -94,7 +94,7 @@ void main() {
         }
         [[unroll]] for (uint i = 0; i < TM; ++i) {
             float part[TN];
-            [[unroll]] for (uint j = 0; j < TN; ++j) part[j] = sum[i * TN + j];
+            [[unroll]] for (uint j = 0; j < TN; ++j) part[j] = 0.0;
             [[unroll]] for (uint kk = 0; kk < KU; ++kk) {
                 uint e = TA == 0 ? i * KU + kk : kk * TM + i;
                 uint from = (e / WA) % S;
@@ -102,7 +102,7 @@ void main() {
                 float factor = subgroupBroadcast(WA == 2 && e % 2 == 1 ? share.y : share.x, from);
                 [[unroll]] for (uint j = 0; j < TN; ++j) part[j] = fma(factor, y[kk * TN + j], part[j]);
             }
-            [[unroll]] for (uint j = 0; j < TN; ++j) sum[i * TN + j] = part[j];
+            [[unroll]] for (uint j = 0; j < TN; ++j) sum[i * TN + j] += part[j];
         }
         k += KU;
     } while (k < p.k1);
