@@ -529,9 +529,11 @@ Result<Outputs> cross_entropy(const Rule& r) {
     rows.erase(-1);
     HK_TRY(r.expect(logits + 1, rows));
     HK_TRY(r.expect(back ? 4 : 2, Shape{x[-1]}));
-    if (!back) return Outputs{{Kind::float32, rows}, {Kind::float32, rows}};
+    Shape pairs = rows; // the largest logit, and the logarithm of the sum of exp under it
+    pairs.push_back(2);
+    if (!back) return Outputs{{Kind::float32, rows}, {Kind::float32, pairs}};
     HK_TRY(r.expect(0, rows));
-    HK_TRY(r.expect(3, rows));
+    HK_TRY(r.expect(3, pairs));
     return one(r.kind(logits), x);
 }
 
@@ -542,7 +544,7 @@ Result<Outputs> linear_cross_entropy(const Rule& r) {
     HK_TRY(r.rank(x + 1, 2, "[V, D], or [D, V] with input_first"));
     const int axis = r.node.integer("input_first") != 0 ? 1 : 0;
     const int64_t classes = r.shape(x + 1)[axis], width = r.shape(x)[1];
-    const Shape rows{r.shape(x)[0]};
+    const Shape rows{r.shape(x)[0]}, pairs{rows[0], 2};
     if (classes == 0 || r.shape(x + 1)[1 - axis] != width)
         return r.error("x is {} and weight {}: expected {} of {} numbers", r.text(x), r.text(x + 1),
                        axis == 1 ? "columns" : "rows", width);
@@ -551,10 +553,10 @@ Result<Outputs> linear_cross_entropy(const Rule& r) {
     HK_TRY(r.expect(back ? 6 : 4, Shape{classes}));
     if (!back) {
         const Shape best{r.node.integer("best") != 0 ? rows[0] : 0};
-        return Outputs{{Kind::float32, rows}, {Kind::float32, rows}, {Kind::int32, best}};
+        return Outputs{{Kind::float32, rows}, {Kind::float32, pairs}, {Kind::int32, best}};
     }
     HK_TRY(r.expect(0, rows));
-    HK_TRY(r.expect(5, rows));
+    HK_TRY(r.expect(5, pairs));
     const int64_t wanted = r.node.integer("wanted");
     const auto of = [&](int64_t bit, const Shape& shape) { return (wanted >> bit & 1) != 0 ? shape : Shape{0}; };
     return Outputs{

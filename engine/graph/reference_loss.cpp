@@ -25,7 +25,8 @@ public:
             double total = 0;
             for (int64_t c = 0; c < classes_; ++c) total += std::exp(x[c] - top);
             const double sum = top + std::log(total);
-            lse.data[at(row)] = sum;
+            lse.data[at(2 * row)] = top;
+            lse.data[at(2 * row + 1)] = std::log(total);
             const int64_t label = static_cast<int64_t>(labels_[row]);
             if (label == ignore_index_) continue;
             HK_TRY(label_ok(row, label));
@@ -54,7 +55,7 @@ public:
             HK_TRY(label_ok(row, label));
             const double of_label = (1 - smoothing_) * weight(label);
             for (int64_t c = 0; c < classes_; ++c) {
-                const double p = std::exp(x[c] - lse[row]);
+                const double p = std::exp(x[c] - lse[2 * row] - lse[2 * row + 1]);
                 dx[c] = dloss[row] * (p * (of_label + share * total_weight_) - share * weight(c));
             }
             dx[label] -= dloss[row] * of_label;

@@ -1,7 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // Cross entropy of rows of logits with int32 labels, and their log-sum-exp; a subgroup a row. One pass: every lane keeps a
-// running maximum and the sum of exp under it.
+// running maximum and the sum of exp under it. The two parts of the log-sum-exp stay apart: where the label is the
+// likeliest by far, loss and gradient are small beside their sum, which would round them away.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
@@ -12,7 +13,8 @@ layout(constant_id = 3) const uint SMOOTHING = 0;
 
 RECORD(Record) {
     HEKLA_RECORD
-    uint64_t logits, labels, weights, loss, lse;
+    uint64_t logits, labels, weights, loss;
+    uint64_t lse; // [rows, 2]: the largest logit, the logarithm of the sum of exp under it
     uint rows, width, stride;
     int ignore;
     float smoothing;
@@ -49,7 +51,6 @@ void main() {
         const int label = load_int(r.labels, uint64_t(row));
         const uint at = uint(clamp(label, 0, int(width) - 1));
         const float w = WEIGHTS != 0 ? load_float(r.weights, uint64_t(at), kF32) : 1.0;
-        // Not lse - x: where the label is the likeliest by far, the loss is small beside both.
         float loss = w * ((top - load_float(x, uint64_t(at), kF32)) + log_sum);
         if (SMOOTHING != 0) {
             const float all = lanes_sum(linear.x) * lse - lanes_sum(linear.y);
@@ -57,7 +58,8 @@ void main() {
         }
         if (gl_SubgroupInvocationID == 0) {
             store_float(r.loss, uint64_t(row), label == r.ignore ? 0.0 : loss, kF32);
-            store_float(r.lse, uint64_t(row), lse, kF32);
+            store_float(r.lse, uint64_t(row) * 2, top, kF32);
+            store_float(r.lse, uint64_t(row) * 2 + 1, log_sum, kF32);
         }
     })
 }

@@ -81,9 +81,10 @@ void main() {
             if (gl_SubgroupInvocationID == 0) store_int(r.best, uint64_t(row), best);
         }
         const bool ends = r.first + width >= r.classes;
-        const float lse = top + log_(total);
+        const float log_sum = log_(total);
+        const float lse = top + log_sum;
         const float w = WEIGHTS != 0 ? load_float(r.weights, uint64_t(of_all), kF32) : 1.0;
-        float loss = w * (lse - own);
+        float loss = w * ((top - own) + log_sum);
         if (SMOOTHING != 0) {
             const float of_weights = WEIGHTS != 0 ? load_float(r.total, 0ul, kF32) : float(r.classes);
             loss = (1.0 - r.smoothing) * loss + r.smoothing / float(r.classes) * (of_weights * lse - all);
@@ -91,7 +92,8 @@ void main() {
         if (gl_SubgroupInvocationID == 0) {
             if (ends) {
                 store_float(r.loss, uint64_t(row), label == r.ignore ? 0.0 : loss, kF32);
-                store_float(r.lse, uint64_t(row), lse, kF32);
+                store_float(r.lse, uint64_t(row) * 2, top, kF32);
+                store_float(r.lse, uint64_t(row) * 2 + 1, log_sum, kF32);
             } else {
                 store_float(r.state, uint64_t(row), top, kF32);
                 store_float(r.state, rows + row, total, kF32);
