@@ -1,4 +1,4 @@
-// hekla tokenize train, encode, decode, inspect.
+// hekla tokenize train, encode, decode, inspect, speed.
 #include "command.hpp"
 #include "output.hpp"
 
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -37,8 +38,43 @@ struct TokenizeArguments {
     bool has_text = false;
     bool plain = false; // special tokens in the text are text
     bool skip_special = false;
+    bool cased = false; // of wordpiece and words: capitals and accents stay
+    double seconds = 3.0;
     bool json = false;
 };
+
+// The kinds that can be trained, and what people call them.
+constexpr std::pair<const char*, const char*> kKinds[] = {{"bpe", "byte-level BPE"},
+                                                          {"wordpiece", "WordPiece"},
+                                                          {"unigram", "SentencePiece unigram"},
+                                                          {"sentencepiece-bpe", "SentencePiece BPE"},
+                                                          {"words", "word"},
+                                                          {"char", "character"}};
+
+std::unique_ptr<text::TokenizerTrainer> trainer_of(const TokenizeArguments& a) {
+    if (a.kind == "char") return text::make_character_trainer();
+    if (a.kind == "wordpiece") {
+        text::WordPieceTraining options;
+        options.vocabulary_size = a.vocabulary_size;
+        options.lower_case = options.strip_accents = !a.cased;
+        return text::make_wordpiece_trainer(options);
+    }
+    if (a.kind == "words") {
+        text::WordTraining options;
+        options.vocabulary_size = a.vocabulary_size;
+        options.normalization.lower_case = !a.cased;
+        return text::make_word_trainer(options);
+    }
+    if (a.kind == "unigram" || a.kind == "sentencepiece-bpe") {
+        text::SentencePieceTraining options;
+        options.vocabulary_size = a.vocabulary_size;
+        options.bpe = a.kind == "sentencepiece-bpe";
+        return text::make_sentencepiece_trainer(options);
+    }
+    text::ByteBpeTraining options;
+    options.vocabulary_size = a.vocabulary_size;
+    return text::make_byte_bpe_trainer(options);
+}
 
 std::string standard_input() { return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}; }
 
@@ -54,14 +90,7 @@ int run_tokenize_train(const TokenizeArguments& a) {
     std::error_code problem;
     if (fs::exists(a.output, problem) && !fs::is_directory(a.output, problem))
         return fail(fmt::format("{} is not a folder: -o takes the folder for the tokenizer's files", a.output));
-    std::unique_ptr<text::TokenizerTrainer> trainer;
-    if (a.kind == "char") {
-        trainer = text::make_character_trainer();
-    } else {
-        text::ByteBpeTraining options;
-        options.vocabulary_size = a.vocabulary_size;
-        trainer = text::make_byte_bpe_trainer(options);
-    }
+    const std::unique_ptr<text::TokenizerTrainer> trainer = trainer_of(a);
     watch_interrupts();
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
     uint64_t bytes = 0;
@@ -85,10 +114,10 @@ int run_tokenize_train(const TokenizeArguments& a) {
         std::printf("%s\n", json_line(j).c_str());
         return kDone;
     }
-    std::printf("%s: a %s tokenizer of %d tokens\n", a.output.c_str(),
-                a.kind == "char" ? "character" : "byte-level BPE", tokenizer.vocabulary_size());
-    if (a.kind == "bpe" && tokenizer.vocabulary_size() < a.vocabulary_size)
-        std::printf("%d were asked for: the text has no more pairs that occur twice\n", a.vocabulary_size);
+    const auto named = std::ranges::find_if(kKinds, [&](const auto& kind) { return a.kind == kind.first; });
+    std::printf("%s: a %s tokenizer of %d tokens\n", a.output.c_str(), named->second, tokenizer.vocabulary_size());
+    if (a.kind != "char" && tokenizer.vocabulary_size() < a.vocabulary_size)
+        std::printf("%d were asked for: the text has no more\n", a.vocabulary_size);
     return kDone;
 }
 
@@ -209,6 +238,54 @@ int run_inspect(const TokenizeArguments& a) {
     return kDone;
 }
 
+int run_speed(const TokenizeArguments& a) {
+    const auto opened = text::load_tokenizer(a.tokenizer);
+    if (!opened.ok()) return fail(opened.status());
+    const auto files = data::find_text_files(a.inputs);
+    if (!files.ok()) return fail(files.status());
+    std::vector<std::string> texts;
+    double megabytes = 0.0;
+    for (const fs::path& file : files.value()) {
+        Result<std::string> content = read_file(file);
+        if (!content.ok()) return fail(content.status());
+        megabytes += static_cast<double>(content.value().size()) * 1e-6;
+        texts.push_back(content.take());
+    }
+    if (megabytes == 0.0) return fail("the files are empty: there is nothing to measure");
+    using Clock = std::chrono::steady_clock;
+    const auto since = [](Clock::time_point begin) {
+        return std::chrono::duration<double>(Clock::now() - begin).count();
+    };
+    std::vector<double> rates;
+    std::size_t tokens = 0;
+    const Clock::time_point first = Clock::now();
+    while (rates.size() < 3 || since(first) < a.seconds) {
+        const Clock::time_point begin = Clock::now();
+        tokens = 0;
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+            const auto ids =
+                opened.value()->encode(texts[i], {.match_special = true, .origin = {files.value()[i].string()}});
+            if (!ids.ok()) return fail(ids.status());
+            tokens += ids.value().size();
+        }
+        rates.push_back(megabytes / since(begin));
+    }
+    std::ranges::sort(rates);
+    const double median = rates[rates.size() / 2];
+    if (a.json) {
+        std::printf("%s\n", json_line({{"kind", opened.value()->kind()},
+                                       {"megabytes", megabytes},
+                                       {"tokens", tokens},
+                                       {"runs", rates.size()},
+                                       {"megabytes_per_second", median}})
+                                .c_str());
+        return kDone;
+    }
+    fmt::print("{}: {:.1f} MB/s on one thread ({:.2f} MB, {} tokens, the median of {} runs)\n", opened.value()->kind(),
+               median, megabytes, train::grouped(static_cast<double>(tokens)), rates.size());
+    return kDone;
+}
+
 } // namespace
 
 void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
@@ -232,7 +309,8 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
         CLI::Option* file = parser->add_option("file", a->file, about);
         parser->add_option("--text", a->text, "this text instead of a file")->excludes(file);
     };
-    const char* const kTokenizer = "a folder with a tokenizer (a run's, a model's), or a tokenizer.json";
+    const char* const kTokenizer =
+        "a folder with a tokenizer (a run's, a model's), a tokenizer.json, a vocab.txt or a spiece.model";
     {
         const auto [parser, a] = add(
             "train", "Make a tokenizer from text files.",
@@ -243,11 +321,17 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
             ->add_option("-o,--output", a->output,
                          "the folder for tokenizer.json and what goes with it; made if absent")
             ->required();
-        parser->add_option("--kind", a->kind, "bpe: bytes and merges, as GPT-2's; char: one token a character")
-            ->check(CLI::IsMember({"bpe", "char"}))
+        std::vector<std::string> kinds;
+        for (const auto& [kind, name] : kKinds) kinds.emplace_back(kind);
+        parser
+            ->add_option("--kind", a->kind,
+                         "bpe: bytes and merges, as GPT-2's; wordpiece: as BERT's; unigram, sentencepiece-bpe: "
+                         "SentencePiece models, as T5's and Llama's; words: one token a word; char: one a character")
+            ->check(CLI::IsMember(kinds))
             ->capture_default_str();
-        parser->add_option("--vocab-size", a->vocabulary_size, "of bpe: 256 bytes, merges and <|endoftext|>")
-            ->check(CLI::Range(257, 1 << 24))
+        parser->add_flag("--cased", a->cased, "of wordpiece and words: capitals and accents stay");
+        parser->add_option("--vocab-size", a->vocabulary_size, "of all but char: tokens, the special ones included")
+            ->check(CLI::Range(2, 1 << 24))
             ->capture_default_str();
     }
     {
@@ -263,6 +347,15 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
         parser->add_option("ids", a->ids, "ids; left out: numbers from standard input");
         parser->add_flag("--skip-special", a->skip_special, "leave special tokens out");
+    }
+    {
+        const auto [parser, a] = add("speed", "How fast a tokenizer encodes, on one thread.",
+                                     "Example: hekla tokenize speed out/tokenizer README.md --json", run_speed);
+        parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
+        parser->add_option("input", a->inputs, "files, folders, patterns with *, ? and **")->required();
+        parser->add_option("--seconds", a->seconds, "measure for so long, and at least 3 times")
+            ->check(CLI::Range(0.0, 3600.0))
+            ->capture_default_str();
     }
     {
         const auto [parser, a] = add("inspect", "What a tokenizer is, and how well it fits a text.",

@@ -3,6 +3,7 @@
 #include "plugin/host_error.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <limits>
 
@@ -18,18 +19,22 @@ const hk_tokenizer_interface* host_tokenizer_interface() {
     static const hk_tokenizer_interface table = {
         [](const hk_tokenizer* t) -> int64_t { return t->tokenizer->vocabulary_size(); },
         [](const hk_tokenizer* t, hk_string role) -> int64_t {
-            const auto found = std::ranges::find(kRoles, view(role));
-            if (found == std::end(kRoles)) return -1; // sentinels and others that this tokenizer does not know
+            const std::string_view name = view(role);
+            if (constexpr std::string_view kSentinel = "sentinel."; name.starts_with(kSentinel)) {
+                const std::string_view digits = name.substr(kSentinel.size());
+                int32_t n = -1;
+                const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+                if (problem != std::errc() || end != digits.data() + digits.size()) return -1;
+                return t->tokenizer->sentinel(n).value_or(-1);
+            }
+            const auto found = std::ranges::find(kRoles, name);
+            if (found == std::end(kRoles)) return -1;
             return t->tokenizer->special(static_cast<text::TokenRole>(found - std::begin(kRoles))).value_or(-1);
         },
         [](const hk_tokenizer* t, int64_t id) -> int32_t {
             if (id < 0 || id >= t->tokenizer->vocabulary_size()) return 0;
             const auto narrow = static_cast<int32_t>(id);
-            if (!t->tokenizer->vocabulary().has(narrow)) return 0;
-            // In byte-level BPE a word begins with its space; characters and words begin anywhere.
-            if (t->tokenizer->kind() != "byte_bpe") return 1;
-            const std::string& bytes = t->tokenizer->vocabulary().bytes(narrow);
-            return !bytes.empty() && (bytes[0] == ' ' || bytes[0] == '\n') ? 1 : 0;
+            return t->tokenizer->vocabulary().has(narrow) && t->tokenizer->begins_word(narrow) ? 1 : 0;
         },
         [](const hk_tokenizer* t, const int64_t* ids, uint64_t count, char* text, uint64_t* size,
            hk_error* error) -> int32_t {

@@ -1,7 +1,9 @@
 #include "text/byte_bpe.hpp"
 
+#include "text/gpt2_words.hpp"
+#include "text/word_cache.hpp"
+
 #include <fmt/format.h>
-#include <unordered_map>
 
 namespace hekla::text {
 
@@ -43,17 +45,20 @@ public:
         if (prefix) {
             spaced = ' ' + std::string(segment);
             segment = spaced;
-            seen_.clear(); // its keys look into the text itself, and `spaced` is gone at the end of this call
         }
         // Positions in `segment` to positions in the text; the prefix has none of its own.
         const auto place = [&](std::size_t at) { return begin + (prefix && at > 0 ? at - 1 : at); };
         const auto word = [&](std::size_t from, std::size_t to) {
             return this->word(segment.substr(from, to - from), [&](std::size_t at) { return place(from + at); });
         };
-        const Status status =
-            bpe_.options_.splitter ? bpe_.options_.splitter->split(segment, word) : word(0, segment.size());
-        if (prefix) seen_.clear();
-        return status;
+        if (!bpe_.options_.splitter) return word(0, segment.size());
+        if (!bpe_.options_.splitter->is_gpt2()) return bpe_.options_.splitter->split(segment, word);
+        for (std::size_t from = 0; from < segment.size();) {
+            const std::size_t to = gpt2_word_end(segment, from);
+            HK_TRY(word(from, to));
+            from = to;
+        }
+        return {};
     }
 
     void added(const AddedTokens::Match& match) {
@@ -62,24 +67,20 @@ public:
     }
 
 private:
-    struct Seen {
-        std::size_t first; // where the word's symbols begin in symbols_
-        std::size_t count;
-    };
-
     template<class Place>
     Status word(std::string_view bytes, const Place& place) {
-        auto seen = seen_.find(bytes);
-        if (seen == seen_.end()) {
+        const uint64_t hash = quick_hash(bytes);
+        std::span<const Symbol> symbols = seen_.find(bytes, hash);
+        if (symbols.data() == nullptr) {
             HK_TRY(merge(bytes, place));
-            seen = seen_.emplace(bytes, Seen{symbols_.size(), work_.size()}).first;
-            symbols_.insert(symbols_.end(), work_.begin(), work_.end());
+            seen_.add(bytes, hash, work_);
+            symbols = work_;
         }
+        for (const Symbol& symbol : symbols) ids_.push_back(symbol.id);
+        if (ranges_ == nullptr) return {};
         std::size_t at = 0;
-        for (std::size_t i = 0; i < seen->second.count; ++i) {
-            const Symbol& symbol = symbols_[seen->second.first + i];
-            ids_.push_back(symbol.id);
-            if (ranges_ != nullptr) ranges_->push_back({place(at), place(at + symbol.size)});
+        for (const Symbol& symbol : symbols) {
+            ranges_->push_back({place(at), place(at + symbol.size)});
             at += symbol.size;
         }
         return {};
@@ -124,8 +125,7 @@ private:
     std::string_view text_;
     std::vector<int32_t>& ids_;
     std::vector<ByteRange>* ranges_;
-    std::unordered_map<std::string_view, Seen> seen_;
-    std::vector<Symbol> symbols_;
+    WordCache<Symbol> seen_;
     std::vector<Symbol> work_;
     Merges::Scratch scratch_;
 };
@@ -133,6 +133,7 @@ private:
 Status ByteBpe::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                              std::vector<ByteRange>* ranges) const {
     Run run(*this, options, text, ids, ranges);
+    ids.reserve(ids.size() + text.size() / 4);
     for (std::size_t at = 0; at < text.size();) {
         const AddedTokens::Match match = added_.find(text, at, options.match_special);
         HK_TRY(run.segment(at, match.begin));
@@ -140,6 +141,11 @@ Status ByteBpe::encode_valid(std::string_view text, const EncodeOptions& options
         at = match.end;
     }
     return {};
+}
+
+bool ByteBpe::begins_word(int32_t id) const {
+    const std::string& bytes = vocabulary().bytes(id);
+    return !vocabulary().is_special(id) && (bytes.starts_with(' ') || bytes.starts_with('\n'));
 }
 
 bool ByteBpe::can_cut(std::string_view text, std::size_t at) const {

@@ -28,6 +28,7 @@ public:
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges, ByteBpeOptions options);
 
     std::string_view kind() const override { return "byte_bpe"; }
+    bool begins_word(int32_t id) const override; // a word begins with its space
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override;
 

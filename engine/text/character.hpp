@@ -16,6 +16,7 @@ public:
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary);
 
     std::string_view kind() const override { return "character"; }
+    bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
     // A tokenizer.json that Hugging Face's library reads as well: a word-level model whose words are single characters.
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override;

@@ -2,9 +2,11 @@
 #include "base/file.hpp"
 #include "text/byte_bpe.hpp"
 #include "text/gpt2_files.hpp"
+#include "text/sentencepiece_files.hpp"
 #include "text/special_files.hpp"
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_json.hpp"
+#include "text/wordpiece_files.hpp"
 
 #include <fmt/format.h>
 
@@ -12,11 +14,18 @@ namespace hekla::text {
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder) {
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(folder, ignored)) return read_tokenizer_json(folder);
+    if (std::filesystem::is_regular_file(folder, ignored)) {
+        if (folder.extension() == ".txt") return read_wordpiece_vocabulary(folder);
+        if (folder.extension() == ".model") return read_spiece_file(folder);
+        return read_tokenizer_json(folder);
+    }
     if (!std::filesystem::is_directory(folder, ignored))
         return not_found(fmt::format("{}: no such folder; the folder of a tokenizer was expected", folder.string()));
     const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, ignored); };
     if (has("tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
+    if (has("source.spm"))
+        return unsupported(fmt::format(
+            "{}: holds source.spm and target.spm: a tokenizer of two models is not supported", folder.string()));
     for (const auto& [vocabulary, merges] :
          {std::pair("vocab.json", "merges.txt"), std::pair("encoder.json", "vocab.bpe")}) {
         if (has(vocabulary) && has(merges)) return read_gpt2_files(folder / vocabulary, folder / merges);
@@ -24,14 +33,13 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& f
             return not_found(fmt::format("{}: has {} but not {}; the two belong together", folder.string(),
                                          has(vocabulary) ? vocabulary : merges, has(vocabulary) ? merges : vocabulary));
     }
-    for (const char* name : {"spiece.model", "tokenizer.model", "sentencepiece.bpe.model", "vocab.txt"})
-        if (has(name))
-            return unsupported(fmt::format("{}: holds {}, a kind of tokenizer that is not supported; supported: "
-                                           "tokenizer.json with byte-level BPE, vocab.json and merges.txt",
-                                           folder.string(), name));
-    return not_found(fmt::format("{}: holds no tokenizer; looked for tokenizer.json, vocab.json and merges.txt, "
-                                 "encoder.json and vocab.bpe",
-                                 folder.string()));
+    for (const char* name : {"spiece.model", "tokenizer.model", "spm.model", "sentencepiece.bpe.model"})
+        if (has(name)) return read_spiece_file(folder / name);
+    if (has("vocab.txt")) return read_wordpiece_vocabulary(folder / "vocab.txt");
+    return not_found(fmt::format(
+        "{}: holds no tokenizer; looked for tokenizer.json, vocab.json and merges.txt, "
+        "encoder.json and vocab.bpe, a SentencePiece model (spiece.model, tokenizer.model, spm.model), vocab.txt",
+        folder.string()));
 }
 
 std::string ByteBpe::to_json() const { return byte_bpe_json(*this); }

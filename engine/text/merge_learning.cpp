@@ -66,7 +66,7 @@ void merge_word(std::vector<int32_t>& symbols, const Merge& merge, const Lost& l
 } // namespace
 
 LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
-                           uint64_t min_frequency) {
+                           uint64_t min_frequency, std::string_view prefix) {
     LearnedMerges learned;
     learned.symbols = std::move(alphabet);
     std::unordered_map<std::string, int32_t> ids;
@@ -109,8 +109,10 @@ LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<Counte
         Merge merge;
         merge.left = static_cast<int32_t>(best.pair >> 32);
         merge.right = static_cast<int32_t>(best.pair & 0xFFFFFFFFu);
-        std::string joined = learned.symbols[static_cast<std::size_t>(merge.left)] +
-                             learned.symbols[static_cast<std::size_t>(merge.right)];
+        std::string_view right = learned.symbols[static_cast<std::size_t>(merge.right)];
+        if (right.starts_with(prefix)) right.remove_prefix(prefix.size());
+        std::string joined = learned.symbols[static_cast<std::size_t>(merge.left)];
+        joined += right;
         const auto [id, fresh] = ids.emplace(joined, static_cast<int32_t>(learned.symbols.size()));
         if (fresh) learned.symbols.push_back(std::move(joined));
         merge.result = id->second;

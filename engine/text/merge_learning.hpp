@@ -6,6 +6,7 @@
 #include "text/merges.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hekla::text {
@@ -22,8 +23,8 @@ struct LearnedMerges {
 
 // Merges the most frequent pair until there are `target` symbols or no pair occurs `min_frequency` times. Of equally
 // frequent pairs the one with the smaller left id, then the smaller right id, is first. Two ways to make the same
-// string give one symbol.
+// string give one symbol. A right symbol's `prefix` (WordPiece's "##") is left out where the two are joined.
 LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
-                           uint64_t min_frequency);
+                           uint64_t min_frequency, std::string_view prefix = {});
 
 } // namespace hekla::text

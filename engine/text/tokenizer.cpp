@@ -28,7 +28,13 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
     StreamDecoder decoder(*this, skip_special);
     std::string text;
     for (const int32_t id : ids) text += decoder.push(id);
-    return text + decoder.finish();
+    return tidied(text + decoder.finish());
+}
+
+std::string Tokenizer::text_of(int32_t id, bool) const { return vocabulary_.bytes(id); }
+
+std::optional<int32_t> Tokenizer::sentinel(int32_t n) const {
+    return n < 0 ? std::nullopt : find(fmt::format("<extra_id_{}>", n));
 }
 
 std::size_t Tokenizer::safe_cut(std::string_view text, std::size_t wanted) const {
@@ -48,7 +54,9 @@ std::string StreamDecoder::push(int32_t id) {
     const Vocabulary& vocabulary = tokenizer_->vocabulary();
     if (!vocabulary.has(id)) return stream_.push(kReplacement);
     if (skip_special_ && vocabulary.is_special(id)) return {};
-    return stream_.push(vocabulary.bytes(id));
+    const std::string text = tokenizer_->text_of(id, first_);
+    first_ = first_ && text.empty() && tokenizer_->drops_leading_spaces();
+    return stream_.push(text);
 }
 
 } // namespace hekla::text

@@ -33,7 +33,7 @@ public:
     Tokenizer(const Tokenizer&) = delete;
     Tokenizer& operator=(const Tokenizer&) = delete;
 
-    virtual std::string_view kind() const = 0; // "character", "byte_bpe"
+    virtual std::string_view kind() const = 0; // "character", "byte_bpe", "wordpiece", "sentencepiece", "words"
 
     // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes each id covers. No special tokens are
     // put around the text. Errors name file, line and byte: text that is not UTF-8, a character without a token. On
@@ -43,7 +43,17 @@ public:
     Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
     // Never fails, because what a model says need not be text: invalid UTF-8 and ids without a token give U+FFFD.
+    // WordPiece's result is tidied as the reference's: no space is before a full stop.
     std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
+    // What an id the vocabulary has adds to a text, which it is the first of or not: bytes, perhaps part of a
+    // character.
+    virtual std::string text_of(int32_t id, bool first) const;
+    // Whether no text begins with a space: what gives none counts as nothing, and the next is the first.
+    virtual bool drops_leading_spaces() const { return false; }
+    // Whether an id the vocabulary has begins a word. Special tokens do not.
+    virtual bool begins_word(int32_t id) const = 0;
+    // The id that stands for the n-th span left out of a text, as T5's "<extra_id_0>".
+    std::optional<int32_t> sentinel(int32_t n) const;
 
     // A place to cut a long text so that encoding the parts gives the same ids as encoding the whole: p in
     // (0, text.size()], the nearest to `wanted` below it, or else above; text.size() if there is none. `text` is valid
@@ -71,6 +81,8 @@ protected:
                                 std::vector<ByteRange>* ranges) const = 0;
     // Whether no token of `text`, whatever it is, reaches over position `at`, and none depends on the other side.
     virtual bool can_cut(std::string_view text, std::size_t at) const = 0;
+    // What decode() does at its end.
+    virtual std::string tidied(std::string text) const { return text; }
     void set_hash(std::string_view identity) { hash_ = hash128(identity); }
 
 private:
@@ -79,7 +91,7 @@ private:
 };
 
 // Decoding id by id, as generation gives them: text comes out as soon as it is complete UTF-8. Joined, the pieces and
-// finish() equal decode() of all ids. The tokenizer must outlive this.
+// finish() equal decode() of all ids, before it is tidied. The tokenizer must outlive this.
 class StreamDecoder {
 public:
     explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false)
@@ -90,12 +102,15 @@ public:
 private:
     const Tokenizer* tokenizer_;
     bool skip_special_;
+    bool first_ = true;
     Utf8Stream stream_;
 };
 
 // The tokenizer of a folder, by the files in it: tokenizer.json, or vocab.json and merges.txt, or encoder.json and
-// vocab.bpe; roles from tokenizer_config.json and special_tokens_map.json. A path to a tokenizer.json works too.
-// Errors: nothing there (lists what was looked for), a malformed file (names it), a kind that is not supported.
+// vocab.bpe, or a SentencePiece model (spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model), or
+// vocab.txt; roles from tokenizer_config.json and special_tokens_map.json. A path to a tokenizer.json, a .model or a
+// .txt works too. Errors: nothing there (lists what was looked for), a malformed file (names it), a kind that is not
+// supported.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
 
 } // namespace hekla::text

@@ -2,7 +2,11 @@
 
 #include "text/gpt2_files.hpp"
 #include "text/json_file.hpp"
+#include "text/sentencepiece_files.hpp"
 #include "text/special_files.hpp"
+#include "text/tokenizer_json_parts.hpp"
+#include "text/wordpiece_files.hpp"
+#include "text/words.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,64 +17,9 @@ namespace {
 // Splits after every character. `.` would not match a newline, and the flag for that differs between engines.
 constexpr std::string_view kAnyCharacter = R"([\s\S])";
 
-const Json& member(const Json& object, const char* key) {
-    static const Json null;
-    const auto at = object.find(key);
-    return at == object.end() ? null : *at;
-}
-
-Result<std::string> type_of(const Json& section, const char* what, const std::string& name) {
-    if (!section.is_object() || !member(section, "type").is_string())
-        return corrupt(fmt::format("{}: \"{}\" is not an object with a \"type\"", name, what));
-    return member(section, "type").get<std::string>();
-}
-
-Status not_done(const std::string& name, const char* what, const std::string& value, const char* done) {
-    return unsupported(fmt::format("{}: the {} is {}; supported: {}", name, what, value, done));
-}
-
-Status read_added_tokens(const Json& json, const std::string& name, Vocabulary& vocabulary) {
-    const Json& list = member(json, "added_tokens");
-    if (list.is_null()) return {};
-    if (!list.is_array()) return corrupt(fmt::format("{}: \"added_tokens\" is not a list", name));
-    std::vector<AddedToken> tokens;
-    for (const Json& item : list) {
-        if (!item.is_object()) return corrupt(fmt::format("{}: an entry of \"added_tokens\" is not an object", name));
-        AddedToken token;
-        HK_ASSIGN(token.content, json_string(item, "content", "", name));
-        HK_ASSIGN(token.id, json_token_id(member(item, "id"), json_quote(token.content), name));
-        if (token.content.empty()) return corrupt(fmt::format("{}: the added token of id {} is empty", name, token.id));
-        HK_ASSIGN(token.special, json_bool(item, "special", false, name));
-        HK_ASSIGN(token.lstrip, json_bool(item, "lstrip", false, name));
-        HK_ASSIGN(token.rstrip, json_bool(item, "rstrip", false, name));
-        HK_ASSIGN(token.normalized, json_bool(item, "normalized", false, name));
-        HK_ASSIGN(const bool single_word, json_bool(item, "single_word", false, name));
-        if (single_word)
-            return unsupported(fmt::format("{}: the added token {} is \"single_word\", which is not supported", name,
-                                           json_quote(token.content)));
-        tokens.push_back(std::move(token));
-    }
-    std::stable_sort(tokens.begin(), tokens.end(),
-                     [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
-    for (AddedToken& token : tokens) {
-        const Status status = vocabulary.add(std::move(token));
-        if (!status.ok()) return status.with_context(name);
-    }
-    return {};
-}
-
 Status read_vocabulary(const Json& model, const std::string& name, BpeBuilder& builder) {
-    const Json& vocab = member(model, "vocab");
-    if (!vocab.is_object() || vocab.empty())
-        return corrupt(fmt::format("{}: \"model.vocab\" is not an object with tokens", name));
-    std::vector<std::pair<int32_t, const std::string*>> tokens;
-    for (auto at = vocab.begin(); at != vocab.end(); ++at) {
-        HK_ASSIGN(const int32_t id, json_token_id(at.value(), json_quote(at.key()), name));
-        tokens.emplace_back(id, &at.key());
-    }
-    std::sort(tokens.begin(), tokens.end());
-    for (const auto& [id, token] : tokens) HK_TRY(builder.add_token(*token, id, name));
-    return {};
+    return read_model_vocabulary(
+        model, name, [&](const std::string& token, int32_t id) { return builder.add_token(token, id, name); });
 }
 
 Status read_merges(const Json& model, const std::string& name, BpeBuilder& builder) {
@@ -141,15 +90,6 @@ Status refuse_options(const Json& model, const std::string& name) {
     return {};
 }
 
-Status read_unknown(const Json& model, const std::string& name, bool required, Vocabulary& vocabulary) {
-    HK_ASSIGN(const std::string token, json_string(model, "unk_token", "", name));
-    if (token.empty()) return {};
-    const std::optional<int32_t> id = vocabulary.find(token);
-    if (id) return vocabulary.set_role(TokenRole::unk, *id);
-    return required ? corrupt(fmt::format("{}: the unknown token {} is not in the vocabulary", name, json_quote(token)))
-                    : Status();
-}
-
 Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const std::filesystem::path& path) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
@@ -195,53 +135,38 @@ Result<std::unique_ptr<Tokenizer>> read_characters(const Json& json, const std::
     const Json& decoder = member(json, "decoder");
     if (!decoder.is_object() || member(decoder, "type") != "Fuse")
         return not_done(name, "decoder", decoder.dump(), "Fuse, for a WordLevel model");
-    const Json& vocab = member(model, "vocab");
-    if (!vocab.is_object() || vocab.empty())
-        return corrupt(fmt::format("{}: \"model.vocab\" is not an object with tokens", name));
-    std::vector<std::pair<int32_t, const std::string*>> tokens;
-    for (auto at = vocab.begin(); at != vocab.end(); ++at) {
-        HK_ASSIGN(const int32_t id, json_token_id(at.value(), json_quote(at.key()), name));
-        tokens.emplace_back(id, &at.key());
-    }
-    std::sort(tokens.begin(), tokens.end());
     Vocabulary vocabulary;
-    for (const auto& [id, token] : tokens) {
-        const Status status = vocabulary.add(id, *token, *token);
-        if (!status.ok()) return status.with_context(name);
-    }
+    HK_TRY(read_model_vocabulary(model, name, [&](const std::string& token, int32_t id) {
+        const Status status = vocabulary.add(id, token, token);
+        return status.ok() ? status : status.with_context(name);
+    }));
     HK_TRY(read_added_tokens(json, name, vocabulary));
     HK_TRY(read_unknown(model, name, false, vocabulary));
     HK_TRY(read_special_files(path.parent_path(), vocabulary));
     return CharacterTokenizer::create(std::move(vocabulary));
 }
 
-const char* yes(bool value) { return value ? "true" : "false"; }
-
-std::string added_tokens_json(const Vocabulary& vocabulary) {
-    std::string out;
-    for (const AddedToken& token : vocabulary.added())
-        out += fmt::format(
-            "{}\n    {{\"id\": {}, \"content\": {}, \"single_word\": false, \"lstrip\": {}, \"rstrip\": {}, "
-            "\"normalized\": {}, \"special\": {}}}",
-            out.empty() ? "" : ",", token.id, json_quote(token.content), yes(token.lstrip), yes(token.rstrip),
-            yes(token.normalized), yes(token.special));
-    return out.empty() ? "[]" : "[" + out + "\n  ]";
+Status refuse_normalizer(const Json& json, const std::string& name) {
+    const Json& normalizer = member(json, "normalizer");
+    return normalizer.is_null() ? Status() : not_done(name, "normalizer", normalizer.dump(), "none");
 }
 
-std::string vocabulary_json(const Vocabulary& vocabulary) {
-    std::string out;
-    for (int32_t id = 0; id < vocabulary.size(); ++id)
-        if (vocabulary.has(id))
-            out += fmt::format("{}\n      {}: {}", out.empty() ? "" : ",", json_quote(vocabulary.token(id)), id);
-    return "{" + out + "\n    }";
-}
-
-std::string document(const Vocabulary& vocabulary, const std::string& pre_tokenizer, const std::string& post_processor,
-                     const std::string& decoder, const std::string& model) {
-    return fmt::format("{{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
-                       "  \"added_tokens\": {},\n  \"normalizer\": null,\n  \"pre_tokenizer\": {},\n"
-                       "  \"post_processor\": {},\n  \"decoder\": {},\n  \"model\": {}\n}}\n",
-                       added_tokens_json(vocabulary), pre_tokenizer, post_processor, decoder, model);
+Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json& json,
+                                             const std::filesystem::path& path) {
+    const std::string name = path.string();
+    if (type == "WordPiece") return read_wordpiece_json(json, path);
+    if (type == "Unigram") return read_unigram_json(json, path);
+    if (type == "BPE" && is_sentencepiece_bpe(json)) return read_sentencepiece_bpe_json(json, path);
+    if (type == "BPE") {
+        HK_TRY(refuse_normalizer(json, name));
+        return read_byte_bpe(json, path);
+    }
+    if (type == "WordLevel" && is_words_json(json)) return read_words_json(json, path);
+    if (type == "WordLevel") {
+        HK_TRY(refuse_normalizer(json, name));
+        return read_characters(json, path);
+    }
+    return not_done(name, "model's type", json_quote(type), "BPE, WordPiece, Unigram and WordLevel");
 }
 
 } // namespace
@@ -251,16 +176,10 @@ Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const std::filesystem::pa
     HK_ASSIGN(const Json json, read_json_object(path));
     const Json& model = member(json, "model");
     if (!model.is_object()) return corrupt(fmt::format("{}: has no \"model\" object", name));
-    if (const Json& normalizer = member(json, "normalizer"); !normalizer.is_null())
-        return not_done(name, "normalizer", normalizer.dump(), "none");
     // Older files leave the type out; merges say what it is.
     std::string type = member(model, "merges").is_array() ? "BPE" : "";
     if (!member(model, "type").is_null()) { HK_ASSIGN(type, type_of(model, "model", name)); }
-    Result<std::unique_ptr<Tokenizer>> tokenizer =
-        type == "BPE" ? read_byte_bpe(json, path)
-        : type == "WordLevel"
-            ? read_characters(json, path)
-            : not_done(name, "model's type", json_quote(type), "BPE, and WordLevel of single characters");
+    Result<std::unique_ptr<Tokenizer>> tokenizer = read_kind(type, json, path);
     if (!tokenizer.ok() && tokenizer.message().find(path.parent_path().string()) == std::string::npos)
         return tokenizer.status().with_context(name);
     return tokenizer;
@@ -303,24 +222,25 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
                     yes(options.ignore_merges), vocabulary_json(vocabulary), list);
     const std::string byte_level =
         "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}";
-    return document(vocabulary, pre_tokenizer,
-                    options.post_processor.empty()
-                        ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
-                        : options.post_processor,
-                    byte_level, model);
+    return tokenizer_document(
+        vocabulary, "null", pre_tokenizer,
+        options.post_processor.empty()
+            ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
+            : options.post_processor,
+        byte_level, model);
 }
 
 std::string character_json(const CharacterTokenizer& characters) {
     const Vocabulary& vocabulary = characters.vocabulary();
     const std::optional<int32_t> unknown = characters.special(TokenRole::unk);
-    return document(vocabulary,
-                    fmt::format("{{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, \"behavior\": \"Isolated\", "
-                                "\"invert\": false}}",
-                                json_quote(kAnyCharacter)),
-                    "null", "{\"type\": \"Fuse\"}",
-                    fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
-                                vocabulary_json(vocabulary),
-                                json_quote(unknown ? vocabulary.token(*unknown) : "<unk>")));
+    return tokenizer_document(
+        vocabulary, "null",
+        fmt::format("{{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, \"behavior\": \"Isolated\", "
+                    "\"invert\": false}}",
+                    json_quote(kAnyCharacter)),
+        "null", "{\"type\": \"Fuse\"}",
+        fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
+                    vocabulary_json(vocabulary), json_quote(unknown ? vocabulary.token(*unknown) : "<unk>")));
 }
 
 } // namespace hekla::text

@@ -102,7 +102,7 @@ TEST_CASE("tokenizer.json: what cannot be done is refused by name") {
     refused(small_json(R"({"type":"ByteLevel"})", "[]", R"(,"dropout":0.1)"), "dropout");
     refused(small_json(R"({"type":"ByteLevel"})", "[]", R"(,"end_of_word_suffix":"</w>")"), "</w>");
     refused(small_json(R"({"type":"ByteLevel"})", R"([{"id":6,"content":"x","single_word":true}])"), "single_word");
-    refused(R"({"model":{"type":"Unigram","vocab":[]}})", "Unigram");
+    refused(R"({"model":{"type":"Other","vocab":[]}})", "Other");
     refused(R"({"normalizer":{"type":"NFC"},"model":{"type":"BPE"}})", "NFC");
     refused(
         R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"[\\s\\S]"},"behavior":"Isolated","invert":false},"decoder":{"type":"Fuse"},"model":{"type":"WordLevel","vocab":{"word":0}}})",
@@ -240,6 +240,6 @@ TEST_CASE("folders: roles from the files beside, and folders that hold no tokeni
     empty.write("vocab.json", "{}");
     CHECK(contains(load_tokenizer(empty.path()).message(), "merges.txt"));
     const TemporaryFolder other;
-    other.write("spiece.model", "x");
+    other.write("source.spm", "x");
     CHECK(load_tokenizer(other.path()).code() == Code::unsupported);
 }

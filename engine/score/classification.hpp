@@ -1,0 +1,60 @@
+// Scores of predicted classes: a confusion matrix, and what is told from it. Definitions are scikit-learn's.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::score {
+
+// Counts by (true class, predicted class). Thread: one at a time.
+class ConfusionMatrix {
+public:
+    explicit ConfusionMatrix(std::vector<std::string> classes);
+
+    // Errors: a class outside [0, number of classes).
+    Status add(int64_t truth, int64_t predicted, uint64_t count = 1);
+    // Errors: lists of different lengths.
+    Status add(std::span<const int64_t> truth, std::span<const int64_t> predicted);
+
+    const std::vector<std::string>& classes() const { return classes_; }
+    uint64_t count(std::size_t truth, std::size_t predicted) const {
+        return counts_[truth * classes_.size() + predicted];
+    }
+    uint64_t total() const { return total_; }
+
+    // Precision, recall and F1 of one class, each 0 where its denominator is; support: examples truly of the class.
+    struct ClassScore {
+        double precision = 0.0;
+        double recall = 0.0;
+        double f1 = 0.0;
+        uint64_t support = 0;
+    };
+    ClassScore of_class(std::size_t c) const;
+    // The mean over the classes that occur, in truth or prediction.
+    ClassScore macro() const;
+    // Over all examples together: with one class an example, precision, recall and F1 all are the accuracy.
+    ClassScore micro() const;
+
+    double accuracy() const; // 0 without examples
+    // Matthews' correlation, for any number of classes (Gorodkin 2004, "Comparing two K-category assignments by a
+    // K-category correlation coefficient"); 0 where truth or prediction is one class alone.
+    double matthews() const;
+
+    // The matrix and the scores of each class, as a table for people.
+    std::string table() const;
+
+private:
+    std::vector<std::string> classes_;
+    std::vector<uint64_t> counts_;
+    uint64_t total_ = 0;
+};
+
+// The share of predictions that equal their reference; white space at the ends does not count. Errors: lists of
+// different lengths, empty ones.
+Result<double> exact_match(std::span<const std::string> predicted, std::span<const std::string> references);
+
+} // namespace hekla::score

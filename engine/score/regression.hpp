@@ -1,0 +1,23 @@
+// Scores of predicted numbers, and of a language model's likelihood.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::score {
+
+// Errors of both: lists of different lengths, fewer than two numbers, numbers that are not finite, and lists that are
+// one number throughout, for which no correlation is defined.
+Result<double> pearson(std::span<const double> x, std::span<const double> y);
+// Pearson's correlation of ranks; equal numbers share the mean of theirs.
+Result<double> spearman(std::span<const double> x, std::span<const double> y);
+Result<double> mean_squared_error(std::span<const double> x, std::span<const double> y);
+
+// `nats` is the sum of -ln p over what was predicted. Error: nothing was.
+Result<double> perplexity(double nats, double tokens);
+Result<double> bits_per_byte(double nats, double bytes); // of the text that the tokens stand for
+
+} // namespace hekla::score

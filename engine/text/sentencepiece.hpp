@@ -1,0 +1,70 @@
+// SentencePiece (Kudo and Richardson 2018): unigram language models (Kudo 2018) and byte-pair merges over characters,
+// with a space as part of the piece behind it. The library cuts; texts are given to it word by word where that is the
+// same.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/charsmap.hpp"
+#include "text/sentencepiece_library.hpp"
+#include "text/spiece_model.hpp"
+#include "text/text_preparation.hpp"
+#include "text/tokenizer.hpp"
+
+namespace hekla::text {
+
+// Where a word begins and what happens to its spaces.
+enum class SpaceRule : int32_t {
+    model,  // as the model's own flags have it (usually: none at the ends, one between words, one before the first)
+    always, // every space stays; one before each text, and behind each added token
+    first,  // every space stays; one before the text's beginning alone
+    never,  // every space stays, none is added
+};
+
+struct SentencePieceOptions {
+    TextPreparation preparation;
+    SpaceRule spaces = SpaceRule::model;
+    std::string squeezed = {};        // what several spaces become where every space stays; empty: they stay too
+    std::string tokenizer_class = {}; // Hugging Face's name, for tokenizer_config.json; empty: by what the model is
+    std::string post_processor = {};  // tokenizer.json's member, kept as it was read; it has no part in encode()
+};
+
+class SentencePiece final : public Tokenizer {
+public:
+    // `vocabulary` holds the model's pieces under their ids, and perhaps added tokens behind them
+    // (spiece_vocabulary()). Error: the library is absent.
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, SpieceModel model,
+                                                     SentencePieceOptions options);
+
+    std::string_view kind() const override { return "sentencepiece"; }
+    std::string text_of(int32_t id, bool first) const override;
+    bool begins_word(int32_t id) const override;
+    std::string to_json() const override;
+    Status save(const std::filesystem::path& folder) const override; // spiece.model and tokenizer.json
+    bool drops_leading_spaces() const override {
+        return options_.spaces == SpaceRule::model && model_.remove_extra_whitespaces;
+    }
+    const SpieceModel& model() const { return model_; }
+    const SentencePieceOptions& options() const { return options_; }
+
+protected:
+    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                        std::vector<ByteRange>* ranges) const override;
+    bool can_cut(std::string_view text, std::size_t at) const override;
+
+private:
+    class Run;
+    SentencePiece(Vocabulary vocabulary, SpieceModel model, SentencePieceOptions options, SentencePieceModel cutter);
+    bool is_word_end(std::string_view text, std::size_t at) const;
+
+    SpieceModel model_;
+    SentencePieceOptions options_;
+    SentencePieceModel cutter_;
+    AddedTokens added_;
+    Charsmap charsmap_;     // where every space stays, the normalization is done here
+    bool by_words_ = false; // words can be cut one by one
+};
+
+// The vocabulary of a model: its pieces; control and unknown pieces are special tokens, with their roles.
+Result<Vocabulary> spiece_vocabulary(const SpieceModel& model);
+
+} // namespace hekla::text

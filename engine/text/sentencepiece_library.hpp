@@ -1,0 +1,63 @@
+// The SentencePiece library: a module of its own, libhekla_sentencepiece.so, opened (privately) when a model needs it.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+struct HeklaSentencePieceInterface;
+
+namespace hekla::text {
+
+// The module, open as long as this lives. Thread: any.
+class SentencePieceLibrary {
+public:
+    // Looks beside this binary or library, in lib/ beside its folder, then as dlopen finds it. Error: unsupported, with
+    // the reason.
+    static Result<std::shared_ptr<const SentencePieceLibrary>> open();
+    ~SentencePieceLibrary();
+    SentencePieceLibrary(const SentencePieceLibrary&) = delete;
+    SentencePieceLibrary& operator=(const SentencePieceLibrary&) = delete;
+
+    // Trains with the library's own flags. `sentence` gives the next text, or false at the end. Returns the model's
+    // file.
+    Result<std::string> train(const std::vector<std::pair<std::string, std::string>>& flags,
+                              const std::function<bool(std::string_view& text)>& sentence) const;
+
+private:
+    friend class SentencePieceModel;
+    SentencePieceLibrary(void* module, const HeklaSentencePieceInterface* interface)
+        : module_(module), interface_(interface) {}
+    void* module_;
+    const HeklaSentencePieceInterface* interface_;
+};
+
+// A model that cuts texts. Immutable; any thread.
+class SentencePieceModel {
+public:
+    // `serialized` was read by read_spiece_model, or written by write_spiece_model.
+    static Result<SentencePieceModel> open(std::string_view serialized);
+    SentencePieceModel(SentencePieceModel&& other) noexcept;
+    SentencePieceModel& operator=(SentencePieceModel&&) = delete;
+    ~SentencePieceModel();
+
+    // Calls `piece(id, begin, end)` with the bytes of `text` that each piece covers. `text` is valid UTF-8 of less than
+    // 2 GiB.
+    Status encode(std::string_view text,
+                  const std::function<void(int32_t id, uint32_t begin, uint32_t end)>& piece) const;
+
+private:
+    SentencePieceModel(std::shared_ptr<const SentencePieceLibrary> library, void* model)
+        : library_(std::move(library)), model_(model) {}
+    std::shared_ptr<const SentencePieceLibrary> library_;
+    void* model_;
+};
+
+} // namespace hekla::text

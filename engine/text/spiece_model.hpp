@@ -1,0 +1,41 @@
+// A SentencePiece model's file: its pieces and how it normalizes, read and checked before the library sees it, and
+// written. The format is protobuf's wire format of sentencepiece_model.proto.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::text {
+
+inline constexpr std::string_view kSpacePiece = "\xE2\x96\x81"; // U+2581: how pieces spell a space
+
+struct SpieceModel {
+    enum class Type : int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
+    enum class Kind : int32_t { unigram = 1, bpe = 2, word = 3, character = 4 };
+    struct Piece {
+        std::string text;
+        float score = 0.0f;
+        Type type = Type::normal;
+    };
+    std::vector<Piece> pieces; // by id
+    Kind kind = Kind::unigram;
+    bool byte_fallback = false;
+    int32_t unk_id = 0, bos_id = 1, eos_id = 2, pad_id = -1; // as trained; an id may be that of no such piece
+    std::string charsmap;                                    // normalization as a compiled trie; empty: none
+    bool add_dummy_prefix = true;
+    bool remove_extra_whitespaces = true;
+    bool space_is_suffix = false;
+};
+
+// Errors: what is no such file or is cut short; no pieces, an empty one, two alike, one that is not UTF-8, no unknown
+// piece; a score that is no number; a trie that leads outside itself. Messages begin with `name`.
+Result<SpieceModel> read_spiece_model(std::string_view content, const std::string& name);
+
+// The file of a model; what it does not hold (how it was trained) is left at the format's defaults.
+std::string write_spiece_model(const SpieceModel& model);
+
+} // namespace hekla::text

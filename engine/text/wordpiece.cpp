@@ -1,0 +1,164 @@
+#include "text/wordpiece.hpp"
+
+#include "text/json_file.hpp"
+#include "text/word_cache.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::text {
+
+void WordPiece::Pieces::place(const Slot& slot) {
+    std::size_t at = slot.hash & (slots_.size() - 1);
+    while (slots_[at].id >= 0) at = (at + 1) & (slots_.size() - 1);
+    slots_[at] = slot;
+}
+
+void WordPiece::Pieces::add(std::string_view piece, int32_t id) {
+    if (2 * (used_ + 1) > slots_.size()) {
+        std::vector<Slot> old(slots_.size() * 2);
+        old.swap(slots_);
+        for (const Slot& slot : old)
+            if (slot.id >= 0) place(slot);
+    }
+    place({piece, quick_hash(piece), id});
+    ++used_;
+    longest_ = std::max(longest_, piece.size());
+}
+
+int32_t WordPiece::Pieces::find(std::string_view piece) const {
+    const uint64_t hash = quick_hash(piece);
+    for (std::size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
+        const Slot& slot = slots_[at];
+        if (slot.id < 0 || (slot.hash == hash && slot.piece == piece)) return slot.id;
+    }
+}
+
+WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
+    : Tokenizer(std::move(vocabulary)), options_(std::move(options)), normalizer_(options_.normalization),
+      added_(this->vocabulary().added()), unknown_(this->vocabulary().role(TokenRole::unk).value_or(-1)) {
+    const Vocabulary& tokens = this->vocabulary();
+    for (int32_t id = 0; id < tokens.size(); ++id) {
+        if (!tokens.has(id) || tokens.is_added(id)) continue;
+        const std::string_view token = tokens.token(id);
+        first_.add(token, id); // "##" at the beginning of a word is punctuation, and so never a piece of one
+        if (!options_.prefix.empty() && token.size() > options_.prefix.size() && token.starts_with(options_.prefix))
+            later_.add(token.substr(options_.prefix.size()), id);
+        if (options_.prefix.empty()) later_.add(token, id);
+    }
+    const BertNormalization& normal = options_.normalization;
+    std::string identity = fmt::format("wordpiece/1 {} {} {} {} {} {}\n", normal.clean_text, normal.chinese,
+                                       normal.strip_accents, normal.lower_case, options_.longest_word, options_.prefix);
+    tokens.append_identity(identity);
+    set_hash(identity);
+}
+
+Result<std::unique_ptr<Tokenizer>> WordPiece::create(Vocabulary vocabulary, WordPieceOptions options) {
+    if (vocabulary.size() == 0) return corrupt("the vocabulary is empty");
+    if (!vocabulary.role(TokenRole::unk))
+        return corrupt("the vocabulary has no unknown token ([UNK]), which WordPiece needs");
+    const BertNormalization& normal = options.normalization;
+    for (const AddedToken& token : vocabulary.added())
+        if (token.normalized && !token.special && (normal.lower_case || normal.strip_accents))
+            return unsupported(fmt::format("the added token {} is \"normalized\", which is not supported together with "
+                                           "small letters or stripped accents",
+                                           json_quote(token.content)));
+    return std::unique_ptr<Tokenizer>(new WordPiece(std::move(vocabulary), std::move(options)));
+}
+
+void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols) const {
+    symbols.clear();
+    const std::string_view bytes = word.bytes;
+    const auto all_unknown = [&] { symbols.assign(1, {unknown_, static_cast<uint32_t>(bytes.size())}); };
+    std::size_t characters = bytes.size();
+    if (!word.is_ascii)
+        characters = static_cast<std::size_t>(
+            std::ranges::count_if(bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
+    if (characters > options_.longest_word) return all_unknown();
+    for (std::size_t begin = 0; begin < bytes.size();) {
+        const Pieces& pieces = begin == 0 ? first_ : later_;
+        std::size_t size = std::min(bytes.size() - begin, pieces.longest());
+        int32_t id = -1;
+        for (; size > 0; --size) {
+            const std::size_t end = begin + size;
+            if (end < bytes.size() && (static_cast<unsigned char>(bytes[end]) & 0xC0u) == 0x80u) continue;
+            id = pieces.find(bytes.substr(begin, size));
+            if (id >= 0) break;
+        }
+        if (id < 0) return all_unknown();
+        symbols.push_back({id, static_cast<uint32_t>(size)});
+        begin += size;
+    }
+}
+
+Status WordPiece::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                               std::vector<ByteRange>* ranges) const {
+    WordCache<Symbol> cache;
+    BertNormalizer::Word room;
+    std::vector<Symbol> fresh;
+    ids.reserve(ids.size() + text.size() / 4);
+    const auto take = [&](const BertNormalizer::Word& word) {
+        const uint64_t hash = quick_hash(word.bytes);
+        std::span<const Symbol> symbols = cache.find(word.bytes, hash);
+        if (symbols.data() == nullptr) {
+            cut(word, fresh);
+            cache.add(word.bytes, hash, fresh);
+            symbols = fresh;
+        }
+        for (const Symbol& symbol : symbols) ids.push_back(symbol.id);
+        if (ranges == nullptr) return;
+        std::size_t at = 0;
+        for (const Symbol& symbol : symbols) {
+            ranges->push_back({word.origins[at].begin, word.origins[at + symbol.size - 1].end});
+            at += symbol.size;
+        }
+    };
+    for (std::size_t at = 0; at < text.size();) {
+        const AddedTokens::Match match = added_.find(text, at, options.match_special);
+        normalizer_.split(text, at, match.begin, ranges != nullptr, room, take);
+        if (match.id >= 0) {
+            ids.push_back(match.id);
+            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
+        }
+        at = match.end;
+    }
+    return {};
+}
+
+bool WordPiece::can_cut(std::string_view text, std::size_t at) const {
+    const char c = text[at];
+    return (c == ' ' || c == '\n' || c == '\t' || c == '\r') && added_.can_cut(text, at);
+}
+
+std::string WordPiece::text_of(int32_t id, bool first) const {
+    const std::string& token = vocabulary().token(id);
+    if (first) return token;
+    return token.starts_with(options_.prefix) && !vocabulary().is_added(id) ? token.substr(options_.prefix.size())
+                                                                            : ' ' + token;
+}
+
+bool WordPiece::begins_word(int32_t id) const {
+    return !vocabulary().is_special(id) && !vocabulary().token(id).starts_with(options_.prefix);
+}
+
+std::string WordPiece::tidied(std::string text) const {
+    // In this order, each over the whole text: the reference's clean_up_tokenization.
+    constexpr std::pair<std::string_view, std::string_view> kSpaces[] = {
+        {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+        {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    for (const auto& [from, to] : kSpaces) {
+        std::size_t kept = 0, at = 0;
+        for (std::size_t found = text.find(from); found != std::string::npos; found = text.find(from, at)) {
+            std::copy(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(found),
+                      text.begin() + static_cast<std::ptrdiff_t>(kept));
+            kept += found - at;
+            std::ranges::copy(to, text.begin() + static_cast<std::ptrdiff_t>(kept));
+            kept += to.size();
+            at = found + from.size();
+        }
+        text.erase(kept, at - kept);
+    }
+    return text;
+}
+
+} // namespace hekla::text

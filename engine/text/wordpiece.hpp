@@ -1,0 +1,67 @@
+// WordPiece as BERT has it (Devlin et al. 2019): words, each cut greedily into the longest pieces of the vocabulary.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/bert_normalizer.hpp"
+#include "text/merges.hpp"
+#include "text/tokenizer.hpp"
+
+namespace hekla::text {
+
+struct WordPieceOptions {
+    BertNormalization normalization;
+    std::string prefix = "##";       // of pieces that do not begin a word
+    uint32_t longest_word = 100;     // characters; a longer word is the unknown token
+    std::string post_processor = {}; // tokenizer.json's member, kept as it was read; it has no part in encode()
+};
+
+class WordPiece final : public Tokenizer {
+public:
+    // Needs the role unk. An added token that is marked normalized is looked for in the normalized text.
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, WordPieceOptions options);
+
+    std::string_view kind() const override { return "wordpiece"; }
+    std::string text_of(int32_t id, bool first) const override;
+    bool begins_word(int32_t id) const override;
+    std::string to_json() const override;
+    Status save(const std::filesystem::path& folder) const override; // vocab.txt and tokenizer.json
+    const WordPieceOptions& options() const { return options_; }
+
+protected:
+    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                        std::vector<ByteRange>* ranges) const override;
+    bool can_cut(std::string_view text, std::size_t at) const override;
+    std::string tidied(std::string text) const override;
+
+private:
+    // A set of pieces: an open hash table over the vocabulary's own strings.
+    class Pieces {
+    public:
+        void add(std::string_view piece, int32_t id);
+        int32_t find(std::string_view piece) const; // -1 if there is none
+        std::size_t longest() const { return longest_; }
+
+    private:
+        struct Slot {
+            std::string_view piece = {};
+            uint64_t hash = 0;
+            int32_t id = -1;
+        };
+        void place(const Slot& slot);
+        std::vector<Slot> slots_ = std::vector<Slot>(64);
+        std::size_t used_ = 0;
+        std::size_t longest_ = 0;
+    };
+
+    WordPiece(Vocabulary vocabulary, WordPieceOptions options);
+    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols) const;
+
+    WordPieceOptions options_;
+    BertNormalizer normalizer_;
+    AddedTokens added_;
+    Pieces first_;
+    Pieces later_;
+    int32_t unknown_;
+};
+
+} // namespace hekla::text

@@ -1,0 +1,149 @@
+#include "text/words.hpp"
+
+#include "base/file.hpp"
+#include "text/special_files.hpp"
+#include "text/tokenizer_json_parts.hpp"
+#include "text/trainer.hpp"
+#include "text/wordpiece_files.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <unordered_map>
+
+namespace hekla::text {
+namespace {
+
+class WordTrainer final : public TokenizerTrainer {
+public:
+    explicit WordTrainer(WordTraining options) : options_(std::move(options)), normalizer_(options_.normalization) {
+        std::vector<AddedToken> tokens;
+        for (const SpecialToken& special : options_.special)
+            if (!special.text.empty()) tokens.push_back(AddedToken{0, special.text});
+        special_ = AddedTokens(tokens);
+    }
+
+    Status add(std::string_view text, const TextOrigin& origin) override {
+        HK_TRY(check_utf8(text, origin));
+        BertNormalizer::Word room;
+        for (std::size_t at = 0; at < text.size();) {
+            const AddedTokens::Match match = special_.find(text, at, true);
+            normalizer_.split(text, at, match.begin, false, room,
+                              [&](const BertNormalizer::Word& word) { ++counts_[word.bytes]; });
+            at = match.end;
+        }
+        return {};
+    }
+
+    Result<std::unique_ptr<Tokenizer>> finish() override {
+        if (counts_.empty()) return invalid_argument("a tokenizer cannot be trained: the text is empty");
+        const auto special = static_cast<int64_t>(options_.special.size());
+        if (options_.vocabulary_size <= special)
+            return invalid_argument(fmt::format("vocab_size is {}; more than the {} special tokens were expected",
+                                                options_.vocabulary_size, special));
+        std::vector<std::pair<std::string, uint64_t>> words(counts_.begin(), counts_.end());
+        std::erase_if(words, [&](const auto& word) { return word.second < options_.min_frequency; });
+        std::ranges::sort(words, [](const auto& a, const auto& b) {
+            return a.second != b.second ? a.second > b.second : a.first < b.first;
+        });
+        Vocabulary vocabulary;
+        for (const SpecialToken& token : options_.special) HK_TRY(vocabulary.add_special(token));
+        for (const auto& [word, count] : words) {
+            if (vocabulary.size() == options_.vocabulary_size) break;
+            if (!vocabulary.find(word)) HK_TRY(vocabulary.add(vocabulary.size(), word, word));
+        }
+        return WordTokenizer::create(std::move(vocabulary), normalizer_.options());
+    }
+
+private:
+    WordTraining options_;
+    BertNormalizer normalizer_;
+    AddedTokens special_;
+    std::unordered_map<std::string, uint64_t> counts_;
+};
+
+} // namespace
+
+std::unique_ptr<TokenizerTrainer> make_word_trainer(WordTraining options) {
+    return std::make_unique<WordTrainer>(std::move(options));
+}
+
+WordTokenizer::WordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization)
+    : Tokenizer(std::move(vocabulary)), normalizer_(normalization), added_(this->vocabulary().added()),
+      unknown_(this->vocabulary().role(TokenRole::unk).value_or(-1)) {
+    std::string identity =
+        fmt::format("words/1 {} {} {} {} {}\n", normalization.clean_text, normalization.chinese,
+                    normalization.strip_accents, normalization.lower_case, normalization.punctuation);
+    this->vocabulary().append_identity(identity);
+    set_hash(identity);
+}
+
+Result<std::unique_ptr<Tokenizer>> WordTokenizer::create(Vocabulary vocabulary,
+                                                         const BertNormalization& normalization) {
+    if (!vocabulary.role(TokenRole::unk))
+        return corrupt("the vocabulary has no unknown token, which a word tokenizer needs");
+    return std::unique_ptr<Tokenizer>(new WordTokenizer(std::move(vocabulary), normalization));
+}
+
+Status WordTokenizer::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                                   std::vector<ByteRange>* ranges) const {
+    BertNormalizer::Word room;
+    for (std::size_t at = 0; at < text.size();) {
+        const AddedTokens::Match match = added_.find(text, at, options.match_special);
+        normalizer_.split(text, at, match.begin, ranges != nullptr, room, [&](const BertNormalizer::Word& word) {
+            const std::optional<int32_t> id = find(word.bytes);
+            ids.push_back(id && !vocabulary().is_special(*id) ? *id : unknown_);
+            if (ranges != nullptr) ranges->push_back({word.origins.front().begin, word.origins.back().end});
+        });
+        if (match.id >= 0) {
+            ids.push_back(match.id);
+            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
+        }
+        at = match.end;
+    }
+    return {};
+}
+
+bool WordTokenizer::can_cut(std::string_view text, std::size_t at) const {
+    const char c = text[at];
+    return (c == ' ' || c == '\n' || c == '\t' || c == '\r') && added_.can_cut(text, at);
+}
+
+std::string WordTokenizer::to_json() const {
+    const BertNormalization& normal = normalizer_.options();
+    return tokenizer_document(
+        vocabulary(), bert_normalizer_json(normal),
+        normal.punctuation ? "{\"type\": \"BertPreTokenizer\"}" : "{\"type\": \"WhitespaceSplit\"}", "null", "null",
+        fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
+                    vocabulary_json(vocabulary()), json_quote(vocabulary().token(unknown_))));
+}
+
+Status WordTokenizer::save(const std::filesystem::path& folder) const {
+    HK_TRY(write_file_atomically(folder / "tokenizer.json", to_json()));
+    return write_special_files(folder, vocabulary(), "  \"tokenizer_class\": \"PreTrainedTokenizerFast\"");
+}
+
+bool is_words_json(const Json& json) {
+    const Json& split = member(json, "pre_tokenizer");
+    return split.is_object() &&
+           (member(split, "type") == "BertPreTokenizer" || member(split, "type") == "WhitespaceSplit");
+}
+
+Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const std::filesystem::path& path) {
+    const std::string name = path.string();
+    const Json& model = member(json, "model");
+    HK_ASSIGN(BertNormalization normalization, read_bert_normalizer(json, name));
+    normalization.punctuation = member(member(json, "pre_tokenizer"), "type") == "BertPreTokenizer";
+    if (const Json& decoder = member(json, "decoder"); !decoder.is_null())
+        return not_done(name, "decoder", decoder.dump(), "none, for a WordLevel model of words");
+    Vocabulary vocabulary;
+    HK_TRY(read_model_vocabulary(model, name, [&](const std::string& token, int32_t id) {
+        const Status status = vocabulary.add(id, token, token);
+        return status.ok() ? status : status.with_context(name);
+    }));
+    HK_TRY(read_added_tokens(json, name, vocabulary));
+    HK_TRY(read_unknown(model, name, false, vocabulary));
+    HK_TRY(read_special_files(path.parent_path(), vocabulary));
+    return WordTokenizer::create(std::move(vocabulary), normalization);
+}
+
+} // namespace hekla::text

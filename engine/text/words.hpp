@@ -1,0 +1,41 @@
+// One token a word, as recurrent models before subwords had it: words between white space, each punctuation mark one of
+// its own (or not); a word that the vocabulary lacks is the unknown token.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/bert_normalizer.hpp"
+#include "text/json_file.hpp"
+#include "text/tokenizer.hpp"
+
+namespace hekla::text {
+
+class WordTokenizer final : public Tokenizer {
+public:
+    // Needs the role unk.
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, const BertNormalization& normalization);
+
+    std::string_view kind() const override { return "words"; }
+    std::string text_of(int32_t id, bool first) const override { // with a space before all but the first
+        return first ? vocabulary().token(id) : ' ' + vocabulary().token(id);
+    }
+    bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
+    std::string to_json() const override;
+    Status save(const std::filesystem::path& folder) const override; // tokenizer.json
+
+protected:
+    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                        std::vector<ByteRange>* ranges) const override;
+    bool can_cut(std::string_view text, std::size_t at) const override;
+
+private:
+    WordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
+    BertNormalizer normalizer_;
+    AddedTokens added_;
+    int32_t unknown_;
+};
+
+// A tokenizer.json with a WordLevel model, and words by BertPreTokenizer or WhitespaceSplit.
+bool is_words_json(const Json& json);
+Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const std::filesystem::path& path);
+
+} // namespace hekla::text

@@ -1,0 +1,34 @@
+// Reading the published vectors of tokenizers that several tests compare with.
+#pragma once
+
+#include "support.hpp"
+
+namespace hekla::text::testing {
+
+// llama.cpp's files: texts with a line of ids each. Returns the number of cases.
+inline int check_llama_cpp(const Tokenizer& tokenizer, const std::filesystem::path& stem) {
+    const std::string input = must(read_file(stem.string() + ".inp"));
+    const std::string output = must(read_file(stem.string() + ".out"));
+    const std::string between = "\n__ggml_vocab_test__\n";
+    int cases = 0;
+    std::size_t line = 0;
+    for (std::size_t at = 0; at <= input.size(); ++cases) {
+        const std::size_t end = std::min(input.find(between, at), input.size());
+        const std::string text = input.substr(at, end - at);
+        at = end + between.size();
+        const std::size_t line_end = std::min(output.find('\n', line), output.size());
+        std::vector<int32_t> expected;
+        const std::string numbers = output.substr(line, line_end - line);
+        for (std::size_t i = 0; i < numbers.size();) {
+            std::size_t used = 0;
+            if (numbers.find_first_not_of(" \r", i) == std::string::npos) break;
+            expected.push_back(std::stoi(numbers.substr(i), &used));
+            i += used;
+        }
+        line = line_end + 1;
+        CHECK_MESSAGE(must(tokenizer.encode(text)) == expected, text);
+    }
+    return cases;
+}
+
+} // namespace hekla::text::testing
