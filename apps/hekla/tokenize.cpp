@@ -1,4 +1,4 @@
-// hekla tokenize train, encode, decode, inspect, speed.
+// hekla tokenize train, encode, decode, add, speed, inspect.
 #include "command.hpp"
 #include "output.hpp"
 
@@ -238,6 +238,27 @@ int run_inspect(const TokenizeArguments& a) {
     return kDone;
 }
 
+int run_add(const TokenizeArguments& a) {
+    const auto opened = text::load_tokenizer(a.tokenizer);
+    if (!opened.ok()) return fail(opened.status());
+    std::vector<text::SpecialToken> tokens;
+    for (const std::string& token : a.ids) tokens.push_back({token, {}});
+    const auto more = text::add_special_tokens(*opened.value(), tokens);
+    if (!more.ok()) return fail(more.status());
+    std::error_code problem;
+    fs::create_directories(a.output, problem);
+    if (problem) return fail(fmt::format("{}: the folder cannot be made: {}", a.output, problem.message()));
+    if (const Status saved = more.value()->save(a.output); !saved.ok()) return fail(saved);
+    if (a.json) {
+        std::printf("%s\n",
+                    json_line({{"tokenizer", a.output}, {"vocabulary_size", more.value()->vocabulary_size()}}).c_str());
+        return kDone;
+    }
+    fmt::print("{}: {} tokens, {} more than before\n", a.output, train::grouped(more.value()->vocabulary_size()),
+               more.value()->vocabulary_size() - opened.value()->vocabulary_size());
+    return kDone;
+}
+
 int run_speed(const TokenizeArguments& a) {
     const auto opened = text::load_tokenizer(a.tokenizer);
     if (!opened.ok()) return fail(opened.status());
@@ -347,6 +368,14 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
         parser->add_option("ids", a->ids, "ids; left out: numbers from standard input");
         parser->add_flag("--skip-special", a->skip_special, "leave special tokens out");
+    }
+    {
+        const auto [parser, a] =
+            add("add", "Add special tokens behind a tokenizer's ids; the model's embedding must grow by as many.",
+                "Example: hekla tokenize add out/tokenizer '[DELIM]' '[EXTRACT]' -o out/tokenizer-pairs", run_add);
+        parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
+        parser->add_option("tokens", a->ids, "the tokens")->required();
+        parser->add_option("-o,--output", a->output, "the folder for the new tokenizer; made if absent")->required();
     }
     {
         const auto [parser, a] = add("speed", "How fast a tokenizer encodes, on one thread.",

@@ -64,8 +64,8 @@ void BertNormalizer::put(Word& word, char32_t value, const ByteRange* origin) {
     // Canonical order: behind the marks of a smaller or equal class, before those of a larger.
     if (const uint8_t rank = combining_class(value); rank != 0) {
         while (at > 0) {
-            const std::size_t before = last_code_point_start(std::string_view(word.bytes).substr(0, at));
-            if (combining_class(first_code_point(std::string_view(word.bytes).substr(before)).value) <= rank) break;
+            const std::size_t before = last_code_point_start(word.bytes.text().substr(0, at));
+            if (combining_class(first_code_point(word.bytes.text().substr(before)).value) <= rank) break;
             at = before;
         }
     }

@@ -5,6 +5,8 @@
 
 #include "text/tokenizer.hpp"
 
+#include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,41 @@ struct BertNormalization {
     bool operator==(const BertNormalization&) const = default;
 };
 
+// Bytes that grow one by one, many millions of times: std::string does that through a call each.
+class WordBytes {
+public:
+    std::string_view text() const { return {data_.get(), size_}; }
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    void clear() { size_ = 0; }
+    void push(char byte) {
+        if (size_ == capacity_) grow(1);
+        data_[size_++] = byte;
+    }
+    void append(const char* bytes, std::size_t count) {
+        if (size_ + count > capacity_) grow(count);
+        std::memcpy(data_.get() + size_, bytes, count);
+        size_ += count;
+    }
+    void insert(std::size_t at, std::string_view bytes) {
+        if (size_ + bytes.size() > capacity_) grow(bytes.size());
+        std::memmove(data_.get() + at + bytes.size(), data_.get() + at, size_ - at);
+        std::memcpy(data_.get() + at, bytes.data(), bytes.size());
+        size_ += bytes.size();
+    }
+
+private:
+    void grow(std::size_t more) {
+        capacity_ = 2 * (capacity_ + more);
+        auto larger = std::make_unique<char[]>(capacity_);
+        std::memcpy(larger.get(), data_.get(), size_);
+        data_ = std::move(larger);
+    }
+    std::unique_ptr<char[]> data_ = std::make_unique<char[]>(64);
+    std::size_t size_ = 0;
+    std::size_t capacity_ = 64;
+};
+
 // Immutable; any thread.
 class BertNormalizer {
 public:
@@ -28,7 +65,7 @@ public:
 
     // A normalized word, and for every byte of it (where wanted) the bytes of the text that its character came from.
     struct Word {
-        std::string bytes;
+        WordBytes bytes;
         std::vector<ByteRange> origins;
         bool is_ascii = true;
     };
@@ -71,21 +108,31 @@ void BertNormalizer::split(std::string_view text, std::size_t begin, std::size_t
     word.origins.clear();
     word.is_ascii = true;
     std::vector<char32_t> parts;
+    const Entry* const table = table_.data();
+    const char* const bytes = text.data();
     for (std::size_t at = begin; at < end;) {
-        const auto byte = static_cast<unsigned char>(text[at]);
+        auto byte = static_cast<unsigned char>(bytes[at]);
+        // Most of a text: letters of ASCII.
+        while (byte < 0x80 && table[byte].kind == Kind::inside) {
+            word.bytes.push(table[byte].bytes[0]);
+            if (origins) word.origins.push_back({at, at + 1});
+            if (++at == end) break;
+            byte = static_cast<unsigned char>(bytes[at]);
+        }
+        if (at == end) break;
         CodePoint character{byte, 1};
         Entry entry;
         if (byte < 0x80) {
-            entry = table_[byte];
+            entry = table[byte];
         } else {
             character = first_code_point(text.substr(at));
-            entry = character.value < kTable ? table_[character.value] : entry_of(character.value, parts);
+            entry = character.value < kTable ? table[character.value] : entry_of(character.value, parts);
         }
         const ByteRange origin{at, at + character.size};
         at += character.size;
         if (entry.kind == Kind::inside) {
             if (entry.size == 1) {
-                word.bytes.push_back(entry.bytes[0]);
+                word.bytes.push(entry.bytes[0]);
             } else {
                 word.bytes.append(entry.bytes, entry.size);
                 word.is_ascii = false;

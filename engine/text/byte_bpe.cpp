@@ -1,5 +1,6 @@
 #include "text/byte_bpe.hpp"
 
+#include "text/characters.hpp"
 #include "text/gpt2_words.hpp"
 #include "text/word_cache.hpp"
 
@@ -14,8 +15,9 @@ ByteBpe::ByteBpe(Vocabulary vocabulary, Merges merges, ByteBpeOptions options)
         const std::optional<int32_t> id = find(alphabet_.letter(static_cast<uint8_t>(byte)));
         byte_ids_[byte] = id && !this->vocabulary().is_added(*id) ? *id : -1;
     }
-    std::string identity = fmt::format("byte_bpe/1 {} {} {} {}\n", options_.add_prefix_space, options_.ignore_merges,
-                                       options_.fuse_unknown, options_.splitter ? options_.splitter->pattern() : "");
+    std::string identity = fmt::format("byte_bpe/1 {} {} {}{} {}\n", options_.add_prefix_space, options_.ignore_merges,
+                                       options_.fuse_unknown, options_.nfc ? " nfc" : "",
+                                       options_.splitter ? options_.splitter->pattern() : "");
     this->vocabulary().append_identity(identity);
     for (const Merge& merge : merges_.list())
         fmt::format_to(std::back_inserter(identity), "{} {} {}\n", merge.left, merge.right, merge.result);
@@ -40,6 +42,7 @@ public:
     Status segment(std::size_t begin, std::size_t end) {
         if (begin == end) return {};
         std::string_view segment = text_.substr(begin, end - begin);
+        if (bpe_.options_.nfc && compose(segment, begin)) segment = composed_;
         std::string spaced;
         const bool prefix = bpe_.options_.add_prefix_space && segment.front() != ' ';
         if (prefix) {
@@ -47,7 +50,10 @@ public:
             segment = spaced;
         }
         // Positions in `segment` to positions in the text; the prefix has none of its own.
-        const auto place = [&](std::size_t at) { return begin + (prefix && at > 0 ? at - 1 : at); };
+        const auto place = [&](std::size_t at) {
+            if (prefix && at > 0) --at;
+            return origins_.empty() ? begin + at : origins_[at];
+        };
         const auto word = [&](std::size_t from, std::size_t to) {
             return this->word(segment.substr(from, to - from), [&](std::size_t at) { return place(from + at); });
         };
@@ -67,6 +73,28 @@ public:
     }
 
 private:
+    // Composes what is not yet: runs of characters beyond ASCII, each with the letter before it. False if nothing
+    // changes; else composed_ has the text and origins_ where each of its bytes, and its end, came from.
+    bool compose(std::string_view segment, std::size_t begin) {
+        composed_.clear();
+        origins_.clear();
+        bool changed = false;
+        for (std::size_t at = 0; at < segment.size();) {
+            std::size_t end = at + 1; // the run's: up to the next character of ASCII
+            while (end < segment.size() && static_cast<unsigned char>(segment[end]) >= 0x80) ++end;
+            const std::string_view run = segment.substr(at, end - at);
+            const std::string better = run.size() > 1 ? composed(run) : std::string(run);
+            changed = changed || better != run;
+            for (std::size_t i = 0; i < better.size(); ++i)
+                origins_.push_back(begin + (better == run ? at + i : i == 0 ? at : end));
+            composed_ += better;
+            at = end;
+        }
+        origins_.push_back(begin + segment.size());
+        if (!changed) origins_.clear();
+        return changed;
+    }
+
     template<class Place>
     Status word(std::string_view bytes, const Place& place) {
         const uint64_t hash = quick_hash(bytes);
@@ -126,6 +154,8 @@ private:
     std::vector<int32_t>& ids_;
     std::vector<ByteRange>* ranges_;
     WordCache<Symbol> seen_;
+    std::string composed_;
+    std::vector<std::size_t> origins_; // of the segment being cut, where it was composed
     std::vector<Symbol> work_;
     Merges::Scratch scratch_;
 };

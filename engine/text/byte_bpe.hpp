@@ -18,6 +18,7 @@ struct ByteBpeOptions {
     std::optional<Splitter> splitter = Splitter::gpt2(); // none: a text is one word (ByteLevel's use_regex = false)
     bool ignore_merges = false; // a word that is a token is that token, whatever the merges would make of it
     bool fuse_unknown = false;  // neighbouring bytes without a token give one unknown token instead of one each
+    bool nfc = false;           // the text is composed (NFC) first, as Qwen's
     std::string post_processor; // tokenizer.json's member, kept as it was read; it has no part in encode()
 };
 
@@ -32,6 +33,9 @@ public:
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override;
 
+    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+        return create(std::move(vocabulary), merges_, options_);
+    }
     const Merges& merges() const { return merges_; }
     const ByteBpeOptions& options() const { return options_; }
 

@@ -20,6 +20,9 @@ public:
     // A tokenizer.json that Hugging Face's library reads as well: a word-level model whose words are single characters.
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override;
+    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+        return create(std::move(vocabulary));
+    }
 
 protected:
     Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,

@@ -1,7 +1,9 @@
 #include "text/characters.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <utf8proc.h>
 
 namespace hekla::text {
@@ -108,6 +110,16 @@ void append_decomposed(char32_t value, bool compatibility, std::vector<char32_t>
         return;
     }
     for (utf8proc_ssize_t i = 0; i < count; ++i) out.push_back(static_cast<char32_t>(parts[i]));
+}
+
+std::string composed(std::string_view text) {
+    utf8proc_uint8_t* out = nullptr;
+    const utf8proc_ssize_t size =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                     &out, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+    const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(out, &std::free);
+    return size < 0 ? std::string(text)
+                    : std::string(reinterpret_cast<const char*>(out), static_cast<std::size_t>(size));
 }
 
 void order_marks(std::span<char32_t> text) {

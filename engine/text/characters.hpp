@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace hekla::text {
@@ -18,6 +20,8 @@ uint8_t combining_class(char32_t value);   // of the canonical ordering; 0 for a
 
 // Appends the canonical (NFD) or compatibility (NFKD) decomposition of one character.
 void append_decomposed(char32_t value, bool compatibility, std::vector<char32_t>& out);
+// A text in canonical composition (NFC).
+std::string composed(std::string_view text);
 // Puts the marks of a decomposed text into canonical order.
 void order_marks(std::span<char32_t> text);
 // Appends the lower case of one character (one or two).

@@ -4,6 +4,7 @@
 #include "text/gpt2_files.hpp"
 #include "text/sentencepiece_files.hpp"
 #include "text/special_files.hpp"
+#include "text/suffix_bpe.hpp"
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_json.hpp"
 #include "text/wordpiece_files.hpp"
@@ -11,6 +12,26 @@
 #include <fmt/format.h>
 
 namespace hekla::text {
+
+namespace {
+
+// vocab.json and merges.txt: bytes as GPT-2's, or characters with a mark at a word's end as GPT's.
+Result<std::unique_ptr<Tokenizer>> read_bpe_pair(const std::filesystem::path& folder, const char* vocabulary,
+                                                 const char* merges) {
+    HK_ASSIGN(const std::string kind, tokenizer_family(folder));
+    if (kind == "Flaubert" || kind == "XLM")
+        return unsupported(fmt::format("{}: {}'s tokenizer cuts words by Moses' rules, which is not supported",
+                                       folder.string(), kind));
+    HK_ASSIGN(const std::string lines, read_file(folder / merges));
+    if (lines.find("</w>\n") != std::string::npos || lines.find("</w>\r\n") != std::string::npos)
+        return read_suffix_bpe_files(folder / vocabulary, folder / merges);
+    if (kind.starts_with("Qwen"))
+        return unsupported(
+            fmt::format("{}: Qwen's words are told by tokenizer.json, which is not there", folder.string()));
+    return read_gpt2_files(folder / vocabulary, folder / merges);
+}
+
+} // namespace
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder) {
     std::error_code ignored;
@@ -28,7 +49,7 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& f
             "{}: holds source.spm and target.spm: a tokenizer of two models is not supported", folder.string()));
     for (const auto& [vocabulary, merges] :
          {std::pair("vocab.json", "merges.txt"), std::pair("encoder.json", "vocab.bpe")}) {
-        if (has(vocabulary) && has(merges)) return read_gpt2_files(folder / vocabulary, folder / merges);
+        if (has(vocabulary) && has(merges)) return read_bpe_pair(folder, vocabulary, merges);
         if (has(vocabulary) || has(merges))
             return not_found(fmt::format("{}: has {} but not {}; the two belong together", folder.string(),
                                          has(vocabulary) ? vocabulary : merges, has(vocabulary) ? merges : vocabulary));

@@ -55,7 +55,8 @@ Status read_merges(const std::filesystem::path& path, BpeBuilder& builder) {
 
 Status BpeBuilder::add_token(const std::string& token, int32_t id, const std::string& name) {
     // A token with a character that stands for no byte is itself: special tokens are written so in GPT-2's file.
-    const Status status = vocabulary.add(id, token, alphabet_.bytes(token).value_or(token));
+    const Status status =
+        vocabulary.add(id, token, bytes_of ? bytes_of(token) : alphabet_.bytes(token).value_or(token));
     return status.ok() ? status : status.with_context(name);
 }
 
@@ -74,11 +75,18 @@ Status BpeBuilder::add_merge(std::string_view left, std::string_view right, cons
     return {};
 }
 
-Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
-                                                   const std::filesystem::path& merges) {
+Result<BpeBuilder> read_bpe_files(const std::filesystem::path& vocabulary, const std::filesystem::path& merges,
+                                  std::function<std::string(const std::string& token)> bytes_of) {
     BpeBuilder builder;
+    builder.bytes_of = std::move(bytes_of);
     HK_TRY(read_vocabulary(vocabulary, builder));
     HK_TRY(read_merges(merges, builder));
+    return builder;
+}
+
+Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
+                                                   const std::filesystem::path& merges) {
+    HK_ASSIGN(BpeBuilder builder, read_bpe_files(vocabulary, merges));
     const std::filesystem::path folder = vocabulary.parent_path();
     HK_TRY(read_special_files(folder, builder.vocabulary));
     ByteBpeOptions options;

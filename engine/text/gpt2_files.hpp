@@ -4,18 +4,10 @@
 #include "text/byte_bpe.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace hekla::text {
-
-// Reads the two files, and the special token files beside the first. Where nothing says what is special,
-// "<|endoftext|>" is, as beginning and end of a text.
-Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
-                                                   const std::filesystem::path& merges);
-
-// The contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.
-std::string gpt2_vocabulary_json(const ByteBpe& bpe);
-std::string gpt2_merges_text(const ByteBpe& bpe);
 
 // Shared with tokenizer.json, which holds the same two things.
 class BpeBuilder {
@@ -25,9 +17,24 @@ public:
     Status add_merge(std::string_view left, std::string_view right, const std::string& place);
     Vocabulary vocabulary;
     Merges merges;
+    // What a token adds to a text; left empty, its bytes in the byte alphabet.
+    std::function<std::string(const std::string& token)> bytes_of;
 
 private:
     ByteAlphabet alphabet_;
 };
+
+// Reads the two files, and the special token files beside the first. Where nothing says what is special,
+// "<|endoftext|>" is, as beginning and end of a text.
+Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
+                                                   const std::filesystem::path& merges);
+
+// The two files alone.
+Result<BpeBuilder> read_bpe_files(const std::filesystem::path& vocabulary, const std::filesystem::path& merges,
+                                  std::function<std::string(const std::string& token)> bytes_of = {});
+
+// The contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.
+std::string gpt2_vocabulary_json(const ByteBpe& bpe);
+std::string gpt2_merges_text(const ByteBpe& bpe);
 
 } // namespace hekla::text

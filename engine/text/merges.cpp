@@ -1,19 +1,56 @@
 #include "text/merges.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace hekla::text {
+namespace {
+
+constexpr std::size_t kShort = 32;
+
+} // namespace
 
 bool Merges::add(const Merge& merge) {
-    const auto rank = static_cast<uint32_t>(list_.size());
-    if (!rank_.emplace(key(merge.left, merge.right), rank).second) return false;
+    const uint64_t pair = key(merge.left, merge.right);
+    if (slots_[place_of(pair)].rank != kNone) return false;
+    if (2 * (list_.size() + 1) > slots_.size()) {
+        std::vector<Slot> old(slots_.size() * 2);
+        old.swap(slots_);
+        for (const Slot& slot : old)
+            if (slot.rank != kNone) slots_[place_of(slot.pair)] = slot;
+    }
+    slots_[place_of(pair)] = {pair, static_cast<uint32_t>(list_.size())};
     list_.push_back(merge);
     return true;
+}
+
+// For few symbols looking through all pairs for the best one is faster than a heap of them.
+void Merges::apply_short(std::vector<Symbol>& word) const {
+    std::array<uint32_t, kShort> ranks{};
+    Symbol* const symbols = word.data();
+    std::size_t size = word.size();
+    for (std::size_t i = 0; i + 1 < size; ++i) ranks[i] = rank_of(symbols[i].id, symbols[i + 1].id);
+    while (size > 1) {
+        std::size_t best = 0;
+        for (std::size_t i = 1; i + 1 < size; ++i)
+            if (ranks[i] < ranks[best]) best = i;
+        if (ranks[best] == kNone) break;
+        symbols[best] = {list_[ranks[best]].result, symbols[best].size + symbols[best + 1].size};
+        for (std::size_t i = best + 1; i + 1 < size; ++i) {
+            symbols[i] = symbols[i + 1];
+            ranks[i - 1] = ranks[i];
+        }
+        --size;
+        if (best > 0) ranks[best - 1] = rank_of(symbols[best - 1].id, symbols[best].id);
+        if (best + 1 < size) ranks[best] = rank_of(symbols[best].id, symbols[best + 1].id);
+    }
+    word.resize(size);
 }
 
 void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
     const auto count = static_cast<int32_t>(word.size());
     if (count < 2) return;
+    if (word.size() <= kShort) return apply_short(word);
     // A linked list over the symbols; a merged pair lives on in its left place, and its right place gets id -1.
     auto& places = scratch.places;
     auto& heap = scratch.heap;
@@ -26,9 +63,9 @@ void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
     };
     const auto offer = [&](int32_t left, int32_t right) {
         if (left < 0 || right < 0) return false;
-        const auto rank = rank_.find(key(symbol(left).id, symbol(right).id));
-        if (rank == rank_.end()) return false;
-        heap.push_back({rank->second, static_cast<uint32_t>(left), symbol(left).id, symbol(right).id});
+        const uint32_t rank = rank_of(symbol(left).id, symbol(right).id);
+        if (rank == kNone) return false;
+        heap.push_back({rank, static_cast<uint32_t>(left), symbol(left).id, symbol(right).id});
         return true;
     };
     for (int32_t i = 0; i < count; ++i) place(i) = {i - 1, i + 1 < count ? i + 1 : -1};

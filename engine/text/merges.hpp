@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace hekla::text {
@@ -52,11 +51,25 @@ public:
     void apply(std::vector<Symbol>& word, Scratch& scratch) const;
 
 private:
+    // Pair -> index in list_: an open hash table, because most of the time goes into looking here.
+    struct Slot {
+        uint64_t pair = 0;
+        uint32_t rank = kNone;
+    };
+    static constexpr uint32_t kNone = 0xFFFFFFFFu;
     static uint64_t key(int32_t left, int32_t right) {
         return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
     }
+    std::size_t place_of(uint64_t pair) const { // its slot, or the free one where it belongs
+        std::size_t at = (pair * 0x9E3779B97F4A7C15u >> 32) & (slots_.size() - 1);
+        while (slots_[at].rank != kNone && slots_[at].pair != pair) at = (at + 1) & (slots_.size() - 1);
+        return at;
+    }
+    uint32_t rank_of(int32_t left, int32_t right) const { return slots_[place_of(key(left, right))].rank; }
+    void apply_short(std::vector<Symbol>& word) const;
+
     std::vector<Merge> list_;
-    std::unordered_map<uint64_t, uint32_t> rank_; // pair -> index in list_
+    std::vector<Slot> slots_ = std::vector<Slot>(64); // a power of two, at least twice as many as pairs
 };
 
 } // namespace hekla::text

@@ -252,8 +252,9 @@ private:
                 spaced.replace(at, kNextLine.size(), "  ");
             given = spaced;
         }
-        HK_TRY(tokenizer_.cutter_.encode(
-            given, [&](int32_t id, uint32_t from, uint32_t to) { fresh_.push_back({id, from, to}); }));
+        HK_TRY(tokenizer_.cutter_.encode(given, [&](int32_t id, uint32_t from, uint32_t to) {
+            fresh_.push_back({id, from, to});
+        }));
         if (!tokenizer_.options_.preparation.is_none())
             for (Symbol& symbol : fresh_) {
                 if (origins_.empty()) break;

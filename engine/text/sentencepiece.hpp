@@ -40,6 +40,9 @@ public:
     bool begins_word(int32_t id) const override;
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // spiece.model and tokenizer.json
+    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+        return create(std::move(vocabulary), model_, options_);
+    }
     bool drops_leading_spaces() const override {
         return options_.spaces == SpaceRule::model && model_.remove_extra_whitespaces;
     }

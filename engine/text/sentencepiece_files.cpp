@@ -50,7 +50,7 @@ Result<Json> read_optional_object(const std::filesystem::path& path) {
     return read_json_object(path);
 }
 
-// The family of tokenizers that a folder says it holds: "T5", "Albert", "XLNet", ... as in Hugging Face's class names.
+// What the folder around a model says of it.
 struct Family {
     std::string name;
     Json config; // tokenizer_config.json
@@ -61,17 +61,7 @@ Result<Family> family_of(const std::filesystem::path& folder) {
     Family family;
     family.config_name = (folder / "tokenizer_config.json").string();
     HK_ASSIGN(family.config, read_optional_object(family.config_name));
-    HK_ASSIGN(std::string name, json_string(family.config, "tokenizer_class", "", family.config_name));
-    name = name.substr(0, name.find("Tokenizer"));
-    if (name.empty()) {
-        const std::string model_name = (folder / "config.json").string();
-        HK_ASSIGN(const Json model, read_optional_object(model_name));
-        HK_ASSIGN(const std::string type, json_string(model, "model_type", "", model_name));
-        for (const auto& [key, value] : {std::pair("t5", "T5"), std::pair("mt5", "T5"), std::pair("umt5", "T5"),
-                                         std::pair("albert", "Albert"), std::pair("xlnet", "XLNet")})
-            if (type == key) name = value;
-    }
-    family.name = name == "MT5" ? "T5" : name;
+    HK_ASSIGN(family.name, tokenizer_family(folder));
     return family;
 }
 

@@ -110,6 +110,26 @@ Status read_special_files(const std::filesystem::path& folder, Vocabulary& vocab
     return read_roles(map, map_name, vocabulary);
 }
 
+Result<std::string> tokenizer_family(const std::filesystem::path& folder) {
+    const std::string config_name = (folder / "tokenizer_config.json").string();
+    HK_ASSIGN(const Json config, read_optional(config_name));
+    HK_ASSIGN(std::string name, json_string(config, "tokenizer_class", "", config_name));
+    name = name.substr(0, name.find("Tokenizer"));
+    if (name.empty()) {
+        const std::string model_name = (folder / "config.json").string();
+        HK_ASSIGN(const Json model, read_optional(model_name));
+        HK_ASSIGN(const std::string type, json_string(model, "model_type", "", model_name));
+        constexpr std::pair<const char*, const char*> kFamilies[] = {{"t5", "T5"},       {"mt5", "T5"},
+                                                                     {"umt5", "T5"},     {"albert", "Albert"},
+                                                                     {"xlnet", "XLNet"}, {"flaubert", "Flaubert"},
+                                                                     {"xlm", "XLM"},     {"qwen2", "Qwen2"},
+                                                                     {"qwen3", "Qwen2"}, {"openai-gpt", "OpenAIGPT"}};
+        for (const auto& [key, value] : kFamilies)
+            if (type == key) name = value;
+    }
+    return name == "MT5" ? "T5" : name == "PreTrained" ? "" : name;
+}
+
 Result<bool> read_add_prefix_space(const std::filesystem::path& folder) {
     const std::string name = (folder / "tokenizer_config.json").string();
     HK_ASSIGN(const Json config, read_optional(name));

@@ -13,6 +13,10 @@ namespace hekla::text {
 // added behind its ids, as Hugging Face does. tokenizer_config.json wins over special_tokens_map.json.
 Status read_special_files(const std::filesystem::path& folder, Vocabulary& vocabulary);
 
+// The family of tokenizers that a folder says it holds, as in Hugging Face's class names ("T5", "Albert", "Bert"): by
+// tokenizer_config.json's tokenizer_class, or else by config.json's model_type; empty where neither says.
+Result<std::string> tokenizer_family(const std::filesystem::path& folder);
+
 // tokenizer_config.json's add_prefix_space; false where the file or the key is absent.
 Result<bool> read_add_prefix_space(const std::filesystem::path& folder);
 

@@ -50,6 +50,13 @@ Result<std::string> Tokenizer::token(int32_t id) const {
     return not_found(fmt::format("no token has id {}; the vocabulary has {} ids, from 0", id, vocabulary_.size()));
 }
 
+Result<std::unique_ptr<Tokenizer>> add_special_tokens(const Tokenizer& tokenizer,
+                                                      std::span<const SpecialToken> tokens) {
+    Vocabulary vocabulary = tokenizer.vocabulary();
+    for (const SpecialToken& token : tokens) HK_TRY(vocabulary.add_special(token));
+    return tokenizer.with(std::move(vocabulary));
+}
+
 std::string StreamDecoder::push(int32_t id) {
     const Vocabulary& vocabulary = tokenizer_->vocabulary();
     if (!vocabulary.has(id)) return stream_.push(kReplacement);

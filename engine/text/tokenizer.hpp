@@ -66,7 +66,10 @@ public:
     std::optional<int32_t> find(std::string_view token) const { return vocabulary_.find(token); }
     Result<std::string> token(int32_t id) const; // as files spell it ("Ġthe"); error: no such id
 
-    // Hugging Face's tokenizer.json.
+    // The same tokenizer around another vocabulary: one made from this one's by adding to it.
+    virtual Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const = 0;
+
+    // Hugging Face's tokenizer.json; empty where that cannot say what this does.
     virtual std::string to_json() const = 0;
     // Writes tokenizer.json and the files that go with it into a folder that exists; each is complete or absent.
     virtual Status save(const std::filesystem::path& folder) const = 0;
@@ -105,6 +108,10 @@ private:
     bool first_ = true;
     Utf8Stream stream_;
 };
+
+// The tokenizer with special tokens behind its ids; those it has keep theirs and get the roles. The embedding must grow
+// by as many rows as vocabulary_size() does.
+Result<std::unique_ptr<Tokenizer>> add_special_tokens(const Tokenizer& tokenizer, std::span<const SpecialToken> tokens);
 
 // The tokenizer of a folder, by the files in it: tokenizer.json, or vocab.json and merges.txt, or encoder.json and
 // vocab.bpe, or a SentencePiece model (spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model), or

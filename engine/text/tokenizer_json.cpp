@@ -4,6 +4,7 @@
 #include "text/json_file.hpp"
 #include "text/sentencepiece_files.hpp"
 #include "text/special_files.hpp"
+#include "text/suffix_bpe.hpp"
 #include "text/tokenizer_json_parts.hpp"
 #include "text/wordpiece_files.hpp"
 #include "text/words.hpp"
@@ -20,27 +21,6 @@ constexpr std::string_view kAnyCharacter = R"([\s\S])";
 Status read_vocabulary(const Json& model, const std::string& name, BpeBuilder& builder) {
     return read_model_vocabulary(
         model, name, [&](const std::string& token, int32_t id) { return builder.add_token(token, id, name); });
-}
-
-Status read_merges(const Json& model, const std::string& name, BpeBuilder& builder) {
-    const Json& list = member(model, "merges");
-    if (!list.is_array()) return corrupt(fmt::format("{}: \"model.merges\" is not a list", name));
-    std::size_t number = 0;
-    for (const Json& item : list) {
-        const std::string place = fmt::format("{}: merge {}", name, number++);
-        if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string()) {
-            HK_TRY(
-                builder.add_merge(item[0].get_ref<const std::string&>(), item[1].get_ref<const std::string&>(), place));
-            continue;
-        }
-        const std::string text = item.is_string() ? item.get<std::string>() : std::string();
-        const std::size_t space = text.find(' ');
-        if (space == 0 || space == std::string::npos || space + 1 == text.size() ||
-            text.find(' ', space + 1) != std::string::npos)
-            return corrupt(fmt::format("{}: two tokens were expected, \"a b\" or [\"a\", \"b\"]", place));
-        HK_TRY(builder.add_merge(text.substr(0, space), text.substr(space + 1), place));
-    }
-    return {};
 }
 
 Status read_byte_level(const Json& section, const std::string& name, ByteBpeOptions& options) {
@@ -94,6 +74,10 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const std::fi
     const std::string name = path.string();
     const Json& model = member(json, "model");
     ByteBpeOptions options;
+    if (const Json& normalizer = member(json, "normalizer"); !normalizer.is_null()) {
+        options.nfc = normalizer.is_object() && member(normalizer, "type") == "NFC";
+        if (!options.nfc) return not_done(name, "normalizer", normalizer.dump(), "none, or NFC, for byte-level BPE");
+    }
     HK_TRY(read_pre_tokenizer(json, name, options));
     HK_TRY(refuse_options(model, name));
     const Json& decoder = member(json, "decoder");
@@ -107,7 +91,7 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const std::fi
 
     BpeBuilder builder;
     HK_TRY(read_vocabulary(model, name, builder));
-    HK_TRY(read_merges(model, name, builder));
+    HK_TRY(read_model_merges(model, name, builder));
     HK_TRY(read_added_tokens(json, name, builder.vocabulary));
     HK_TRY(read_unknown(model, name, true, builder.vocabulary));
     HK_TRY(read_special_files(path.parent_path(), builder.vocabulary));
@@ -156,11 +140,9 @@ Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json
     const std::string name = path.string();
     if (type == "WordPiece") return read_wordpiece_json(json, path);
     if (type == "Unigram") return read_unigram_json(json, path);
+    if (type == "BPE" && is_suffix_bpe_json(json)) return read_suffix_bpe_json(json, path);
     if (type == "BPE" && is_sentencepiece_bpe(json)) return read_sentencepiece_bpe_json(json, path);
-    if (type == "BPE") {
-        HK_TRY(refuse_normalizer(json, name));
-        return read_byte_bpe(json, path);
-    }
+    if (type == "BPE") { return read_byte_bpe(json, path); }
     if (type == "WordLevel" && is_words_json(json)) return read_words_json(json, path);
     if (type == "WordLevel") {
         HK_TRY(refuse_normalizer(json, name));

@@ -75,6 +75,27 @@ Status read_unknown(const Json& model, const std::string& name, bool required, V
                     : Status();
 }
 
+Status read_model_merges(const Json& model, const std::string& name, BpeBuilder& builder) {
+    const Json& list = member(model, "merges");
+    if (!list.is_array()) return corrupt(fmt::format("{}: \"model.merges\" is not a list", name));
+    std::size_t number = 0;
+    for (const Json& item : list) {
+        const std::string place = fmt::format("{}: merge {}", name, number++);
+        if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string()) {
+            HK_TRY(
+                builder.add_merge(item[0].get_ref<const std::string&>(), item[1].get_ref<const std::string&>(), place));
+            continue;
+        }
+        const std::string text = item.is_string() ? item.get<std::string>() : std::string();
+        const std::size_t space = text.find(' ');
+        if (space == 0 || space == std::string::npos || space + 1 == text.size() ||
+            text.find(' ', space + 1) != std::string::npos)
+            return corrupt(fmt::format("{}: two tokens were expected, \"a b\" or [\"a\", \"b\"]", place));
+        HK_TRY(builder.add_merge(text.substr(0, space), text.substr(space + 1), place));
+    }
+    return {};
+}
+
 const char* yes(bool value) { return value ? "true" : "false"; }
 
 namespace {

@@ -1,6 +1,7 @@
 // What the kinds of tokenizer.json have in common.
 #pragma once
 
+#include "text/gpt2_files.hpp"
 #include "text/json_file.hpp"
 #include "text/vocabulary.hpp"
 
@@ -21,6 +22,9 @@ Status read_model_vocabulary(const Json& model, const std::string& name,
 Status read_added_tokens(const Json& json, const std::string& name, Vocabulary& vocabulary);
 // model.unk_token; an error where `required` and it is named but not in the vocabulary.
 Status read_unknown(const Json& model, const std::string& name, bool required, Vocabulary& vocabulary);
+
+// model.merges, "a b" or ["a", "b"] each.
+Status read_model_merges(const Json& model, const std::string& name, BpeBuilder& builder);
 
 const char* yes(bool value); // "true", "false"
 std::string vocabulary_json(const Vocabulary& vocabulary);

@@ -68,7 +68,7 @@ Result<std::unique_ptr<Tokenizer>> WordPiece::create(Vocabulary vocabulary, Word
 
 void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols) const {
     symbols.clear();
-    const std::string_view bytes = word.bytes;
+    const std::string_view bytes = word.bytes.text();
     const auto all_unknown = [&] { symbols.assign(1, {unknown_, static_cast<uint32_t>(bytes.size())}); };
     std::size_t characters = bytes.size();
     if (!word.is_ascii)
@@ -98,11 +98,11 @@ Status WordPiece::encode_valid(std::string_view text, const EncodeOptions& optio
     std::vector<Symbol> fresh;
     ids.reserve(ids.size() + text.size() / 4);
     const auto take = [&](const BertNormalizer::Word& word) {
-        const uint64_t hash = quick_hash(word.bytes);
-        std::span<const Symbol> symbols = cache.find(word.bytes, hash);
+        const uint64_t hash = quick_hash(word.bytes.text());
+        std::span<const Symbol> symbols = cache.find(word.bytes.text(), hash);
         if (symbols.data() == nullptr) {
             cut(word, fresh);
-            cache.add(word.bytes, hash, fresh);
+            cache.add(word.bytes.text(), hash, fresh);
             symbols = fresh;
         }
         for (const Symbol& symbol : symbols) ids.push_back(symbol.id);

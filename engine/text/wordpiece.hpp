@@ -25,6 +25,9 @@ public:
     bool begins_word(int32_t id) const override;
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // vocab.txt and tokenizer.json
+    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+        return create(std::move(vocabulary), options_);
+    }
     const WordPieceOptions& options() const { return options_; }
 
 protected:

@@ -29,7 +29,7 @@ public:
         for (std::size_t at = 0; at < text.size();) {
             const AddedTokens::Match match = special_.find(text, at, true);
             normalizer_.split(text, at, match.begin, false, room,
-                              [&](const BertNormalizer::Word& word) { ++counts_[word.bytes]; });
+                              [&](const BertNormalizer::Word& word) { ++counts_[std::string(word.bytes.text())]; });
             at = match.end;
         }
         return {};

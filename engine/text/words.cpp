@@ -28,7 +28,7 @@ public:
         for (std::size_t at = 0; at < text.size();) {
             const AddedTokens::Match match = special_.find(text, at, true);
             normalizer_.split(text, at, match.begin, false, room,
-                              [&](const BertNormalizer::Word& word) { ++counts_[word.bytes]; });
+                              [&](const BertNormalizer::Word& word) { ++counts_[std::string(word.bytes.text())]; });
             at = match.end;
         }
         return {};
@@ -90,7 +90,7 @@ Status WordTokenizer::encode_valid(std::string_view text, const EncodeOptions& o
     for (std::size_t at = 0; at < text.size();) {
         const AddedTokens::Match match = added_.find(text, at, options.match_special);
         normalizer_.split(text, at, match.begin, ranges != nullptr, room, [&](const BertNormalizer::Word& word) {
-            const std::optional<int32_t> id = find(word.bytes);
+            const std::optional<int32_t> id = find(word.bytes.text());
             ids.push_back(id && !vocabulary().is_special(*id) ? *id : unknown_);
             if (ranges != nullptr) ranges->push_back({word.origins.front().begin, word.origins.back().end});
         });

@@ -21,6 +21,9 @@ public:
     bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // tokenizer.json
+    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
+        return create(std::move(vocabulary), normalizer_.options());
+    }
 
 protected:
     Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,

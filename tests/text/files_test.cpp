@@ -109,6 +109,23 @@ TEST_CASE("tokenizer.json: what cannot be done is refused by name") {
         "word");
 }
 
+TEST_CASE("tokenizer.json: NFC composes the text first") {
+    std::string json = small_json(R"({"type":"ByteLevel","add_prefix_space":false})", "[]", "",
+                                  R"(,"Ã":6,"©":7,"Ã©":8)", R"(["Ã ©"])");
+    json.replace(json.find("\"normalizer\":null"), 17, R"("normalizer":{"type":"NFC"})");
+    const auto tokenizer = must(load(json));
+    std::vector<int32_t> ids;
+    std::vector<ByteRange> ranges;
+    must(tokenizer->encode("ae\xCC\x81"
+                           "b\xC3\xA9",
+                           {}, ids, &ranges));
+    CHECK(ids == Ids{0, 8, 1, 8});
+    CHECK(ranges == std::vector<ByteRange>{{0, 1}, {1, 4}, {4, 5}, {5, 7}});
+    const TemporaryFolder folder;
+    must(tokenizer->save(folder.path()));
+    CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
+}
+
 TEST_CASE("tokenizer.json: malformed files give one clear error each") {
     const auto corrupted = [](const std::string& json, const char* what) {
         const auto result = load(json);

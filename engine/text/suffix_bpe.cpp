@@ -1,0 +1,167 @@
+#include "text/suffix_bpe.hpp"
+
+#include "base/file.hpp"
+#include "text/gpt2_files.hpp"
+#include "text/special_files.hpp"
+#include "text/tokenizer_json_parts.hpp"
+#include "text/word_cache.hpp"
+#include "text/wordpiece_files.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::text {
+namespace {
+
+// What a token adds to a text: the mark is a space.
+std::string bytes_of(const std::string& token) {
+    return token.ends_with(kWordEnd) && token.size() > kWordEnd.size()
+               ? token.substr(0, token.size() - kWordEnd.size()) + ' '
+               : token;
+}
+
+Status finish_vocabulary(const std::filesystem::path& folder, Vocabulary& vocabulary) {
+    HK_TRY(read_special_files(folder, vocabulary));
+    if (!vocabulary.role(TokenRole::unk) && vocabulary.find("<unk>"))
+        HK_TRY(vocabulary.add_special({"<unk>", {TokenRole::unk}}));
+    return {};
+}
+
+} // namespace
+
+SuffixBpe::SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization)
+    : Tokenizer(std::move(vocabulary)), merges_(std::move(merges)), normalizer_(normalization),
+      added_(this->vocabulary().added()), unknown_(this->vocabulary().role(TokenRole::unk).value_or(-1)) {
+    std::string identity = fmt::format("suffix_bpe/1 {} {} {} {}\n", normalization.clean_text, normalization.chinese,
+                                       normalization.strip_accents, normalization.lower_case);
+    this->vocabulary().append_identity(identity);
+    for (const Merge& merge : merges_.list())
+        fmt::format_to(std::back_inserter(identity), "{} {} {}\n", merge.left, merge.right, merge.result);
+    set_hash(identity);
+}
+
+Result<std::unique_ptr<Tokenizer>> SuffixBpe::create(Vocabulary vocabulary, Merges merges,
+                                                     const BertNormalization& normalization) {
+    if (!vocabulary.role(TokenRole::unk))
+        return corrupt("the vocabulary has no unknown token (<unk>), which BPE over characters needs");
+    return std::unique_ptr<Tokenizer>(new SuffixBpe(std::move(vocabulary), std::move(merges), normalization));
+}
+
+Result<std::unique_ptr<Tokenizer>> SuffixBpe::with(Vocabulary vocabulary) const {
+    return create(std::move(vocabulary), merges_, normalizer_.options());
+}
+
+void SuffixBpe::cut(std::string_view word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const {
+    symbols.clear();
+    for (std::size_t at = 0; at < word.size();) {
+        const std::size_t size = first_code_point(word.substr(at)).size;
+        std::string character(word.substr(at, size));
+        at += size;
+        if (at == word.size()) character += kWordEnd;
+        const std::optional<int32_t> id = find(character);
+        symbols.push_back({id && !vocabulary().is_added(*id) ? *id : unknown_, static_cast<uint32_t>(size)});
+    }
+    merges_.apply(symbols, scratch);
+}
+
+Status SuffixBpe::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                               std::vector<ByteRange>* ranges) const {
+    WordCache<Symbol> cache;
+    BertNormalizer::Word room;
+    std::vector<Symbol> fresh;
+    Merges::Scratch scratch;
+    const auto take = [&](const BertNormalizer::Word& word) {
+        const uint64_t hash = quick_hash(word.bytes.text());
+        std::span<const Symbol> symbols = cache.find(word.bytes.text(), hash);
+        if (symbols.data() == nullptr) {
+            cut(word.bytes.text(), fresh, scratch);
+            cache.add(word.bytes.text(), hash, fresh);
+            symbols = fresh;
+        }
+        std::size_t at = 0;
+        for (const Symbol& symbol : symbols) {
+            ids.push_back(symbol.id);
+            if (ranges != nullptr) ranges->push_back({word.origins[at].begin, word.origins[at + symbol.size - 1].end});
+            at += symbol.size;
+        }
+    };
+    for (std::size_t at = 0; at < text.size();) {
+        const AddedTokens::Match match = added_.find(text, at, options.match_special);
+        normalizer_.split(text, at, match.begin, ranges != nullptr, room, take);
+        if (match.id >= 0) {
+            ids.push_back(match.id);
+            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
+        }
+        at = match.end;
+    }
+    return {};
+}
+
+bool SuffixBpe::can_cut(std::string_view text, std::size_t at) const {
+    const char c = text[at];
+    return (c == ' ' || c == '\n' || c == '\t' || c == '\r') && added_.can_cut(text, at);
+}
+
+std::string SuffixBpe::tidied(std::string text) const {
+    if (text.ends_with(' ')) text.pop_back();
+    return text;
+}
+
+std::string SuffixBpe::to_json() const {
+    std::string list;
+    for (const Merge& merge : merges_.list())
+        list += fmt::format("{}\n      {}", list.empty() ? "" : ",",
+                            json_quote(vocabulary().token(merge.left) + ' ' + vocabulary().token(merge.right)));
+    return tokenizer_document(
+        vocabulary(), bert_normalizer_json(normalizer_.options()), "{\"type\": \"BertPreTokenizer\"}", "null",
+        fmt::format("{{\"type\": \"BPEDecoder\", \"suffix\": \"{}\"}}", kWordEnd),
+        fmt::format("{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
+                    "\"end_of_word_suffix\": \"{}\",\n    \"fuse_unk\": false,\n    \"vocab\": {},\n    "
+                    "\"merges\": [{}\n    ]\n  }}",
+                    json_quote(vocabulary().token(unknown_)), kWordEnd, vocabulary_json(vocabulary()), list));
+}
+
+Status SuffixBpe::save(const std::filesystem::path& folder) const {
+    const BertNormalization& normal = normalizer_.options();
+    HK_TRY(write_file_atomically(folder / "vocab.json", vocabulary_json(vocabulary()) + '\n'));
+    std::string lines = "#version: 0.2\n";
+    for (const Merge& merge : merges_.list())
+        lines += vocabulary().token(merge.left) + ' ' + vocabulary().token(merge.right) + '\n';
+    HK_TRY(write_file_atomically(folder / "merges.txt", lines));
+    HK_TRY(write_special_files(folder, vocabulary(),
+                               fmt::format("  \"do_lower_case\": {},\n  \"tokenizer_class\": \"OpenAIGPTTokenizer\"",
+                                           yes(normal.lower_case))));
+    return write_file_atomically(folder / "tokenizer.json", to_json());
+}
+
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const std::filesystem::path& vocabulary,
+                                                         const std::filesystem::path& merges) {
+    HK_ASSIGN(BpeBuilder builder, read_bpe_files(vocabulary, merges, bytes_of));
+    HK_TRY(finish_vocabulary(vocabulary.parent_path(), builder.vocabulary));
+    Result<std::unique_ptr<Tokenizer>> tokenizer =
+        SuffixBpe::create(std::move(builder.vocabulary), std::move(builder.merges), BertNormalization());
+    return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(vocabulary.string());
+}
+
+bool is_suffix_bpe_json(const Json& json) {
+    const Json& model = member(json, "model");
+    return member(model, "end_of_word_suffix") == kWordEnd &&
+           member(json, "pre_tokenizer").dump().find("\"BertPreTokenizer\"") != std::string::npos;
+}
+
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const std::filesystem::path& path) {
+    const std::string name = path.string();
+    const Json& model = member(json, "model");
+    HK_ASSIGN(const BertNormalization normalization, read_bert_normalizer(json, name));
+    BpeBuilder builder;
+    builder.bytes_of = bytes_of;
+    HK_TRY(read_model_vocabulary(
+        model, name, [&](const std::string& token, int32_t id) { return builder.add_token(token, id, name); }));
+    HK_TRY(read_model_merges(model, name, builder));
+    HK_TRY(read_added_tokens(json, name, builder.vocabulary));
+    HK_TRY(read_unknown(model, name, true, builder.vocabulary));
+    HK_TRY(finish_vocabulary(path.parent_path(), builder.vocabulary));
+    return SuffixBpe::create(std::move(builder.vocabulary), std::move(builder.merges), normalization);
+}
+
+} // namespace hekla::text

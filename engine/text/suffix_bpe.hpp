@@ -1,0 +1,53 @@
+// Byte-pair encoding over characters with a mark at each word's end, as GPT's (Radford et al. 2018; Sennrich et al.
+// 2016): words as BERT's, in small letters.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/bert_normalizer.hpp"
+#include "text/json_file.hpp"
+#include "text/merges.hpp"
+#include "text/tokenizer.hpp"
+
+#include <unordered_map>
+
+namespace hekla::text {
+
+inline constexpr std::string_view kWordEnd = "</w>";
+
+class SuffixBpe final : public Tokenizer {
+public:
+    // Needs the role unk: a character without a token is that.
+    static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges,
+                                                     const BertNormalization& normalization);
+
+    std::string_view kind() const override { return "suffix_bpe"; }
+    // The mark is at the end, so an id does not tell: every token that is not special may begin a word.
+    bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
+    std::string to_json() const override;
+    Status save(const std::filesystem::path& folder) const override; // vocab.json, merges.txt and tokenizer.json
+    Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override;
+
+protected:
+    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                        std::vector<ByteRange>* ranges) const override;
+    bool can_cut(std::string_view text, std::size_t at) const override;
+    std::string tidied(std::string text) const override; // without the space behind the last word
+
+private:
+    SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization);
+    void cut(std::string_view word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const;
+
+    Merges merges_;
+    BertNormalizer normalizer_;
+    AddedTokens added_;
+    int32_t unknown_;
+};
+
+// vocab.json and merges.txt whose merges have the mark.
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const std::filesystem::path& vocabulary,
+                                                         const std::filesystem::path& merges);
+// A tokenizer.json whose BPE model has the mark as end_of_word_suffix, with BertNormalizer and BertPreTokenizer.
+bool is_suffix_bpe_json(const Json& json);
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const std::filesystem::path& path);
+
+} // namespace hekla::text
