@@ -264,10 +264,15 @@ private:
                 symbol.end = std::max(symbol.begin, static_cast<uint32_t>(origins_[last].end));
             }
         // A piece covers its word and not the space before it. One that is nothing but that space stands at the first
-        // character behind it.
+        // character behind it. Where every space is kept, spaces are covered like everything else.
+        if (!tokenizer_.model_.remove_extra_whitespaces) return {};
         for (Symbol& symbol : fresh_) {
             uint32_t inner = symbol.begin;
-            while (inner < bytes.size() && bytes[inner] == ' ') ++inner;
+            while (inner < bytes.size()) {
+                const CodePoint character = first_code_point(bytes.substr(inner));
+                if (!is_white_space(character.value)) break;
+                inner += static_cast<uint32_t>(character.size);
+            }
             if (inner < symbol.end) {
                 symbol.begin = inner;
             } else if (inner < bytes.size()) {

@@ -205,7 +205,7 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
     const std::string byte_level =
         "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}";
     return tokenizer_document(
-        vocabulary, "null", pre_tokenizer,
+        vocabulary, options.nfc ? "{\"type\": \"NFC\"}" : "null", pre_tokenizer,
         options.post_processor.empty()
             ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
             : options.post_processor,

@@ -103,7 +103,7 @@ TEST_CASE("tokenizer.json: what cannot be done is refused by name") {
     refused(small_json(R"({"type":"ByteLevel"})", "[]", R"(,"end_of_word_suffix":"</w>")"), "</w>");
     refused(small_json(R"({"type":"ByteLevel"})", R"([{"id":6,"content":"x","single_word":true}])"), "single_word");
     refused(R"({"model":{"type":"Other","vocab":[]}})", "Other");
-    refused(R"({"normalizer":{"type":"NFC"},"model":{"type":"BPE"}})", "NFC");
+    refused(R"({"normalizer":{"type":"Nmt"},"model":{"type":"BPE"}})", "Nmt");
     refused(
         R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"[\\s\\S]"},"behavior":"Isolated","invert":false},"decoder":{"type":"Fuse"},"model":{"type":"WordLevel","vocab":{"word":0}}})",
         "word");
