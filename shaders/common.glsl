@@ -41,19 +41,10 @@ const uint kBF16 = 2u;
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
-float unpack_half(uint storage, uint bits) {
-    return storage == kF16 ? unpackHalf2x16(bits).x : uintBitsToFloat(bits << 16);
-}
-uint pack_half(uint storage, float x) {
-    if (storage == kF16) return packHalf2x16(vec2(x, 0.0)) & 0xFFFFu;
-    uint bits = floatBitsToUint(x);
-    // To nearest, ties to even; NaN stays NaN.
-    uint rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
-    return (bits & 0x7FFFFFFFu) > 0x7F800000u ? (bits >> 16) | 0x40u : rounded;
-}
+#include "half.glsl"
 #endif
 
-uint bytes_of(uint storage) { return storage == kF32 ? 4u : 2u; }
+uint64_t bytes_of(uint storage) { return storage == kF32 ? 4ul : 2ul; }
 
 // Element i of a tensor at an address.
 float load_float(uint64_t address, uint64_t i, uint storage) {

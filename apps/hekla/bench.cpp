@@ -63,9 +63,12 @@ const Case* find_case(const std::string& name) {
     return nullptr;
 }
 
-Status check_type(const std::string& type) {
-    if (type == "f32") return {};
-    return unsupported(fmt::format("--dtype {}: programs compute in float32 only so far: leave --dtype out", type));
+program::Storage storage_of(const std::string& type) {
+    return type == "f16" ? program::Storage::f16 : type == "bf16" ? program::Storage::bf16 : program::Storage::f32;
+}
+
+const char* long_name(program::Storage storage) {
+    return storage == program::Storage::f16 ? "float16" : storage == program::Storage::bf16 ? "bfloat16" : "float32";
 }
 
 std::vector<float> random_values(std::size_t count, uint64_t stream) {
@@ -77,9 +80,14 @@ std::vector<float> random_values(std::size_t count, uint64_t stream) {
 
 // ---- matmul --------------------------------------------------------------------------------------------------------
 
-// A speed is only worth something if the product is right: some of its elements against float64.
+// A speed is only worth something if the product is right: some of its elements against float64, of the operands as
+// they are stored, to what sums in float32 and the storage of the product can hold.
 Status check_product(const BenchArguments& a, std::span<const float> x, std::span<const float> y,
                      std::span<const float> z) {
+    const program::Storage storage = storage_of(a.type);
+    const double rounding = storage == program::Storage::f16    ? 0x1p-11
+                            : storage == program::Storage::bf16 ? 0x1p-8
+                                                                : 0.0;
     RandomStream random(kSeed, 3);
     for (int i = 0; i < 64; ++i) {
         const auto row = random.next_below(static_cast<uint64_t>(a.m)),
@@ -92,7 +100,7 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
             size += std::abs(term);
         }
         const double got = static_cast<double>(z[row * width + column]);
-        if (!(std::abs(got - sum) <= 1e-6 * size))
+        if (!(std::abs(got - sum) <= 1e-6 * size + rounding * std::abs(sum)))
             return internal_error(
                 fmt::format("the product is wrong: element [{}, {}] is {}, expected {}", row, column, got, sum));
     }
@@ -100,20 +108,24 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
 }
 
 Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
-    HK_TRY(check_type(a.type));
+    const program::Storage storage = storage_of(a.type);
     HK_ASSIGN(const auto runtime, create_runtime(globals));
-    const std::vector<float> left = random_values(static_cast<std::size_t>(a.m * a.k), 1),
-                             right = random_values(static_cast<std::size_t>(a.k * a.n), 2);
+    std::vector<float> left = random_values(static_cast<std::size_t>(a.m * a.k), 1),
+                       right = random_values(static_cast<std::size_t>(a.k * a.n), 2);
     // Both operands are parameters: nothing but the product is in a replay.
     graph::Builder b;
     b.output("z", b(graph::Op::matmul,
                     {b.parameter("x", {a.m, a.k}, 0, 0.0, 0.0, 0), b.parameter("y", {a.k, a.n}, 0, 0.0, 0.0, 0)}));
     HK_ASSIGN(const graph::Graph product, b.finish());
-    HK_ASSIGN(const auto store, program::ParameterStore::create(*runtime, program::parameter_table(product)));
+    HK_ASSIGN(const auto store,
+              program::ParameterStore::create(*runtime, program::parameter_table(product), {.weights = storage}));
     HK_TRY(store->upload("x", left));
     HK_TRY(store->upload("y", right));
+    HK_ASSIGN(left, store->download("x")); // as they are stored
+    HK_ASSIGN(right, store->download("y"));
     program::CompileOptions options;
     options.outputs = {"z"};
+    options.precision = storage;
     // The result stays on the device; it is read once, to be checked.
     HK_ASSIGN(const auto program, program::Program::compile(*runtime, product, *store, options));
     HK_TRY(program->run());
@@ -138,7 +150,7 @@ Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& 
     j["ms"] = rounded(mean * 1e3, 1000.0);
     j["kernels"] = program->kernel_choices();
     j["device"] = runtime->gpu().capabilities().device_name;
-    j["dtype"] = "float32";
+    j["dtype"] = long_name(storage);
     return j;
 }
 
@@ -194,7 +206,7 @@ int64_t count_parameters(const program::ParameterStore& store) {
 }
 
 Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
-                                 const Case& c, double seconds) {
+                                 const Case& c, double seconds, program::Storage precision) {
     HK_ASSIGN(const auto composition, compose(registry, c, log));
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(c.batch, c.context));
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_TRAIN, fields));
@@ -205,6 +217,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.state_outputs = {{"loss", train::kLossState}};
+    options.precision = precision;
     const Clock::time_point compiling = Clock::now();
     HK_ASSIGN(const auto program, program::Program::compile(runtime, differentiated, *store, options));
     std::vector<std::string> no_decay;
@@ -256,7 +269,7 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
                    {"ms_per_step", rounded(step_seconds * 1e3, 100.0)}};
     j["effective_gflops"] = rounded(per_token * tokens / step_seconds / 1e9, 10.0);
     j["device"] = runtime.gpu().capabilities().device_name;
-    j["dtype"] = "float32";
+    j["dtype"] = long_name(precision);
     j["steps"] = times.size();
     j["compile_s"] = rounded(compile_seconds, 100.0);
     j["memory_bytes"] = program->memory_plan().total();
@@ -264,12 +277,13 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
 }
 
 Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Registry& registry, const Log& log,
-                                    const Case& c) {
+                                    const Case& c, program::Storage weights) {
     HK_ASSIGN(const auto composition, compose(registry, c, log));
     const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
                                                  {"next_ids", graph::Kind::int32, {1, 1}}};
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_EVALUATE, fields));
-    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(described)));
+    HK_ASSIGN(const auto store,
+              program::ParameterStore::create(runtime, program::parameter_table(described), {.weights = weights}));
     HK_TRY(upload_initial(*store, described));
     HK_ASSIGN(const auto decoder, generate::make_program_decoder(runtime, *store, *composition));
     generate::Options options;
@@ -290,7 +304,8 @@ Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Reg
         {"generate_tokens_per_s", rounded(static_cast<double>(options.max_new_tokens) / median(times), 10.0)}};
     j["tokens"] = options.max_new_tokens;
     j["device"] = runtime.gpu().capabilities().device_name;
-    j["dtype"] = "float32";
+    j["dtype"] = long_name(weights);
+    j["weights_bytes"] = store->bytes_of_parameters();
     return j;
 }
 
@@ -318,7 +333,6 @@ int run_matmul(const Globals& globals, const BenchArguments& a) {
 // Each case on a runtime of its own: an arena that grew for one must not be in the way of the next.
 template<class Measure>
 int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure) {
-    if (const Status type = check_type(a.type); !type.ok()) return fail(type);
     const plugin::Registry registry = scan_plugins(globals);
     for (const std::string& name : a.cases) {
         const Case* c = find_case(name);
@@ -333,13 +347,13 @@ int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure
 
 int run_train(const Globals& globals, const BenchArguments& a) {
     return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const Case& c) {
-        return bench_train(runtime, registry, globals.log(), c, a.seconds);
+        return bench_train(runtime, registry, globals.log(), c, a.seconds, storage_of(a.type));
     });
 }
 
 int run_generate(const Globals& globals, const BenchArguments& a) {
     return run_cases(globals, a, [&](program::Runtime& runtime, const plugin::Registry& registry, const Case& c) {
-        return bench_generate(runtime, registry, globals.log(), c);
+        return bench_generate(runtime, registry, globals.log(), c, storage_of(a.type));
     });
 }
 
@@ -349,11 +363,11 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* group = app.add_subcommand("bench", "Measure speed: matrix products, training steps, generated tokens.");
     group->require_subcommand(1);
     group->footer("Example: hekla bench matmul --m 512 --n 512 --k 512 --json");
-    const auto add = [&](const char* name, const char* about, const char* example,
+    const auto add = [&](const char* name, const char* about, const char* example, const char* type_help,
                          int (*run)(const Globals&, const BenchArguments&)) {
         CLI::App* parser = group->add_subcommand(name, about);
         const auto a = std::make_shared<BenchArguments>();
-        parser->add_option("--dtype", a->type, "f32; f16 and bf16 are not there yet")
+        parser->add_option("--dtype", a->type, type_help)
             ->check(CLI::IsMember({"f32", "f16", "bf16"}))
             ->capture_default_str();
         parser->add_flag("--json", a->json, "a line of JSON on standard output");
@@ -365,7 +379,8 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
     for (const Case& c : kCases) names.emplace_back(c.name);
     {
         const auto [parser, a] = add("matmul", "[m, k] x [k, n], checked against float64.",
-                                     "Example: hekla bench matmul --m 512 --n 512 --k 512 --json", run_matmul);
+                                     "Example: hekla bench matmul --m 512 --n 512 --k 512 --json",
+                                     "how operands and product are stored; sums are float32", run_matmul);
         parser->add_option("--m", a->m, "rows of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
         parser->add_option("--n", a->n, "columns of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
         parser->add_option("--k", a->k, "what is summed over")->check(CLI::Range(1, 1 << 20))->capture_default_str();
@@ -377,7 +392,8 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
     {
         const auto [parser, a] =
             add("train", "Forward, backward, clipping and AdamW of a GPT-2 on one fixed batch; the median step.",
-                "Example: hekla bench train shakespeare-char-cpu --json", run_train);
+                "Example: hekla bench train shakespeare-char-cpu --json",
+                "how what matrix products read is stored; all else is float32", run_train);
         parser->add_option("case", a->cases, "what to train")->check(CLI::IsMember(names))->capture_default_str();
         parser->add_option("--seconds", a->seconds, "measure for so long, and at least 5 steps")
             ->check(CLI::Range(0.0, 3600.0))
@@ -386,7 +402,8 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
     {
         const auto [parser, a] =
             add("generate", "Greedy generation with its cache: one row, one token of prompt; the median of 5.",
-                "Example: hekla bench generate shakespeare-char-cpu --json", run_generate);
+                "Example: hekla bench generate shakespeare-char-cpu --json",
+                "how the matrices of the model are stored; the rest is float32", run_generate);
         parser->add_option("case", a->cases, "which model")->check(CLI::IsMember(names))->capture_default_str();
     }
 }

@@ -12,7 +12,7 @@ namespace hekla::app {
 namespace {
 
 struct GenerateArguments {
-    std::string model, prompt_file;
+    std::string model, prompt_file, dtype = "f32";
     std::vector<std::string> prompts;
     hk_generate_options options{};
     bool greedy = false, reference = false, json = false;
@@ -41,6 +41,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     hk_generate_options options = a.options;
     options.greedy = a.greedy ? 1 : 0;
     options.reference = a.reference ? 1 : 0;
+    options.weights = a.dtype == "f16" ? 1 : a.dtype == "bf16" ? 2 : 0;
     options.model = text(a.model);
     options.prompts = strings.data();
     options.prompt_count = strings.size();
@@ -109,6 +110,9 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--beams", a->options.beams, "beam search with so many beams");
     parser->add_option("--seed", a->options.seed, "of the sampling");
     parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
+    parser->add_option("--dtype", a->dtype, "how the model's matrices are stored: half the memory in 16 bits")
+        ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+        ->capture_default_str();
     parser->add_flag("--json", a->json, "the texts as JSON");
     parser->footer(
         "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8\n"

@@ -106,9 +106,15 @@ Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk
 }
 
 Status run_generate(hk_context& context, const hk_generate_options& o, hk_generate_result* result) {
+    if (o.weights < 0 || o.weights > 2)
+        return invalid_argument(
+            fmt::format("weights = {}: expected 0 (float32), 1 (float16) or 2 (bfloat16)", o.weights));
+    if (o.reference != 0 && o.weights != 0)
+        return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
     program::Runtime* runtime = o.reference != 0 ? nullptr : context.runtime.get();
     HK_ASSIGN(const infer::Model m,
-              infer::open_model(context.registry, runtime, string_of(o.model), {.head = "lm"}, context.log));
+              infer::open_model(context.registry, runtime, string_of(o.model),
+                                {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, context.log));
     std::unique_ptr<generate::Decoder> decoder;
     if (runtime == nullptr) {
         HK_ASSIGN(decoder, generate::make_reference_decoder(*m.composition, m.parameters));

@@ -102,7 +102,8 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
     HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
               plugin::find_tensors(graph, folder.weights(), entry.provided->names));
     if (runtime != nullptr) {
-        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, program::parameter_table(graph)));
+        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, program::parameter_table(graph),
+                                                           {.weights = options.weights}));
     }
     for (const plugin::StoredTensor& found : tensors) {
         if (runtime != nullptr) {

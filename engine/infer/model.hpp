@@ -23,6 +23,7 @@ struct ModelOptions {
     // Tokenizer files that are missing or not understood are an error. false: tokenizer is null then, and
     // tokenizer_problem says why.
     bool tokenizer_required = true;
+    program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
 };
 
 // Ownership: registry and runtime outlive it. Thread: one at a time.

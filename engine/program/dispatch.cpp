@@ -146,6 +146,38 @@ void Lowering::copy(const View& from, const View& to) {
     append(std::move(dispatch));
 }
 
+void Lowering::narrow(const View& from, const View& to) {
+    const int64_t words = divide_up(from.elements(), 2); // both tensors have room for an even number
+    if (words == 0) return;
+    Dispatch dispatch;
+    dispatch.shader = "pointwise/narrow";
+    dispatch.constants = {limits.subgroup_size, static_cast<uint32_t>(to.storage)};
+    dispatch.subgroup_size = limits.subgroup_size;
+    dispatch.arguments.address(from);
+    dispatch.arguments.address(to);
+    dispatch.arguments.u32(static_cast<uint32_t>(words));
+    dispatch.groups = elementwise_groups(from.elements());
+    dispatch.reads(from);
+    dispatch.writes(to);
+    dispatch.bytes = static_cast<double>(from.bytes() + to.bytes());
+    append(std::move(dispatch));
+}
+
+View Lowering::in_precision(const View& view) {
+    if (bytes_of(precision) == 4 || view.storage != Storage::f32) return view;
+    const auto [place, fresh] = narrowed_.try_emplace(view.resource);
+    if (fresh) {
+        const auto elements = static_cast<int64_t>(resources[view.resource].bytes / sizeof(float));
+        const View half = allocate({elements}, precision, resources[view.resource].name + " in 16 bits");
+        place->second = half.resource;
+        narrow(dense(view.resource, {elements}, Storage::f32), half);
+    }
+    View narrowed = view;
+    narrowed.resource = place->second;
+    narrowed.storage = precision;
+    return narrowed;
+}
+
 Dispatch& Lowering::append(Dispatch dispatch) {
     dispatch.node = current;
     dispatches.push_back(std::move(dispatch));
@@ -167,7 +199,8 @@ View Lowering::named(ResourceKind kind, const std::string& name, const graph::Sh
 }
 
 View Lowering::parameter(const std::string& name, const graph::Shape& shape) {
-    return named(ResourceKind::parameter, name, shape, Storage::f32);
+    const auto it = parameter_storage.find(name);
+    return named(ResourceKind::parameter, name, shape, it == parameter_storage.end() ? Storage::f32 : it->second);
 }
 
 View Lowering::constant(const std::string& name, const graph::Shape& shape, Storage storage,

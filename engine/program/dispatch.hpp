@@ -139,6 +139,9 @@ public:
     std::vector<Dispatch> dispatches;
     std::vector<View> views;                             // by graph::ValueId; resource 0: not made yet
     std::map<std::string, std::string> choices;          // kernel choices, given and made
+    std::map<std::string, Storage> parameter_storage;    // CompileOptions::parameters
+    Storage precision = Storage::f32;                    // CompileOptions::precision
+    std::vector<bool> readable_in_16;                    // by graph::ValueId, where precision is 16 bits
     graph::NodeId current = 0;                           // the node being lowered
     std::map<std::string, std::string> states_of_inputs; // fields that are states: CompileOptions::state_inputs
 
@@ -148,6 +151,12 @@ public:
     View allocate(const graph::Shape& shape, Storage storage, const std::string& name);
     // The view itself if it is contiguous, else a copy of it (appends a dispatch).
     View contiguous(const View& view);
+    // The view, or the same view of a copy in 16 bits where the program's precision says so: of its whole tensor, made
+    // when it is first asked for (appends a dispatch). Nothing may write to the tensor afterwards.
+    View in_precision(const View& view);
+    // Appends a dispatch that stores `from` (float32) in the storage of `to` (16 bits), both dense, of as many
+    // elements.
+    void narrow(const View& from, const View& to);
     // Appends a dispatch that copies `from` (any strides) into `to` (any strides, no element twice), same shape and
     // storage.
     void copy(const View& from, const View& to);
@@ -155,7 +164,7 @@ public:
     Dispatch& append(Dispatch dispatch);
 
     // Tensors that are not the arena's: found by kind and name, made on first use, dense.
-    View parameter(const std::string& name, const graph::Shape& shape); // as the next three: float32
+    View parameter(const std::string& name, const graph::Shape& shape); // float32, or as parameter_storage says
     View named(ResourceKind kind, const std::string& name, const graph::Shape& shape, Storage storage);
     View constant(const std::string& name, const graph::Shape& shape, Storage storage, std::vector<std::byte> content);
     View step_scalar(const std::string& name, float initial); // float32 []
@@ -176,6 +185,7 @@ public:
 
 private:
     std::map<std::pair<ResourceKind, std::string>, ResourceId> names_;
+    std::map<ResourceId, ResourceId> narrowed_; // in_precision()
 };
 
 inline const char* const kRuntimeInput = "hekla.runtime";

@@ -2,6 +2,7 @@
 
 #include "program/loop.hpp"
 #include "program/pointwise.hpp"
+#include "program/storage16.hpp"
 
 #include <fmt/format.h>
 
@@ -189,6 +190,16 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
     return {};
 }
 
+// Kernels of the other operations take float32 and int32 for granted.
+Status reads_what_is_stored(const Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] != graph::kNone && bytes_of(lowering.view(node.inputs[i]).storage) == 2 &&
+            !reads_16_bits(node.op, i))
+            return unsupported("this kernel reads 32-bit storage, and an input is stored in 16 bits");
+    return {};
+}
+
 Status fits_32_bits(const graph::Graph& graph, graph::NodeId id) {
     constexpr int64_t kMost = int64_t{1} << 31;
     const char* named = graph::leaf_name_attribute(graph.nodes[id].op);
@@ -209,6 +220,10 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     lowering.limits.generated_shaders = limits.generated_shaders && options.fused;
     lowering.choices = options.kernel_choices;
     lowering.states_of_inputs = options.state_inputs;
+    HK_TRY(check_storage(limits, options.precision));
+    lowering.precision = options.precision;
+    lowering.parameter_storage = options.parameters;
+    if (options.precision != Storage::f32) lowering.readable_in_16 = readable_in_16_bits(graph);
     lowering.views.resize(graph.values.size());
 
     HK_ASSIGN(const Wanted wanted, find_wanted(graph, options));
@@ -233,6 +248,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
             continue;
         }
         lowering.current = id;
+        HK_TRY(reads_what_is_stored(lowering, id).with_context(graph.describe(id)));
         if (const PointwiseGroup* group = groups.ending_at(id)) {
             HK_TRY(lower_group(lowering, *group).with_context(graph.describe(id)));
         } else if (!groups.inside(id)) {

@@ -28,6 +28,11 @@ struct CompileOptions {
     std::map<std::string, std::string> state_inputs = {};
     std::map<std::string, std::string> state_outputs = {};
     std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()
+    // f16 or bf16: how the factors of matmul and linear are stored, and those of their results that nothing needs in 32
+    // bits; sums are float32 whatever it is. Values of kind float32 stay so.
+    Storage precision = Storage::f32;
+    // By name, parameters that lie in 16 bits: a program takes it from its store.
+    std::map<std::string, Storage> parameters = {};
     bool fused = true;       // pointwise groups in one kernel each (the bits are the same)
     bool serialized = false; // a barrier after every dispatch (the bits are the same)
     bool timings = false;    // a timestamp after every dispatch; serialized, so that each is timed alone

@@ -385,7 +385,6 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
 } // namespace
 
 Status lower_attention(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     switch (lowering.graph->nodes[id].op) {
     case Op::attention: return forward(lowering, id);
     case Op::attention_gradient: return gradient(lowering, id);

@@ -34,13 +34,6 @@ Rows as_rows(Lowering& lowering, const View& given) {
     return rows;
 }
 
-Status only_words(const Lowering& lowering, graph::NodeId node) {
-    for (const graph::ValueId input : lowering.graph->nodes[node].inputs)
-        if (input != graph::kNone && bytes_of(lowering.view(input).storage) != 4)
-            return unsupported("this kernel reads 32-bit storage, and an input is stored in 16 bits");
-    return {};
-}
-
 void optional_address(Dispatch& dispatch, const View& view) {
     if (view.resource == 0)
         dispatch.arguments.address(ResourceId{0}, 0);
@@ -62,6 +55,11 @@ uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows) {
     for (const Rows* r : rows)
         if (!even({width, r->stride, static_cast<int64_t>(r->view.offset)})) return 1;
     return width % 2 == 0 && width > 0 ? 2 : 1;
+}
+
+View factor_view(Lowering& lowering, graph::ValueId value) {
+    const View& view = lowering.view(value);
+    return lowering.graph->kind(value) == graph::Kind::float_ ? lowering.in_precision(view) : view;
 }
 
 void fill_zero(Lowering& lowering, const View& view) {

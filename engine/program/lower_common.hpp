@@ -56,13 +56,13 @@ inline bool even(std::initializer_list<int64_t> numbers) {
     return true;
 }
 
-// Kernels of these families read and write float32 and int32.
-Status only_words(const Lowering& lowering, graph::NodeId node);
-
 // The view of an input, or of resource 0 where it was left out.
 inline View optional_view(const Lowering& lowering, graph::ValueId value) {
     return value == graph::kNone ? View{} : lowering.view(value);
 }
+
+// A factor as a product reads it: in 16 bits where that is the program's precision and the value's kind lets it.
+View factor_view(Lowering& lowering, graph::ValueId value);
 
 // An address of the record: null where there is no such tensor.
 void optional_address(Dispatch& dispatch, const View& view);

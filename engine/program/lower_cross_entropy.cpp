@@ -118,7 +118,6 @@ void gradient(Lowering& lowering, graph::NodeId id) {
 } // namespace
 
 Status lower_cross_entropy(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     if (lowering.graph->nodes[id].op == Op::cross_entropy)
         forward(lowering, id);
     else

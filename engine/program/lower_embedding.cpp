@@ -21,6 +21,10 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
     dispatch.shader = "embedding/lookup";
     const bool pairs = even({l.width, row_stride, batch_stride, static_cast<int64_t>(table.offset)});
     dispatch.constants = {lanes(lowering), pairs ? 2u : 1u};
+    if (bytes_of(table.storage) == 2) {
+        dispatch.shader = "embedding/lookup.16";
+        dispatch.constants.push_back(static_cast<uint32_t>(table.storage));
+    }
     dispatch.subgroup_size = lanes(lowering);
     Arguments& r = dispatch.arguments;
     r.address(table);
@@ -110,7 +114,6 @@ View merged_tail(Lowering& lowering, const View& view, int keep) {
 } // namespace
 
 Status lower_embedding(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     const graph::Node& node = lowering.graph->nodes[id];
     Lookup l;
     if (node.op == Op::embedding) {
@@ -136,7 +139,6 @@ Status lower_embedding(Lowering& lowering, graph::NodeId id) {
 }
 
 Status lower_gather(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     const graph::Graph& graph = *lowering.graph;
     const graph::Node& node = graph.nodes[id];
     const int batch_dims = static_cast<int>(node.integer("batch_dimensions"));

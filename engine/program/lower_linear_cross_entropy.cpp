@@ -20,7 +20,8 @@ struct Loss {
     float smoothing = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
-    View room; // of a chunk's logits: [N, chunk]
+    View room;   // of a chunk's logits: [N, chunk]
+    View halves; // and of what they become, in the program's precision where that is 16 bits
 
     int64_t width_from(int64_t first) const { return std::min(chunk, classes - first); }
 };
@@ -39,8 +40,8 @@ Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std
         return view.resource == 0 ? view : lowering.contiguous(view);
     };
     Loss l;
-    l.x = dense(first);
-    l.weight = lowering.view(node.inputs[first + 1]);
+    l.x = lowering.contiguous(factor_view(lowering, node.inputs[first]));
+    l.weight = factor_view(lowering, node.inputs[first + 1]);
     l.bias = dense(first + 2);
     l.labels = dense(first + 3);
     l.weights = dense(weights);
@@ -158,6 +159,16 @@ void to_gradient(Lowering& lowering, const Loss& l, const View& dloss, const Vie
     lowering.append(std::move(dispatch));
 }
 
+// A chunk of dlogits as the products that follow read it.
+View factor(Lowering& lowering, const Loss& l, const View& d) {
+    if (l.halves.resource == 0) return d;
+    View narrowed = l.halves;
+    narrowed.shape = d.shape;
+    narrowed.strides = d.strides;
+    lowering.narrow(d, narrowed);
+    return narrowed;
+}
+
 void gradient(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     const View dx = make_output(lowering, id, 0);
@@ -170,11 +181,15 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     }
     const View dloss = lowering.contiguous(lowering.view(node.inputs[0]));
     const View lse = lowering.contiguous(lowering.view(node.inputs[5]));
-    const Loss l = loss_of(lowering, node, 1, 6);
+    Loss l = loss_of(lowering, node, 1, 6);
+    if (bytes_of(lowering.precision) == 2)
+        l.halves = lowering.allocate(l.room.shape, lowering.precision, "gradients of a chunk's logits in 16 bits");
     for (int64_t first = 0; first < l.classes; first += l.chunk) {
-        const View d = logits(lowering, l, first);
+        View d = logits(lowering, l, first);
         const int64_t width = d.shape[1];
         to_gradient(lowering, l, dloss, lse, d, first);
+        if ((wanted & 4) != 0) reduce_sum(lowering, d, {true, false}, slice_of(dbias, 0, first, width));
+        d = factor(lowering, l, d);
         if ((wanted & 1) != 0)
             multiply(lowering, d, false, chunk_of_weight(l, first), l.input_first, dx, {}, first > 0);
         if ((wanted & 2) != 0 && !l.input_first)
@@ -184,14 +199,12 @@ void gradient(Lowering& lowering, graph::NodeId id) {
             multiply(lowering, l.x, true, d, false, columns, {});
             lowering.copy(columns, slice_of(dweight, 1, first, width));
         }
-        if ((wanted & 4) != 0) reduce_sum(lowering, d, {true, false}, slice_of(dbias, 0, first, width));
     }
 }
 
 } // namespace
 
 Status lower_linear_cross_entropy(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     if (lowering.graph->nodes[id].op == Op::linear_cross_entropy)
         forward(lowering, id);
     else

@@ -1,4 +1,5 @@
 // matmul and linear: which operand lies how, which kernel, how large the tiles.
+#include "program/half.hpp"
 #include "program/lower_common.hpp"
 
 #include <fmt/format.h>
@@ -81,6 +82,19 @@ struct Cut {
     uint32_t subgroup = 0;
 };
 
+// TYPES of shaders/matmul/record.glsl: how A, B and C are stored.
+uint32_t types_of(const View& a, const View& b, const View& c) {
+    return static_cast<uint32_t>(a.storage) | static_cast<uint32_t>(b.storage) << 2 |
+           static_cast<uint32_t>(c.storage) << 4;
+}
+
+// The variant with 16-bit storage where an operand needs it.
+void set_types(Dispatch& dispatch, uint32_t types) {
+    if (types == 0) return;
+    dispatch.shader += dispatch.shader == "matmul/split_sum" ? ".16" : "_16";
+    dispatch.constants.push_back(types);
+}
+
 bool pairs_of_a(const Problem& p) {
     const int64_t dense = p.a.transposed ? p.m : p.k;
     return even({dense, p.a.leading, static_cast<int64_t>(p.a.view.offset), p.a_outer, p.a_inner});
@@ -97,8 +111,9 @@ Cut cut(Lowering& lowering, const Problem& p) {
     const int64_t batches = p.outer * p.inner;
     Cut cut;
     std::string preferred;
+    const bool halves = types_of(p.a.view, p.b.view, p.c) != 0; // read by no uniform kernel
     // B must be dense along N: the rows of A must be enough to make up for its transposition.
-    if (lowering.limits.uniform_loads && (!p.b.transposed || p.m > 8)) {
+    if (!halves && lowering.limits.uniform_loads && (!p.b.transposed || p.m > 8)) {
         preferred = p.n <= s ? "uniform.t8x1" : p.m <= 2 ? "uniform.t2x4" : "uniform.t6x4";
     } else if (direct) {
         // The highest tile that the rows fill and that leaves work for every core.
@@ -111,8 +126,11 @@ Cut cut(Lowering& lowering, const Problem& p) {
         const int64_t tiles = divide_up(p.m, 128) * divide_up(p.n, 128) * batches;
         preferred = tiles >= 128 && p.m > 64 && p.n > 64 ? "tiled.t128" : "tiled.t64";
     }
-    const std::string key = fmt::format("matmul {}{} f32 [{}x {}, {}, {}]", p.a.transposed ? 'T' : 'N',
-                                        p.b.transposed ? 'T' : 'N', batches, p.m, p.n, p.k);
+    const std::string types = halves ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
+                                                   storage_name(p.b.view.storage), storage_name(p.c.storage))
+                                     : "f32";
+    const std::string key = fmt::format("matmul {}{} {} [{}x {}, {}, {}]", p.a.transposed ? 'T' : 'N',
+                                        p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k);
     const std::string choice = lowering.choose(key, preferred);
     const bool on_lanes = choice.starts_with("direct.");
     cut.shader = "matmul/" + choice;
@@ -223,6 +241,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     dispatch.constants = cut_.constants;
     if (split) dispatch.constants.back() = 0;
     dispatch.subgroup_size = cut_.subgroup;
+    set_types(dispatch, types_of(p.a.view, p.b.view, split ? partial : p.c));
     write_record(dispatch, p, cut_, p.a.view, split ? partial : p.c, split);
     dispatch.groups =
         static_cast<uint64_t>(divide_up(p.m, cut_.tile_m) * divide_up(p.n, cut_.tile_n) * batches * cut_.splits);
@@ -239,6 +258,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     Dispatch sum;
     sum.shader = "matmul/split_sum";
     sum.constants = {cut_.constants.back()};
+    set_types(sum, types_of(partial, partial, p.c));
     write_record(sum, p, cut_, partial, p.c, false);
     sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
     sum.reads(partial);
@@ -357,12 +377,20 @@ View with_rank_2(const View& view, int64_t rows, int64_t columns) {
     return out;
 }
 
+Storage storage_of_product(const Lowering& lowering, const graph::Node& node) {
+    const graph::ValueId y = node.outputs[0];
+    if (lowering.graph->shape(node.inputs[0]).elements() == 0) return Storage::f32; // no kernel, only a fill
+    const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_in_16.size() &&
+                        lowering.readable_in_16[y];
+    return chosen ? lowering.precision : Storage::f32;
+}
+
 void lower_linear(Lowering& lowering, const graph::Node& node) {
     const graph::Graph& graph = *lowering.graph;
     const graph::Shape& shape = graph.shape(node.outputs[0]);
-    const View y = lowering.allocate(shape, Storage::f32, "linear");
+    const View y = lowering.allocate(shape, storage_of_product(lowering, node), "linear");
     lowering.views[node.outputs[0]] = y;
-    const View x = lowering.view(node.inputs[0]);
+    const View x = factor_view(lowering, node.inputs[0]);
     View rows;
     if (x.shape.rank() == 1) {
         rows = x;
@@ -375,7 +403,7 @@ void lower_linear(Lowering& lowering, const graph::Node& node) {
     Epilogue epilogue;
     if (node.inputs.size() > 2 && node.inputs[2] != graph::kNone)
         epilogue.bias = lowering.contiguous(lowering.view(node.inputs[2]));
-    const View weight = lowering.view(node.inputs[1]);
+    const View weight = factor_view(lowering, node.inputs[1]);
     multiply(lowering, matrix_of(rows, false), matrix_of(weight, node.integer("input_first") == 0),
              with_rank_2(y, rows.shape[0], shape[-1]), epilogue);
 }
@@ -383,10 +411,10 @@ void lower_linear(Lowering& lowering, const graph::Node& node) {
 void lower_product(Lowering& lowering, const graph::Node& node) {
     const graph::Graph& graph = *lowering.graph;
     const graph::Shape& shape = graph.shape(node.outputs[0]);
-    const View y = lowering.allocate(shape, Storage::f32, "matmul");
+    const View y = lowering.allocate(shape, storage_of_product(lowering, node), "matmul");
     lowering.views[node.outputs[0]] = y;
-    Matrix a = matrix_of(lowering.view(node.inputs[0]), node.integer("transpose_a") != 0);
-    Matrix b = matrix_of(lowering.view(node.inputs[1]), node.integer("transpose_b") != 0);
+    Matrix a = matrix_of(factor_view(lowering, node.inputs[0]), node.integer("transpose_a") != 0);
+    Matrix b = matrix_of(factor_view(lowering, node.inputs[1]), node.integer("transpose_b") != 0);
     // One b for all batches: their rows are rows of one product.
     View rows;
     if (b.view.shape.rank() == 2 && flattened(a.view, rows)) {
@@ -413,7 +441,6 @@ void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b
 }
 
 Status lower_matmul(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     const graph::Node& node = lowering.graph->nodes[id];
     if (node.op == Op::linear)
         lower_linear(lowering, node);

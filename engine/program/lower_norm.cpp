@@ -149,7 +149,6 @@ void gradient(Lowering& lowering, graph::NodeId id) {
 } // namespace
 
 Status lower_norm(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     const Op op = lowering.graph->nodes[id].op;
     if (op == Op::layer_norm || op == Op::rms_norm)
         forward(lowering, id);

@@ -46,7 +46,7 @@ std::vector<std::byte> bytes_of_vector(const std::vector<T>& values) {
 
 struct Arenas {
     View parameters, gradients, moment1, moment2;
-    View blocks, groups, sums, learning_rate, gradient_scale, state, loss;
+    View blocks, groups, sums, learning_rate, gradient_scale, state, loss, loss_scale;
 };
 
 Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
@@ -56,7 +56,7 @@ Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* sha
     dispatch.constants = {lanes};
     dispatch.subgroup_size = lanes;
     for (const View* view : {&a.parameters, &a.gradients, &a.moment1, &a.moment2, &a.blocks, &a.groups, &a.sums,
-                             &a.learning_rate, &a.gradient_scale, &a.state, &a.loss})
+                             &a.learning_rate, &a.gradient_scale, &a.state, &a.loss, &a.loss_scale})
         optional_address(dispatch, *view);
     Arguments& r = dispatch.arguments;
     r.u32(static_cast<uint32_t>(elements));
@@ -112,6 +112,10 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
                  ? lowering.step_scalar(kLoss, 0)
                  : lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
 
+    if (plan.loss_scaling)
+        a.loss_scale = lowering.named(ResourceKind::state, kLossScaleState,
+                                      {static_cast<int64_t>(sizeof(LossScale) / 4)}, Storage::i32);
+
     Dispatch norm;
     norm.shader = "optimizer/norm";
     norm.label = "gradient norm";
@@ -128,8 +132,10 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
 
     Dispatch decide = with_record(plan, a, "optimizer/decide", s, elements);
     decide.label = "step decision";
-    for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state}) decide.reads(*view);
+    decide.constants.push_back(plan.loss_scaling ? 1u : 0u);
+    for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state, &a.loss_scale}) decide.reads(*view);
     decide.writes(a.state);
+    decide.writes(a.loss_scale);
     lowering.append(std::move(decide));
 
     Dispatch update = with_record(plan, a, "optimizer/update", s, elements);

@@ -39,6 +39,9 @@ struct OptimizerPlan {
     // By entry of the table: which group, or -1: the parameter is left untouched (frozen, or the loss does not reach
     // it).
     std::vector<int32_t> group_of;
+    // The loss that gradients come from was multiplied by the number in kLossScaleState, and kGradientScale undoes it:
+    // it is halved in a step that is skipped and doubled after kLossScaleSteps that were not.
+    bool loss_scaling = false;
     // Whose loss is tested too: a state of one float, which programs write by CompileOptions::state_outputs; empty: the
     // step scalar kLoss.
     std::string loss_state;
@@ -58,7 +61,17 @@ struct OptimizerState {
     float power2 = 0;
 };
 
+// The content of the state kLossScaleState, part of a checkpoint too: what keeps small gradients inside float16
+// (Micikevicius and others 2018). Powers of two, so that scaling changes no bit that is kept.
+struct LossScale {
+    float scale = 0;          // 0: not begun, kFirstLossScale
+    uint32_t steps_at_it = 0; // applied in a row
+};
+inline constexpr float kFirstLossScale = 65536;
+inline constexpr uint32_t kLossScaleSteps = 2000; // shaders/optimizer/decide.comp has both
+
 inline const char* const kOptimizerState = "optimizer.state";
+inline const char* const kLossScaleState = "optimizer.loss_scale";
 inline const char* const kLearningRate = "learning_rate";   // step scalar
 inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
 inline const char* const kLoss = "loss";                    // step scalar, initially 0

@@ -212,7 +212,6 @@ void gradient(Lowering& lowering, graph::NodeId id) {
 } // namespace
 
 Status lower_recurrent(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     const Op op = lowering.graph->nodes[id].op;
     if (op == Op::gru || op == Op::lstm)
         forward(lowering, id);

@@ -188,7 +188,6 @@ void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t ch
 }
 
 Status lower_reduce(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     const graph::Graph& graph = *lowering.graph;
     const graph::Node& node = graph.nodes[id];
     const View x = lowering.view(node.inputs[0]);

@@ -19,7 +19,6 @@ View axis_last(const View& view, int axis) {
 } // namespace
 
 Status lower_softmax(Lowering& lowering, graph::NodeId id) {
-    HK_TRY(only_words(lowering, id));
     const graph::Graph& graph = *lowering.graph;
     const graph::Node& node = graph.nodes[id];
     const graph::Shape& shape = graph.shape(node.outputs[0]);

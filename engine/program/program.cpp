@@ -1,5 +1,6 @@
 #include "program/program.hpp"
 
+#include "program/half.hpp"
 #include "program/hazards.hpp"
 #include "program/ordering_check.hpp"
 #include "program/placement.hpp"
@@ -97,7 +98,9 @@ Program::~Program() { static_cast<void>(state_->wait_for(state_->last_value)); }
 
 Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
                                                   const CompileOptions& options) {
-    HK_ASSIGN(Lowering lowering, lower(graph, runtime.limits(), options));
+    CompileOptions with_store = options;
+    with_store.parameters = store.storage();
+    HK_ASSIGN(Lowering lowering, lower(graph, runtime.limits(), with_store));
     return compile(runtime, std::move(lowering), store, options);
 }
 
@@ -165,17 +168,19 @@ Status Program::State::find_store_places() {
         if (resource.name.empty()) continue; // the whole arena
         const ParameterEntry* entry = store->find(resource.name);
         if (!entry) return not_found(fmt::format("the parameter store has no '{}'", resource.name));
-        if (static_cast<uint64_t>(entry->shape.elements()) * sizeof(float) != std::max<uint64_t>(4, resource.bytes))
+        const uint64_t size = resource.kind == ResourceKind::parameter ? bytes_of(entry->storage) : sizeof(float);
+        if (std::max<uint64_t>(4, static_cast<uint64_t>(entry->shape.elements()) * size) != resource.bytes)
             return invalid_argument(
                 fmt::format("the parameter '{}' has the shape {} in the store and {} bytes in the graph", entry->name,
                             entry->shape.text(), resource.bytes));
-        places[id].offset = entry->offset * sizeof(float);
+        if (size == 2) places[id].buffer = &store->buffer(StoreArena::weights16);
+        places[id].offset = entry->offset * size;
         if (resource.kind == ResourceKind::gradient) gradients.insert(resource.name);
     }
     for (const ParameterEntry& entry : store->table())
         if (gradients.contains(entry.name)) gradient_names.push_back(entry.name);
     const auto bytes_of_arena = [&](StoreArena arena) { return store->has(arena) ? store->buffer(arena).bytes() : 0; };
-    plan.parameters = bytes_of_arena(StoreArena::parameters);
+    plan.parameters = bytes_of_arena(StoreArena::parameters) + bytes_of_arena(StoreArena::weights16);
     plan.gradients = bytes_of_arena(StoreArena::gradients);
     plan.moments = bytes_of_arena(StoreArena::moment1) + bytes_of_arena(StoreArena::moment2);
     return {};
@@ -459,6 +464,16 @@ Result<HostTensor> Program::read_output(std::string_view name) {
         std::copy(from.begin(), from.end(), tensor.bytes.begin());
     } else {
         HK_TRY(state.runtime->gpu().staging->download(state.outputs, place.offset, std::span<std::byte>(tensor.bytes)));
+    }
+    if (bytes_of(view.storage) == 2) {
+        std::vector<std::byte> wide(tensor.bytes.size() * 2);
+        for (std::size_t i = 0; i < tensor.bytes.size() / 2; ++i) {
+            uint16_t bits = 0;
+            std::memcpy(&bits, tensor.bytes.data() + i * 2, sizeof bits);
+            const float x = from_half(view.storage, bits);
+            std::memcpy(wide.data() + i * 4, &x, sizeof x);
+        }
+        tensor.bytes = std::move(wide);
     }
     return tensor;
 }

@@ -82,8 +82,9 @@ private:
 struct ParameterEntry {
     std::string name;
     graph::Shape shape;
-    uint64_t offset =
-        0; // elements from the beginning of each of the four arenas; a multiple of 256. Filled by create()
+    uint64_t offset = 0;            // elements from the beginning of its arenas; a multiple of 256. Filled by create()
+    Storage storage = Storage::f32; // 16 bits: in an arena of their own. Filled by create()
+    bool readable_in_16_bits = false; // by everything that reads it
 };
 
 // All parameters of a graph in the order in which they were asked for.
@@ -92,6 +93,9 @@ std::vector<ParameterEntry> parameter_table(const graph::Graph& graph);
 struct StoreOptions {
     bool gradients = false;
     bool moments = false; // AdamW's m and v
+    // f16 or bf16: parameters of two dimensions and more that everything reads in 16 bits are held so, which is half
+    // their memory. For inference: such a store has neither gradients nor moments.
+    Storage weights = Storage::f32;
 };
 
 // A tensor on the host.
@@ -103,9 +107,10 @@ struct HostTensor {
     std::span<const int32_t> ints() const;
 };
 
-// Which of the store's four flat float32 arenas. Tensor NAME lies at entry(NAME).offset in each of them; between
-// tensors there are zeros, and they stay zeros.
-enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2 };
+// Which of the store's flat arenas. weights16 has the parameters that are held in 16 bits; the others are float32.
+// Tensor NAME lies at entry(NAME).offset in each of them; between tensors there are zeros, and they stay zeros.
+enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2, weights16 };
+inline constexpr std::size_t kStoreArenas = 5;
 
 // Parameters, gradients and the optimizer's moments of a run, and by name whatever else lives across programs: buffers
 // of the graph, key-value caches, recurrent states, the optimizer's counters. Zero when made.
@@ -119,11 +124,13 @@ public:
 
     const std::vector<ParameterEntry>& table() const { return table_; }
     const ParameterEntry* find(std::string_view name) const; // null if there is none
-    uint64_t elements() const { return elements_; }          // of each arena, padding included
+    uint64_t elements() const { return elements_; }          // of each float32 arena, padding included
+    std::map<std::string, Storage> storage() const;          // of those parameters that are held in 16 bits
     bool has(StoreArena arena) const;
     const gpu::Buffer& buffer(StoreArena arena) const; // has() must be true
 
-    // Float32, row-major, exactly the tensor's elements. These wait for everything submitted.
+    // Float32, row-major, exactly the tensor's elements; rounded, and widened again, where they are held in 16 bits.
+    // These wait for everything submitted.
     Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
     Result<std::vector<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
     Status zero(StoreArena arena);
@@ -140,7 +147,8 @@ public:
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
-    uint64_t bytes() const; // everything, for the memory plan
+    uint64_t bytes_of_parameters() const; // however they are stored
+    uint64_t bytes() const;               // everything, for the memory plan
 
 private:
     ParameterStore() = default;
@@ -148,7 +156,7 @@ private:
     std::vector<ParameterEntry> table_;
     std::map<std::string, std::size_t, std::less<>> index_;
     uint64_t elements_ = 0;
-    gpu::Buffer arenas_[4];
+    gpu::Buffer arenas_[kStoreArenas];
     std::map<std::string, gpu::Buffer, std::less<>> states_;
 };
 

@@ -58,12 +58,13 @@ MemoryRoom memory_room(const program::Runtime& runtime) {
 }
 
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                               int64_t length) {
+                               int64_t length, program::Storage precision) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
     MemoryNeed need = parameters_of(described);
     HK_ASSIGN(const graph::Graph graph, training_graph(described));
     program::CompileOptions options;
     options.outputs = {"loss"};
+    options.precision = precision;
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
     // Blocks of any size, for the sum; whether those of this device suffice is asked after it.
     HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
@@ -74,7 +75,7 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
 }
 
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                  int64_t length) {
+                  int64_t length, program::Storage precision) {
     const MemoryRoom room = memory_room(runtime);
     const std::string device = runtime.gpu().capabilities().device_name;
     HK_ASSIGN(const MemoryNeed lasting, parameter_need(composition, batch, length));
@@ -90,7 +91,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                                          grouped(static_cast<double>(most)),
                                          grouped(static_cast<double>(lasting.parameters))));
 
-    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length);
+    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, precision);
     if (need.ok() && fits(need.value(), room)) return {};
     const std::string text =
         need.ok()
@@ -100,7 +101,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                           of_parameters, size_text(need.value().a_program))
             : need.message();
     for (int64_t smaller = batch / 2; smaller >= 1; smaller /= 2) {
-        const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length);
+        const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length, precision);
         if (!less.ok() || !fits(less.value(), room)) continue;
         return Status(need.ok() ? Code::out_of_memory : need.code(),
                       fmt::format("{}. With train.per_device_train_batch_size = {} it takes {}; "

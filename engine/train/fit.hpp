@@ -26,14 +26,14 @@ struct MemoryRoom {
 
 MemoryRoom memory_room(const program::Runtime& runtime);
 
-// What training `composition` with batches of `batch` examples of `length` takes: the step's graph lowered and placed,
-// without touching the device.
+// What training `composition` with batches of `batch` examples of `length` in this precision takes: the step's graph
+// lowered and placed, without touching the device.
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                               int64_t length);
+                               int64_t length, program::Storage precision = program::Storage::f32);
 
 // out_of_memory says what is needed, what there is, and the largest batch, or else the number of parameters, that would
 // fit.
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                  int64_t length);
+                  int64_t length, program::Storage precision = program::Storage::f32);
 
 } // namespace hekla::train

@@ -9,13 +9,22 @@ namespace hekla::train {
 
 struct Optimizer::State {
     program::ParameterStore* store = nullptr;
+    bool scales = false;
     std::unique_ptr<program::Program> program;
 };
+
+program::Storage storage_of(const TrainSection& settings) {
+    return settings.bf16 ? program::Storage::bf16 : settings.fp16 ? program::Storage::f16 : program::Storage::f32;
+}
 
 Optimizer::Optimizer() : state_(std::make_unique<State>()) {}
 Optimizer::~Optimizer() = default;
 
-std::vector<std::string> Optimizer::states() { return {program::kOptimizerState}; }
+std::vector<std::string> Optimizer::states(const TrainSection& settings) {
+    std::vector<std::string> names{program::kOptimizerState};
+    if (settings.fp16) names.emplace_back(program::kLossScaleState);
+    return names;
+}
 
 Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& s, const std::vector<std::string>& reached,
@@ -29,6 +38,7 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     plan.max_norm = static_cast<float>(s.max_grad_norm);
     plan.groups = {{1.0f, static_cast<float>(s.weight_decay)}, {1.0f, 0.0f}};
     plan.loss_state = kLossState;
+    plan.loss_scaling = s.fp16;
     const auto in = [](const std::vector<std::string>& names, const std::string& name) {
         return std::ranges::find(names, name) != names.end();
     };
@@ -40,18 +50,31 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
               program::lower_optimizer(plan, store.table(), store.elements(), runtime.limits()));
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
     optimizer->state_->store = &store;
+    optimizer->state_->scales = s.fp16;
     HK_ASSIGN(optimizer->state_->program, program::Program::compile(runtime, std::move(lowering), store));
     return optimizer;
 }
 
+Result<double> Optimizer::loss_scale() const {
+    if (!state_->scales) return 1.0;
+    HK_ASSIGN(const std::vector<std::byte> bytes, state_->store->download_state(program::kLossScaleState));
+    program::LossScale device;
+    if (bytes.size() < sizeof device) return internal_error("the loss scale is shorter than its struct");
+    std::memcpy(&device, bytes.data(), sizeof device);
+    return static_cast<double>(device.scale == 0 ? program::kFirstLossScale : device.scale);
+}
+
 Result<StepOutcome> Optimizer::step(double learning_rate) {
+    HK_ASSIGN(const double scale, loss_scale());
+    HK_TRY(state_->program->set_scalar(program::kGradientScale, static_cast<float>(1.0 / scale)));
     HK_TRY(state_->program->set_scalar(program::kLearningRate, static_cast<float>(learning_rate)));
     HK_TRY(state_->program->run());
     HK_ASSIGN(const std::vector<std::byte> bytes, state_->store->download_state(program::kOptimizerState));
     program::OptimizerState device;
     if (bytes.size() < sizeof device) return internal_error("the optimizer's state is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
-    return StepOutcome{static_cast<double>(device.norm), device.skip != 0, device.skipped_in_row, device.applied};
+    return StepOutcome{static_cast<double>(device.norm), device.skip != 0, device.skipped_in_row, device.applied,
+                       device.skip != 0 && scale > 1.0};
 }
 
 } // namespace hekla::train

@@ -7,12 +7,16 @@
 
 namespace hekla::train {
 
+// CompileOptions::precision of a run with these settings.
+program::Storage storage_of(const TrainSection& settings);
+
 // What the device says after a step.
 struct StepOutcome {
     double gradient_norm = 0.0; // before clipping
     bool skipped = false;       // loss or norm was not finite: no parameter changed
     uint32_t skipped_in_row = 0;
-    uint32_t applied = 0; // updates so far
+    uint32_t applied = 0;         // updates so far
+    bool scale_too_large = false; // skipped, and the next step has half the loss scale: no fault of the batch
 };
 
 // The state of the store that holds the step's loss: the training program writes its output "loss" there.
@@ -29,12 +33,16 @@ public:
                                                      const std::vector<std::string>& no_decay);
     ~Optimizer();
 
+    // What the loss is to be multiplied by before it is differentiated in this step; step() divides by it. 1 but in
+    // float16 training.
+    Result<double> loss_scale() const;
+
     // Applies the gradients that are in the store, unless their norm or the float in the state kLossState is not
     // finite.
     Result<StepOutcome> step(double learning_rate);
 
-    // States of the store that belong to a checkpoint.
-    static std::vector<std::string> states();
+    // States of the store that belong to a checkpoint of a run with these settings.
+    static std::vector<std::string> states(const TrainSection& settings);
 
 private:
     Optimizer();

@@ -329,9 +329,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         return invalid_argument(fmt::format("{}: [data] needs `train`: a file, a folder or a pattern", name));
     if (r.output.dir.empty())
         return invalid_argument(fmt::format("{}: [output] needs `dir`: the folder of the run", name));
-    if (r.train.bf16 || r.train.fp16)
-        return unsupported(
-            fmt::format("{}: bf16 and fp16 training are not there yet: remove the key, float32 is used", name));
+    if (r.train.bf16 && r.train.fp16)
+        return invalid_argument(fmt::format("{}: [train] has both bf16 and fp16: choose one of them", name));
     return r;
 }
 

@@ -64,7 +64,7 @@ struct TrainSection {
     int64_t seed = 1337;
     int64_t max_bad_steps = 5; // skipped in a row before the run stops
     bool gradient_checkpointing = false;
-    bool bf16 = false, fp16 = false;
+    bool bf16 = false, fp16 = false; // what matrix products read is stored so; sums and updates stay float32
 };
 
 struct OutputSection {

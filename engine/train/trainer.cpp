@@ -101,8 +101,8 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     HK_TRY(t->find_checkpoint());
     HK_TRY(t->open_tokenizer());
     HK_TRY(t->describe());
-    HK_TRY(
-        check_fits(*t->composition_, runtime, recipe.train.per_device_train_batch_size, recipe.train.context_length));
+    HK_TRY(check_fits(*t->composition_, runtime, recipe.train.per_device_train_batch_size, recipe.train.context_length,
+                      storage_of(recipe.train)));
     HK_TRY(t->open_data());
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
@@ -277,6 +277,7 @@ Status Trainer::compile() {
                                                       {.gradients = true, .moments = true}));
     program::CompileOptions options;
     options.outputs = {"loss"};
+    options.precision = storage_of(recipe_.train);
     options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
@@ -288,6 +289,7 @@ Status Trainer::compile() {
             evaluation.outputs.push_back(fmt::format("loss_count.{}", i));
         }
         evaluation.gradients = program::Gradients::ignore;
+        evaluation.precision = storage_of(recipe_.train);
         HK_ASSIGN(eval_program_, program::Program::compile(runtime_, evaluated_, *store_, evaluation));
     }
     std::vector<std::string> no_decay;
@@ -367,7 +369,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
             HK_TRY(store_->upload(entry.name, values, arena));
         }
         if (std::string_view(file) != "optimizer" || arena != program::StoreArena::moment1) return {};
-        for (const std::string& name : Optimizer::states()) {
+        for (const std::string& name : Optimizer::states(recipe_.train)) {
             HK_ASSIGN(const model::TensorView* tensor, weights.get("state." + name));
             HK_TRY(store_->upload_state(name, tensor->bytes));
         }
@@ -390,7 +392,7 @@ Status Trainer::save_checkpoint() {
         moments.push_back(source(*store_, entry, program::StoreArena::moment1, "exp_avg." + entry.name));
         moments.push_back(source(*store_, entry, program::StoreArena::moment2, "exp_avg_sq." + entry.name));
     }
-    for (const std::string& name : Optimizer::states()) {
+    for (const std::string& name : Optimizer::states(recipe_.train)) {
         HK_ASSIGN(const uint64_t bytes, store_->state_bytes(name));
         model::TensorSource state;
         state.name = "state." + name;
@@ -532,10 +534,12 @@ Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t
         HK_ASSIGN(const std::vector<double> one, loss_counts(batch));
         for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += one[i];
     }
+    HK_ASSIGN(const double scale, optimizer_->loss_scale());
     for (std::size_t i = 0; i < counts.size(); ++i)
-        HK_TRY(train_program_->set_scalar(fmt::format("loss_scale.{}", i),
-                                          counts[i] > 0.0 ? static_cast<float>(described_.losses[i].weight / counts[i])
-                                                          : 0.0f));
+        HK_TRY(train_program_->set_scalar(
+            fmt::format("loss_scale.{}", i),
+            counts[i] > 0.0 ? static_cast<float>(scale) * static_cast<float>(described_.losses[i].weight / counts[i])
+                            : 0.0f));
     double loss = 0.0;
     for (std::size_t i = 0; i < micro.size(); ++i) {
         HK_TRY(set_fields(*train_program_, micro[i]));
@@ -547,7 +551,7 @@ Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t
         scalars.accumulate = i > 0;
         HK_TRY(train_program_->run(scalars));
         HK_ASSIGN(const float part, train_program_->read_scalar_output("loss"));
-        loss += static_cast<double>(part);
+        loss += static_cast<double>(part) / scale;
     }
     return loss;
 }
@@ -600,6 +604,7 @@ Result<std::string> Trainer::plan() {
     std::string text = train_program_->memory_plan().text();
     program::CompileOptions options;
     options.outputs = {"loss"};
+    options.precision = storage_of(recipe_.train);
     options.timings = true;
     // Where a step would take long, one example stands for all.
     const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
@@ -736,7 +741,11 @@ Result<TrainerResult> Trainer::train() {
         HK_TRY(log.step(report));
         if (events_.step) events_.step(report);
 
-        if (outcome.skipped) {
+        if (outcome.scale_too_large) {
+            log_.warning(fmt::format("step {}: a gradient is too large for float16; the update was skipped, and the "
+                                     "loss scale is halved",
+                                     step_));
+        } else if (outcome.skipped) {
             const fs::path file = run_ / fmt::format("bad_step_{}.json", step_);
             json batch = json::array();
             for (const data::Batch& one : micro)
@@ -791,7 +800,7 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
     if (!found) {
         HK_TRY(store_->zero(program::StoreArena::moment1));
         HK_TRY(store_->zero(program::StoreArena::moment2));
-        for (const std::string& name : Optimizer::states()) HK_TRY(store_->zero_state(name));
+        for (const std::string& name : Optimizer::states(recipe_.train)) HK_TRY(store_->zero_state(name));
         HK_TRY(initialize_parameters());
         step_ = 0;
     }
@@ -808,8 +817,10 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
         (void)outcome;
         ++step_;
     }
+    HK_ASSIGN(const double scale, optimizer_->loss_scale());
     for (const std::string& name : train_program_->gradient_names()) {
         HK_ASSIGN(std::vector<float> values, store_->download(name, program::StoreArena::gradients));
+        for (float& value : values) value /= static_cast<float>(scale);
         result.gradients.emplace_back(name, std::move(values));
     }
     return result;

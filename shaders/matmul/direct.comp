@@ -7,11 +7,16 @@
 //! variant t32x4 TM=32 TN=4 KU=4
 //! variant t16x4 TM=16 TN=4 KU=4
 //! variant t4x4 TM=4 TN=4 KU=4
+//! variant t64x4_16 TM=64 TN=4 KU=4 STORAGE16
+//! variant t32x4_16 TM=32 TN=4 KU=4 STORAGE16
+//! variant t16x4_16 TM=16 TN=4 KU=4 STORAGE16
+//! variant t4x4_16 TM=4 TN=4 KU=4 STORAGE16
 // C = A B by one subgroup a tile, without shared memory: TM rows, TN columns a lane. B's values are loaded by the lanes
 // that use them; A's are loaded by all lanes together, each its share of the tile, and passed round by broadcasts from
 // constant lanes, because a driver that turns every load into a gather pays as much for one value as for sixteen. A row of
 // the tile takes all of a step's K at once, so that its sums stay in registers for that long: a tile is more than there are.
 #include "common.glsl"
+#define TYPES_ID 6
 #include "matmul/record.glsl"
 
 layout(constant_id = 0) const uint S = 8;  // lanes of the subgroup, and of the workgroup
@@ -40,7 +45,7 @@ void main() {
         uint m = p.m0 + (TA == 0 ? e / KU : e % TM);
         a_kk[q] = TA == 0 ? e % KU : e / TM;
         m = min(m, TA == 0 ? M - 1 : M - WA);
-        a_from[q] = p.a + (TA == 0 ? uint64_t(m) * lda : uint64_t(m)) * 4ul;
+        a_from[q] = p.a + (TA == 0 ? uint64_t(m) * lda : uint64_t(m)) * bytes_of(kA);
     }
     // This lane's columns.
     uint column[TN];
@@ -49,10 +54,10 @@ void main() {
         bool pairs = TB == 0 && WB == 2;
         column[j] = pairs ? p.n0 + (lane + S * (j / 2)) * 2 + j % 2 : p.n0 + lane + S * j;
         uint n = min(column[j], pairs ? N - 2 + j % 2 : N - 1);
-        b_from[j] = p.b + (TB == 0 ? uint64_t(n) : uint64_t(n) * ldb) * 4ul;
+        b_from[j] = p.b + (TB == 0 ? uint64_t(n) : uint64_t(n) * ldb) * bytes_of(kB);
     }
-    const uint64_t a_step = TA == 0 ? 4ul : uint64_t(lda) * 4ul;
-    const uint64_t b_step = TB == 0 ? uint64_t(ldb) * 4ul : 4ul;
+    const uint64_t a_step = (TA == 0 ? 1ul : uint64_t(lda)) * bytes_of(kA);
+    const uint64_t b_step = (TB == 0 ? uint64_t(ldb) : 1ul) * bytes_of(kB);
     const uint a_last = TA == 0 ? K - WA : K - 1;
     const uint b_last = TB == 1 ? K - WB : K - 1;
 
@@ -65,7 +70,7 @@ void main() {
         [[unroll]] for (uint q = 0; q < SLOTS; ++q) {
             uint ka = k + a_kk[q];
             uint64_t at = a_from[q] + uint64_t(min(ka, a_last)) * a_step;
-            vec2 value = WA == 2 ? load_pair(at, 0ul, kF32) : vec2(load_float(at, 0ul, kF32), 0.0);
+            vec2 value = WA == 2 ? load_pair(at, 0ul, kA) : vec2(load_float(at, 0ul, kA), 0.0);
             x[q] = ka < p.k1 ? value : vec2(0.0);
         }
         float y[KU * TN];
@@ -74,21 +79,21 @@ void main() {
             uint64_t odd = uint64_t(min(k + k2 + 1, b_last)) * b_step;
             [[unroll]] for (uint j = 0; j < TN; ++j) {
                 if (WB == 2 && TB == 1) {
-                    vec2 pair = load_pair(b_from[j] + even, 0ul, kF32);
+                    vec2 pair = load_pair(b_from[j] + even, 0ul, kB);
                     y[k2 * TN + j] = pair.x;
                     y[(k2 + 1) * TN + j] = pair.y;
                 } else if (WB == 2) {
                     if (j % 2 == 0) {
-                        vec2 pair = load_pair(b_from[j] + even, 0ul, kF32);
+                        vec2 pair = load_pair(b_from[j] + even, 0ul, kB);
                         y[k2 * TN + j] = pair.x;
                         y[k2 * TN + j + 1] = pair.y;
-                        pair = load_pair(b_from[j] + odd, 0ul, kF32);
+                        pair = load_pair(b_from[j] + odd, 0ul, kB);
                         y[(k2 + 1) * TN + j] = pair.x;
                         y[(k2 + 1) * TN + j + 1] = pair.y;
                     }
                 } else {
-                    y[k2 * TN + j] = load_float(b_from[j] + even, 0ul, kF32);
-                    y[(k2 + 1) * TN + j] = load_float(b_from[j] + odd, 0ul, kF32);
+                    y[k2 * TN + j] = load_float(b_from[j] + even, 0ul, kB);
+                    y[(k2 + 1) * TN + j] = load_float(b_from[j] + odd, 0ul, kB);
                 }
             }
         }
@@ -116,9 +121,9 @@ void main() {
             uint n = min(column[j], N - 1);
             uint64_t at = uint64_t(m) * r.ldc + n;
             float residual = (EPILOGUE & kResidual) != 0 ? load_float(p.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
-            float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kF32) : 0.0;
+            float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kC) : 0.0;
             float y = finish(sum[i * TN + j], bias[j], residual, before, EPILOGUE);
-            if (p.m0 + i < M && column[j] < N) store_float(p.c, at, y, kF32);
+            if (p.m0 + i < M && column[j] < N) store_float(p.c, at, y, kC);
         }
     }
 }

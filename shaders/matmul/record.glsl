@@ -1,6 +1,16 @@
 // What the matmul kernels are told, and where a group's tile lies.
 #include "math.glsl"
 
+// How A, B and C are stored, two bits each; the rest is float32. Variants without 16-bit storage know float32 alone.
+#ifdef STORAGE16
+layout(constant_id = TYPES_ID) const uint TYPES = 0;
+#else
+const uint TYPES = 0;
+#endif
+const uint kA = TYPES & 3u;
+const uint kB = (TYPES >> 2) & 3u;
+const uint kC = (TYPES >> 4) & 3u;
+
 RECORD(Record) {
     HEKLA_RECORD
     uint64_t a;
@@ -54,10 +64,10 @@ Place place(Record r, uint group, uint tile_m, uint tile_n) {
     p.m0 = (rest % r.tiles_m) * tile_m;
     uint batch = rest / r.tiles_m;
     uint inner = batch % r.batch_inner, outer = batch / r.batch_inner;
-    p.a = r.a + (uint64_t(outer) * r.a_outer + uint64_t(inner) * r.a_inner) * 4ul;
-    p.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(inner) * r.b_inner) * 4ul;
+    p.a = r.a + (uint64_t(outer) * r.a_outer + uint64_t(inner) * r.a_inner) * bytes_of(kA);
+    p.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(inner) * r.b_inner) * bytes_of(kB);
     p.c = r.c + (uint64_t(outer) * r.c_outer + uint64_t(inner) * r.c_inner +
-                 uint64_t(split) * r.batches * r.m * r.n) * 4ul;
+                 uint64_t(split) * r.batches * r.m * r.n) * bytes_of(kC);
     p.residual = r.residual + (uint64_t(outer) * r.r_outer + uint64_t(inner) * r.r_inner) * 4ul;
     p.k0 = split * r.k_split;
     p.k1 = min(p.k0 + r.k_split, r.k);

@@ -1,8 +1,11 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! variant plain
+//! variant 16 STORAGE16
 // The second pass of a matmul whose K was split: adds the partial sums in the order of K and finishes. The record is the
 // matmul's own, with `a` the partial sums [splits, batches, M, N] and C the result; a workgroup does 64 elements.
 #include "common.glsl"
+#define TYPES_ID 1
 #include "matmul/record.glsl"
 
 layout(constant_id = 0) const uint EPILOGUE = 0;
@@ -31,7 +34,7 @@ void main() {
     const uint64_t s = uint64_t(outer) * r.r_outer + uint64_t(inner) * r.r_inner + uint64_t(m) * r.ldr + n;
     float bias = (EPILOGUE & kBias) != 0 ? load_float(r.bias, n, kF32) : 0.0;
     float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, s, kF32) : 0.0;
-    float before = (EPILOGUE & kAccumulate) != 0 ? load_float(r.c, c, kF32) : 0.0;
+    float before = (EPILOGUE & kAccumulate) != 0 ? load_float(r.c, c, kC) : 0.0;
     float value = finish(sum, bias, residual, before, EPILOGUE);
-    if (live) store_float(r.c, c, value, kF32);
+    if (live) store_float(r.c, c, value, kC);
 }

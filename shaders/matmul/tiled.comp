@@ -2,10 +2,13 @@
 #extension GL_GOOGLE_include_directive : require
 //! no-optimizer
 //! variant t64 BM=64 BN=64 BK=16 RM=4 RN=4
+//! variant t64_16 BM=64 BN=64 BK=16 RM=4 RN=4 STORAGE16
 //! variant t128 BM=128 BN=128 BK=8 RM=8 RN=8
+//! variant t128_16 BM=128 BN=128 BK=8 RM=8 RN=8 STORAGE16
 // C = A B by a workgroup of 256 a tile of BM x BN, through shared memory (under 9 KB) and register tiles of RM x RN.
 // Rows of a register tile lie RM threads apart in steps of 4, so that neighbours read neighbouring banks.
 #include "common.glsl"
+#define TYPES_ID 3
 #include "matmul/record.glsl"
 
 layout(constant_id = 0) const uint TA = 0; // A is stored [K, M]
@@ -35,14 +38,14 @@ void main() {
             uint e = q * 256 + t;
             uint row = TA == 0 ? e / BK : e % BM, kk = TA == 0 ? e % BK : e / BM;
             uint m = min(p.m0 + row, M - 1), ka = min(k + kk, K - 1);
-            float value = load_float(p.a, TA == 0 ? uint64_t(m) * lda + ka : uint64_t(ka) * lda + m, kF32);
+            float value = load_float(p.a, TA == 0 ? uint64_t(m) * lda + ka : uint64_t(ka) * lda + m, kA);
             a_tile[kk * (BM + kPad) + row] = k + kk < p.k1 ? value : 0.0;
         }
         [[unroll]] for (uint q = 0; q < BN * BK / 256; ++q) {
             uint e = q * 256 + t;
             uint col = TB == 1 ? e / BK : e % BN, kk = TB == 1 ? e % BK : e / BN;
             uint n = min(p.n0 + col, N - 1), kb = min(k + kk, K - 1);
-            float value = load_float(p.b, TB == 1 ? uint64_t(n) * ldb + kb : uint64_t(kb) * ldb + n, kF32);
+            float value = load_float(p.b, TB == 1 ? uint64_t(n) * ldb + kb : uint64_t(kb) * ldb + n, kB);
             b_tile[kk * (BN + kPad) + col] = k + kk < p.k1 ? value : 0.0;
         }
         barrier();
@@ -68,9 +71,9 @@ void main() {
             uint64_t at = uint64_t(m) * r.ldc + n;
             float bias = (EPILOGUE & kBias) != 0 ? load_float(r.bias, n, kF32) : 0.0;
             float residual = (EPILOGUE & kResidual) != 0 ? load_float(p.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
-            float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kF32) : 0.0;
+            float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kC) : 0.0;
             float value = finish(sum[i * RN + j], bias, residual, before, EPILOGUE);
-            if (row < M && column < N) store_float(p.c, at, value, kF32);
+            if (row < M && column < N) store_float(p.c, at, value, kC);
         }
     }
 }

@@ -7,6 +7,24 @@
 #include "math.glsl"
 #include "optimizer/record.glsl"
 
+layout(constant_id = 1) const uint SCALED = 0; // the loss was multiplied by a scale that this step moves
+
+// engine/program/lower_optimizer.hpp has the same numbers.
+const float kFirstLossScale = 65536.0;
+const uint kLossScaleSteps = 2000;
+
+void move_loss_scale(LossScale at, bool good) {
+    float scale = at.scale == 0.0 ? kFirstLossScale : at.scale;
+    uint steps = good ? at.steps_at_it + 1 : 0;
+    if (!good) scale = max(scale * 0.5, 1.0);
+    if (steps == kLossScaleSteps) {
+        scale = min(scale * 2.0, 16777216.0);
+        steps = 0;
+    }
+    at.scale = scale;
+    at.steps_at_it = steps;
+}
+
 void main() {
     Record r = record;
     HEKLA_GROUP(group, r)
@@ -26,6 +44,7 @@ void main() {
     bool good = is_finite(norm);
     if (r.loss != 0ul) good = good && is_finite(load_float(r.loss, 0ul, kF32));
     if (gl_SubgroupInvocationID == 0) {
+        if (SCALED != 0) move_loss_scale(LossScale(r.loss_scale), good);
         state.norm = norm;
         if (good) {
             float factor = scale;

@@ -8,6 +8,7 @@ RECORD(Record) {
     uint64_t learning_rate, gradient_scale; // floats of this step; the scale multiplies gradients before all else
     uint64_t state;   // OptimizerState: saved with the run
     uint64_t loss;    // float of this step, tested; null: none
+    uint64_t loss_scale; // LossScale; null: none
     uint count;       // elements of an arena, a multiple of 256
     uint chunks;      // of sums
     float beta1, beta2, epsilon;
@@ -31,4 +32,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer OptimizerSta
     float correction2;    // sqrt(1 - beta2^applied)
     float power1;         // beta1^applied
     float power2;
+};
+layout(buffer_reference, scalar, buffer_reference_align = 4) buffer LossScale {
+    float scale; // 0: not begun
+    uint steps_at_it;
 };

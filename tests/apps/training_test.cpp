@@ -151,7 +151,8 @@ TEST_CASE("the validation layer has nothing to say of training, evaluating and g
     for (const std::vector<std::string>& command :
          {std::vector<std::string>{"--validate", "train", "recipe.toml"},
           {"--validate", "eval", "recipe.toml"},
-          {"--validate", "generate", "first", "--prompt", "of a", "--max-new-tokens", "9"}}) {
+          {"--validate", "generate", "first", "--prompt", "of a", "--max-new-tokens", "9"},
+          {"--validate", "generate", "first", "--prompt", "of a", "--max-new-tokens", "9", "--dtype", "bf16"}}) {
         const Ran ran = succeed(place.run(command));
         CHECK_MESSAGE(!has(ran.err, "Vulkan validation"), ran.err);
     }

@@ -172,6 +172,46 @@ TEST_CASE("SGD, with and without momentum") {
     check_plan(plan);
 }
 
+TEST_CASE("the loss scale is halved in skipped steps and doubled after many that were not") {
+    Bench bench;
+    const std::vector<program::ParameterEntry> table{{"w", {4}}};
+    auto store = program::ParameterStore::create(*bench, table, {.gradients = true, .moments = true});
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    program::ParameterStore& s = *store.value();
+    OptimizerPlan plan;
+    plan.groups = {{}};
+    plan.group_of = {0};
+    plan.loss_scaling = true;
+    auto lowering = program::lower_optimizer(plan, s.table(), s.elements(), bench->limits());
+    REQUIRE_MESSAGE(lowering.ok(), lowering.message());
+    auto compiled = program::Program::compile(*bench, lowering.take(), s);
+    REQUIRE_MESSAGE(compiled.ok(), compiled.message());
+    const auto step = [&](float gradient) {
+        REQUIRE(s.upload("w", std::vector<float>(4, gradient), StoreArena::gradients).ok());
+        REQUIRE(compiled.value()->run({}).ok());
+        const auto bytes = s.download_state(program::kLossScaleState);
+        REQUIRE_MESSAGE(bytes.ok(), bytes.message());
+        program::LossScale scale;
+        REQUIRE(bytes.value().size() == sizeof scale);
+        std::memcpy(&scale, bytes.value().data(), sizeof scale);
+        return scale;
+    };
+    const float bad = std::numeric_limits<float>::infinity();
+    CHECK(step(1).scale == program::kFirstLossScale);
+    CHECK(step(1).steps_at_it == 2);
+    CHECK(step(bad).scale == program::kFirstLossScale / 2);
+    CHECK(step(bad).scale == program::kFirstLossScale / 4);
+    const program::LossScale nearly{2048, program::kLossScaleSteps - 1};
+    REQUIRE(s.upload_state(program::kLossScaleState, std::as_bytes(std::span(&nearly, 1))).ok());
+    const program::LossScale doubled = step(1);
+    CHECK(doubled.scale == 4096);
+    CHECK(doubled.steps_at_it == 0);
+    const program::LossScale least{1, 5};
+    REQUIRE(s.upload_state(program::kLossScaleState, std::as_bytes(std::span(&least, 1))).ok());
+    CHECK(step(bad).scale == 1);
+    CHECK(step(1).steps_at_it == 1);
+}
+
 TEST_CASE("plans that do not fit are refused") {
     const std::vector<program::ParameterEntry> table{{"w", {4}}};
     program::OptimizerPlan plan;

@@ -116,6 +116,8 @@ typedef struct hk_generate_options {
     // Text as it comes; row counts prompts. May be null. Beams give whole rows at the end.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
     int32_t(HK_ABI* stop)(void* user); // asked before every token: not 0 ends with what there is. May be null
+    int32_t weights;  // how matrices are stored on the device: 0 float32, 1 float16, 2 bfloat16 (half the memory)
+    int32_t reserved; // zero
 } hk_generate_options;
 
 typedef struct hk_generate_result {

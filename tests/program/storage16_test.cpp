@@ -1,0 +1,278 @@
+// 16-bit storage: rounding on host and device, matmul in every layout and kernel, embedding, what is refused.
+#include "program/half.hpp"
+#include "program/kernel_case.hpp"
+#include "program/storage16.hpp"
+
+using namespace hekla;
+using namespace hekla::test;
+using program::Storage;
+
+namespace {
+
+double unit(Storage storage) { return storage == Storage::f16 ? 0x1p-11 : 0x1p-8; }
+
+// A product of two parameters, both in 16 bits.
+Graph product(const Shape& a, const Shape& b, bool ta, bool tb) {
+    Builder builder;
+    const ValueId y =
+        builder(Op::matmul, {builder.parameter("a", a, 0, 0, 0, 0), builder.parameter("b", b, 0, 0, 0, 0)},
+                {{"transpose_a", int64_t{ta}}, {"transpose_b", int64_t{tb}}});
+    builder.output("y", y);
+    return finished(std::move(builder));
+}
+
+// The device, its parameters (and products) in 16 bits, against the interpreter on the parameters as they are stored.
+void check_halves(Bench& bench, const Graph& graph, Storage storage, bool products, const std::string& choice = {},
+                  const std::map<std::string, int64_t>& most = {}) {
+    Random random(5);
+    graph::Feeds feeds = kernel_feeds(graph, random, most);
+    auto store = program::ParameterStore::create(*bench, program::parameter_table(graph), {.weights = storage});
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    for (auto& [name, tensor] : feeds.parameters) {
+        const std::vector<float> values(tensor.data.begin(), tensor.data.end());
+        REQUIRE(store.value()->upload(name, values).ok());
+        const auto stored = store.value()->download(name);
+        REQUIRE(stored.ok());
+        const bool halved = store.value()->find(name)->storage == storage;
+        for (std::size_t i = 0; i < values.size(); ++i)
+            CHECK(stored.value()[i] ==
+                  (halved ? program::from_half(storage, program::to_half(storage, values[i])) : values[i]));
+        tensor.data.assign(stored.value().begin(), stored.value().end());
+    }
+    program::CompileOptions options;
+    if (products) options.precision = storage;
+    for (const auto& [name, value] : graph.outputs) options.outputs.push_back(name);
+    auto first = program::Program::compile(*bench, graph, *store.value(), options);
+    REQUIRE_MESSAGE(first.ok(), first.message());
+    if (!choice.empty()) {
+        for (const std::string& line : first.value()->kernel_choices())
+            options.kernel_choices[line.substr(0, line.rfind(": "))] = choice;
+        first = program::Program::compile(*bench, graph, *store.value(), options);
+        REQUIRE_MESSAGE(first.ok(), first.message());
+    }
+    program::Program& program = *first.value();
+    CAPTURE(program.dump());
+    for (const auto& [name, tensor] : feeds.fields) REQUIRE(program.set_input(name, to_bytes(tensor)).ok());
+    REQUIRE(program.run().ok());
+    const Status ordered = program.check_ordering();
+    CHECK_MESSAGE(ordered.ok(), ordered.message());
+    Outcome got;
+    for (const std::string& name : program.output_names()) {
+        auto tensor = program.read_output(name);
+        REQUIRE(tensor.ok());
+        got[name] = to_tensor(tensor.value());
+    }
+    std::string where;
+    const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+    const double tolerance = products ? unit(storage) : 2e-6;
+    CHECK_MESSAGE(error <= tolerance, "error " << error << " at " << where);
+}
+
+bool has_storage16(Bench& bench) { return bench->limits().storage16; }
+
+} // namespace
+
+TEST_CASE("halves: every bit pattern survives, and rounding is to the nearest, ties to even") {
+    for (const Storage storage : {Storage::f16, Storage::bf16}) {
+        for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+            const float x = program::from_half(storage, static_cast<uint16_t>(bits));
+            if (std::isnan(x)) {
+                CHECK(std::isnan(program::from_half(storage, program::to_half(storage, x))));
+                continue;
+            }
+            REQUIRE(program::to_half(storage, x) == bits);
+            // Half way to the next one of the same sign: to the even one; a little less or more: to the nearer.
+            const float next = program::from_half(storage, static_cast<uint16_t>(bits + 1));
+            if (!std::isfinite(x) || !std::isfinite(next) || (bits & 0x7FFFu) == 0x7FFFu) continue;
+            const auto middle = static_cast<float>((static_cast<double>(x) + static_cast<double>(next)) / 2);
+            REQUIRE(program::to_half(storage, middle) == bits + (bits & 1));
+            REQUIRE(program::to_half(storage, std::nextafter(middle, x)) == bits);
+            REQUIRE(program::to_half(storage, std::nextafter(middle, next)) == bits + 1);
+        }
+    }
+    CHECK(program::to_half(Storage::f16, 65519.0f) == 0x7BFF);
+    CHECK(program::to_half(Storage::f16, 65520.0f) == 0x7C00);
+    CHECK(program::to_half(Storage::f16, -1e30f) == 0xFC00);
+}
+
+TEST_CASE("matmul of 16-bit operands: every layout at odd and even sizes") {
+    Bench bench;
+    if (!has_storage16(bench)) return;
+    const int64_t sizes[][3] = {{1, 1, 1},    {1, 7, 5},    {8, 16, 8}, {13, 17, 19},
+                                {33, 65, 31}, {64, 96, 50}, {5, 6, 700}};
+    for (const Storage storage : {Storage::f16, Storage::bf16})
+        for (const bool products : {false, true})
+            for (const auto& [m, n, k] : sizes)
+                for (int layout = 0; layout < 4; ++layout) {
+                    CAPTURE(m);
+                    CAPTURE(n);
+                    CAPTURE(k);
+                    CAPTURE(layout);
+                    const bool ta = (layout & 1) != 0, tb = (layout & 2) != 0;
+                    check_halves(bench, product(ta ? Shape{k, m} : Shape{m, k}, tb ? Shape{n, k} : Shape{k, n}, ta, tb),
+                                 storage, products);
+                }
+}
+
+TEST_CASE("matmul of 16-bit operands: every kernel") {
+    Bench bench;
+    if (!has_storage16(bench)) return;
+    for (const char* choice : {"direct.t4x4", "direct.t32x4", "tiled.t64"})
+        for (const Storage storage : {Storage::f16, Storage::bf16}) {
+            CAPTURE(choice);
+            check_halves(bench, product({70, 33}, {33, 129}, false, false), storage, true, choice);
+            check_halves(bench, product({2, 34, 66}, {2, 66, 130}, false, false), storage, true, choice);
+            check_halves(bench, product({6, 1030}, {10, 1030}, false, true), storage, true, choice);
+        }
+}
+
+TEST_CASE("a model's matrices in 16 bits: embedding, linear, a tied decoder; the rest stays float32") {
+    Bench bench;
+    if (!has_storage16(bench)) return;
+    for (const Storage storage : {Storage::f16, Storage::bf16})
+        for (const int64_t width : {8, 13}) {
+            CAPTURE(width);
+            Builder b;
+            const ValueId table = b.parameter("table", {19, width}, 0, 0, 0, 0);
+            const ValueId ids = b.input("ids", Kind::int32, {3, 5});
+            const ValueId gain = b.parameter("gain", {width}, 0, 0, 0, 0);
+            const ValueId scale = b.parameter("scale", {1, width}, 0, 0, 0, 0); // read by a kernel of 32 bits
+            ValueId x = b(Op::layer_norm, {b(Op::embedding, {table, ids}), gain});
+            x = b(Op::mul, {x, scale});
+            x = b(Op::linear,
+                  {x, b.parameter("w", {width, 2 * width}, 0, 0, 0, 0), b.parameter("b", {2 * width}, 0, 0, 0, 0)},
+                  {{"input_first", int64_t{1}}});
+            x = b(Op::slice, {b(Op::gelu, {x})}, {{"axis", int64_t{-1}}, {"start", int64_t{1}}, {"length", width}});
+            b.output("logits", b(Op::linear, {x, table}, {{"input_first", int64_t{0}}}));
+            const Graph graph = finished(std::move(b));
+            check_halves(bench, graph, storage, false, {}, {{"ids", 19}});
+            auto store = program::ParameterStore::create(*bench, program::parameter_table(graph), {.weights = storage});
+            REQUIRE(store.ok());
+            CHECK(store.value()->find("table")->storage == storage);
+            CHECK(store.value()->find("w")->storage == storage);
+            CHECK(store.value()->find("scale")->storage == Storage::f32);
+            CHECK(store.value()->find("gain")->storage == Storage::f32);
+            auto whole = program::ParameterStore::create(*bench, program::parameter_table(graph));
+            REQUIRE(whole.ok());
+            CHECK(store.value()->bytes_of_parameters() < whole.value()->bytes_of_parameters());
+        }
+}
+
+TEST_CASE("16-bit storage is refused where it cannot be") {
+    const Graph graph = product({3, 4}, {4, 5}, false, false);
+    {
+        gpu::CapabilityOverrides overrides;
+        overrides.disable = {"storage_16bit"};
+        Bench bench({}, overrides);
+        const auto store =
+            program::ParameterStore::create(*bench, program::parameter_table(graph), {.weights = Storage::bf16});
+        CHECK(store.code() == Code::unsupported);
+        CHECK(store.message().find("no 16-bit storage") != std::string::npos);
+        auto plain = program::ParameterStore::create(*bench, program::parameter_table(graph));
+        REQUIRE(plain.ok());
+        const auto program =
+            program::Program::compile(*bench, graph, *plain.value(), {.outputs = {"y"}, .precision = Storage::f16});
+        CHECK(program.code() == Code::unsupported);
+    }
+    Bench bench;
+    if (!has_storage16(bench)) return;
+    CHECK(program::ParameterStore::create(*bench, program::parameter_table(graph),
+                                          {.gradients = true, .weights = Storage::bf16})
+              .code() == Code::invalid_argument);
+    // A store made for one graph, and another graph whose kernels need 32 bits.
+    auto store = program::ParameterStore::create(*bench, program::parameter_table(graph), {.weights = Storage::bf16});
+    REQUIRE(store.ok());
+    Builder b;
+    b.output("y", b(Op::exp, {b.parameter("a", {3, 4}, 0, 0, 0, 0)}));
+    const auto other = program::Program::compile(*bench, finished(std::move(b)), *store.value(), {.outputs = {"y"}});
+    CHECK(other.code() == Code::unsupported);
+}
+
+TEST_CASE("16-bit precision: factors of products are rounded, sums are float32") {
+    Bench bench;
+    if (!has_storage16(bench)) return;
+    const int64_t sizes[][3] = {{1, 1, 1}, {13, 17, 19}, {64, 96, 50}, {33, 65, 700}};
+    for (const Storage storage : {Storage::f16, Storage::bf16})
+        for (const auto& [m, n, k] : sizes) {
+            CAPTURE(m);
+            Builder b;
+            const ValueId x = b.input("x", Kind::float_, {m, k}), w = b.parameter("w", {n, k}, 0, 0, 0, 0);
+            const ValueId y = b(Op::linear, {x, w, b.parameter("bias", {n}, 0, 0, 0, 0)});
+            b.output("y", b(Op::mul, {y, b.scalar(2.0)})); // read in 32 bits, so stored so
+            const Graph graph = finished(std::move(b));
+            Random random(6);
+            graph::Feeds feeds = kernel_feeds(graph, random);
+            RunOptions options;
+            options.compile.precision = storage;
+            const Outcome got = run_on_device(*bench, graph, feeds, options);
+            for (graph::Tensor* factor : {&feeds.fields.at("x"), &feeds.parameters.at("w")})
+                for (double& value : factor->data)
+                    value = static_cast<double>(
+                        program::from_half(storage, program::to_half(storage, static_cast<float>(value))));
+            std::string where;
+            const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+            CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
+        }
+}
+
+TEST_CASE("16-bit precision: a small model and its gradients are near what float32 gives") {
+    Bench bench;
+    if (!has_storage16(bench)) return;
+    for (const Storage storage : {Storage::f16, Storage::bf16})
+        for (const bool folded : {false, true})
+            for (const int64_t width : {8, 13}) {
+                CAPTURE(width);
+                CAPTURE(folded);
+                Builder b;
+                const ValueId table = b.parameter("table", {19, width}, 0, 0, 0, 0);
+                const ValueId x = b(Op::embedding, {table, b.input("ids", Kind::int32, {15})});
+                const ValueId w = b.parameter("w", {2 * width, width}, 0, 0, 0, 0);
+                const ValueId v = b.parameter("v", {2 * width, width}, 0, 0, 0, 0);
+                ValueId h = b(Op::layer_norm, {x, b.parameter("gain", {width}, 0, 0, 0, 0)});
+                h = b(Op::gelu, {b(Op::linear, {h, w, b.parameter("bias", {2 * width}, 0, 0, 0, 0)})});
+                h = b(Op::layer_norm, {b(Op::linear, {h, v}, {{"input_first", int64_t{1}}})});
+                const ValueId labels = b.input("labels", Kind::int32, {15});
+                ValueId rows;
+                if (folded) {
+                    const ValueId inputs[] = {h, table, graph::kNone, labels};
+                    const graph::NamedAttribute attributes[] = {{"chunk", int64_t{8}}};
+                    rows = b.emit(Op::linear_cross_entropy, inputs, attributes)[0];
+                } else {
+                    rows = b(Op::cross_entropy, {b(Op::linear, {h, table}), labels});
+                }
+                const Graph graph = with_gradients(std::move(b), rows);
+                Random random(7);
+                const graph::Feeds feeds = kernel_feeds(graph, random, {{"ids", 19}, {"labels", 19}});
+                RunOptions options;
+                options.compile.precision = storage;
+                options.runs = 2;
+                const Outcome got = run_on_device(*bench, graph, feeds, options);
+                std::string where;
+                const double error = worst_error(got, run_in_interpreter(graph, feeds), &where);
+                // Of the largest element: a chain of four products, each of whose factors is off by one unit at most.
+                CHECK_MESSAGE(error <= 8 * unit(storage), "error " << error << " at " << where);
+                CHECK_MESSAGE(error > unit(storage) / 64, "nothing was rounded");
+                options.runs = 1;
+                options.compile.fused = false;
+                CHECK(same_bits(got, run_on_device(*bench, graph, feeds, options)));
+            }
+}
+
+TEST_CASE("16-bit precision: what only products read lies in half the memory") {
+    Builder b;
+    ValueId x = b.input("x", Kind::float_, {2048, 128});
+    for (int i = 0; i < 6; ++i)
+        x = b(Op::gelu, {b(Op::linear, {x, b.parameter(fmt::format("w.{}", i), {128, 128}, 0, 0, 0, 0)})});
+    const Graph graph = with_gradients(std::move(b), x);
+    const auto arena = [&](Storage precision) {
+        program::Limits limits;
+        limits.storage16 = true;
+        auto lowering = program::lower(graph, limits, {.outputs = {"loss"}, .precision = precision});
+        REQUIRE_MESSAGE(lowering.ok(), lowering.message());
+        auto plan = program::plan_memory(lowering.value(), uint64_t{1} << 31);
+        REQUIRE_MESSAGE(plan.ok(), plan.message());
+        return plan->arena();
+    };
+    // Five of the results of gelu are read by products alone, here and on the way back.
+    CHECK(arena(Storage::bf16) + 4 * 2048 * 128 * 2 < arena(Storage::f32));
+}
