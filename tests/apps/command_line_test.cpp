@@ -278,8 +278,3 @@ TEST_CASE("the recipes that are delivered") {
                                       "model.vocab_size=50257"})["parameters"] == 124'439'808);
     CHECK(graph_of("quickstart.toml", {})["parameters"] == 932'608);
 }
-
-TEST_CASE("dtypes that are not there yet are refused, not ignored") {
-    const Place place;
-    fails_with(place.run({"bench", "train", "--dtype", "f16"}), {"f16", "float32 only"});
-}

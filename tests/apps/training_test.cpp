@@ -184,6 +184,41 @@ TEST_CASE("recomputed activations give the same run, bit for bit") {
     CHECK(parted["checkpoint"].is_null());
 }
 
+TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with the same bits, and can be replayed") {
+    const Place place;
+    write_text(place);
+    const auto last_loss = [&](const std::string& run) {
+        const std::string log = place.read(run + "/train_log.jsonl");
+        double loss = 0.0;
+        for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {
+            const json record = json::parse(log.substr(begin, log.find('\n', begin) - begin));
+            if (record.contains("loss")) loss = record["loss"].get<double>();
+        }
+        return loss;
+    };
+    succeed(place.run({"train", "recipe.toml"}));
+    for (const std::string type : {"bf16", "fp16"}) {
+        CAPTURE(type);
+        const std::string key = "train." + type + "=true";
+        succeed(place.run({"train", "recipe.toml", key, "output.dir=" + type}));
+        CHECK(std::abs(last_loss(type) - last_loss("first")) < 2e-2);
+        CHECK(last_loss(type) != last_loss("first"));
+        // The same steps from the checkpoint after the second.
+        fs::copy(place.path(type), place.path(type + "-again"), fs::copy_options::recursive);
+        for (const char* later : {"checkpoint-4", "checkpoint-6"})
+            fs::remove_all(place.path(type + "-again/" + later));
+        succeed(place.run({"train", "recipe.toml", key, "output.dir=" + type + "-again"}));
+        const json parted = json::parse(place.run({"diff", type, type + "-again", "--json"}).out);
+        CHECK(parted["step"].is_null());
+        CHECK(parted["checkpoint"].is_null());
+        const json replayed = json::parse(succeed(place.run({"replay", type, "--step", "4", "--json"})).out);
+        CHECK(replayed["same_loss_as_log"] == true);
+    }
+    const Ran both = place.run({"train", "recipe.toml", "train.bf16=true", "train.fp16=true", "output.dir=both"});
+    CHECK(both.status == 1);
+    CHECK(has(both.err, "choose one"));
+}
+
 TEST_CASE("replay names the first value that is not finite") {
     const Place place;
     write_text(place);
@@ -231,7 +266,6 @@ TEST_CASE("train: what cannot be trained is one clear error") {
     fails("model.n_head=3", {"n_head = 3"});
     fails("head.id=nothing", {"'nothing'"});
     fails("train.lerning_rate=1.0", {"lerning_rate", "did you mean 'learning_rate'?"});
-    fails("train.bf16=true", {"bf16"});
     fails("output.dir=/proc/run", {"/proc/run"});
     // A checkpoint of another size.
     succeed(place.run({"train", "recipe.toml", "train.max_steps=2"}));
