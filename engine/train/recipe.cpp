@@ -398,6 +398,8 @@ std::string write_recipe(const Recipe& r) {
     line("seed", number(t.seed));
     line("max_bad_steps", number(t.max_bad_steps));
     line("gradient_checkpointing", flag(t.gradient_checkpointing));
+    line("bf16", flag(t.bf16));
+    line("fp16", flag(t.fp16));
     s += "\n[output]\n";
     line("dir", quote(r.output.dir));
     return s;

@@ -4,6 +4,7 @@
 #include "graph/reference.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/folder.hpp"
+#include "program/lower_optimizer.hpp"
 #include "text/trainer.hpp"
 #include "train/fit.hpp"
 #include "train/initialize.hpp"
@@ -370,6 +371,8 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         }
         if (std::string_view(file) != "optimizer" || arena != program::StoreArena::moment1) return {};
         for (const std::string& name : Optimizer::states(recipe_.train)) {
+            // A run that goes on in float16 begins with the first loss scale.
+            if (name == program::kLossScaleState && weights.find("state." + name) == nullptr) continue;
             HK_ASSIGN(const model::TensorView* tensor, weights.get("state." + name));
             HK_TRY(store_->upload_state(name, tensor->bytes));
         }

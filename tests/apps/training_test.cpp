@@ -214,6 +214,10 @@ TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with
         const json replayed = json::parse(succeed(place.run({"replay", type, "--step", "4", "--json"})).out);
         CHECK(replayed["same_loss_as_log"] == true);
     }
+    // A run in float32 may go on in float16.
+    fs::copy(place.path("first"), place.path("mixed"), fs::copy_options::recursive);
+    for (const char* later : {"checkpoint-4", "checkpoint-6"}) fs::remove_all(place.path("mixed") / later);
+    succeed(place.run({"train", "recipe.toml", "train.fp16=true", "output.dir=mixed"}));
     const Ran both = place.run({"train", "recipe.toml", "train.bf16=true", "train.fp16=true", "output.dir=both"});
     CHECK(both.status == 1);
     CHECK(has(both.err, "choose one"));
