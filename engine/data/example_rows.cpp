@@ -8,7 +8,7 @@
 namespace hekla::data {
 
 std::optional<BadRow> check_line(const Line& line) {
-    if (line.too_long) return BadRow{Defect::too_long, "the line is longer than data.max_bytes allows"};
+    if (line.too_long) return BadRow{Defect::too_long, fmt::format("the line is longer than {} bytes", line.limit)};
     if (const std::size_t at = text::find_invalid_utf8(line.text); at < line.text.size())
         return BadRow{Defect::not_utf8, fmt::format("byte {} of the line (0x{:02X}) is not valid UTF-8", at + 1,
                                                     static_cast<unsigned char>(line.text[at]))};
@@ -37,8 +37,7 @@ std::vector<std::string_view> split_tabs(std::string_view line) {
 }
 
 BadRow too_long(std::string_view what, std::size_t max_bytes) {
-    return {Defect::too_long,
-            fmt::format("the {} is longer than {} bytes, the most that data.max_bytes allows", what, max_bytes)};
+    return {Defect::too_long, fmt::format("the {} is longer than {} bytes", what, max_bytes)};
 }
 
 } // namespace hekla::data

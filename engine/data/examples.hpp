@@ -34,9 +34,9 @@ Result<ExampleFormat> format_of_file(const std::string& path);
 
 // A column that is wanted.
 struct ColumnRequest {
-    std::string name = {};     // what the task calls it: "text", "label", "text_a", "words", ...
-    std::string source = {};   // what the file calls it; a number from 1 in a table without names; the path of its file in
-                          // `parallel`. Empty: as `name`
+    std::string name = {};   // what the task calls it: "text", "label", "text_a", "words", ...
+    std::string source = {}; // what the file calls it; a number from 1 in a table without names; the path of its file
+                             // in `parallel`. Empty: as `name`
     bool required = true; // an example without it, or with nothing in it, is bad; otherwise it is absent there
     bool is_list = false; // a list of texts; else one text
 };

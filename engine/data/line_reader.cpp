@@ -53,6 +53,7 @@ Result<std::optional<Line>> LineReader::next() {
         break;
     }
     line.number = ++number_;
+    line.limit = max_line_;
     if (line.number == 1 && line.text.starts_with("\xEF\xBB\xBF")) line.text.remove_prefix(3);
     line.too_long = line.too_long || line.text.size() > max_line_;
     if (line.too_long) line.text = {};

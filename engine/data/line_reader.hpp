@@ -17,7 +17,8 @@ struct Line {
     std::string_view text; // without its end; valid until the next line is read
     std::string_view end;  // "\n", "\r\n", or nothing behind the last line of a file
     uint64_t number = 0;   // from 1
-    bool too_long = false; // longer than allowed: `text` is empty, and all of it was passed over
+    bool too_long = false; // longer than `limit`: `text` is empty, and all of it was passed over
+    std::size_t limit = 0; // bytes
 };
 
 // Thread: one at a time.

@@ -108,8 +108,8 @@ private:
                         field += line->end;
                         HK_ASSIGN(line, lines_.next());
                         if (!line || (size += line->text.size()) > max_bytes_)
-                            return corrupt(fmt::format("{}: line {}: a quote is opened and never closed{}", name(),
-                                                       row.line, line ? " within data.max_bytes" : ""));
+                            return corrupt(fmt::format("{}: line {}: a quote is opened and not closed within {} bytes",
+                                                       name(), row.line, max_bytes_));
                         if (!row.bad) row.bad = check_line(*line);
                         at = 0;
                         continue;

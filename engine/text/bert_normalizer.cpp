@@ -62,7 +62,9 @@ void BertNormalizer::put(Word& word, char32_t value, const ByteRange* origin) {
     append_code_point(bytes, value);
     std::size_t at = word.bytes.size();
     // Canonical order: behind the marks of a smaller or equal class, before those of a larger.
-    if (const uint8_t rank = combining_class(value); rank != 0) {
+    // A word longer than any that is known keeps the order it came in: moving a mark over all of it takes its time.
+    constexpr std::size_t kLongest = 4096;
+    if (const uint8_t rank = combining_class(value); rank != 0 && at < kLongest) {
         while (at > 0) {
             const std::size_t before = last_code_point_start(word.bytes.text().substr(0, at));
             if (combining_class(first_code_point(word.bytes.text().substr(before)).value) <= rank) break;

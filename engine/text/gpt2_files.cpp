@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "text/json_file.hpp"
 #include "text/special_files.hpp"
+#include "text/wordpiece_files.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -51,6 +52,24 @@ Status read_merges(const std::filesystem::path& path, BpeBuilder& builder) {
     return {};
 }
 
+// What GPT-2, RoBERTa (BART) and DeBERTa call their special tokens, where no file says it.
+Status set_usual_roles(Vocabulary& vocabulary) {
+    if (vocabulary.find(kEndOfText))
+        return vocabulary.add_special({std::string(kEndOfText), {TokenRole::bos, TokenRole::eos}});
+    if (const std::optional<int32_t> mask = vocabulary.find("<mask>");
+        mask && vocabulary.find("<s>") && vocabulary.find("</s>")) {
+        HK_TRY(vocabulary.add_special({"<s>", {TokenRole::bos, TokenRole::cls}}));
+        HK_TRY(vocabulary.add_special({"</s>", {TokenRole::eos, TokenRole::separator}}));
+        for (const auto& [token, role] : {std::pair("<pad>", TokenRole::pad), std::pair("<unk>", TokenRole::unk)})
+            if (vocabulary.find(token)) HK_TRY(vocabulary.add_special({token, {role}}));
+        AddedToken masked{*mask, "<mask>"};
+        masked.lstrip = true; // the mask stands for a word with its space
+        HK_TRY(vocabulary.add(std::move(masked)));
+        return vocabulary.set_role(TokenRole::mask, *mask);
+    }
+    return set_bert_roles(vocabulary);
+}
+
 } // namespace
 
 Status BpeBuilder::add_token(const std::string& token, int32_t id, const std::string& name) {
@@ -91,8 +110,7 @@ Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& 
     HK_TRY(read_special_files(folder, builder.vocabulary));
     ByteBpeOptions options;
     HK_ASSIGN(options.add_prefix_space, read_add_prefix_space(folder));
-    if (builder.vocabulary.added().empty() && builder.vocabulary.find(kEndOfText))
-        HK_TRY(builder.vocabulary.add_special({std::string(kEndOfText), {TokenRole::bos, TokenRole::eos}}));
+    if (builder.vocabulary.added().empty()) HK_TRY(set_usual_roles(builder.vocabulary));
     return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
 }
 

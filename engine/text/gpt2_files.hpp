@@ -25,7 +25,7 @@ private:
 };
 
 // Reads the two files, and the special token files beside the first. Where nothing says what is special,
-// "<|endoftext|>" is, as beginning and end of a text.
+// it is what GPT-2, RoBERTa and DeBERTa have: "<|endoftext|>", or "<s>" with its like, or "[CLS]" with its.
 Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
                                                    const std::filesystem::path& merges);
 

@@ -89,6 +89,8 @@ Status add_sentinels(const Family& family, Vocabulary& vocabulary) {
 
 // HF's names where no file gives a role: a family's [CLS] begins a text as well, and its [SEP] ends it.
 Status set_family_roles(const Family& family, Vocabulary& vocabulary) {
+    if (family.name == "DebertaV2" && !vocabulary.role(TokenRole::mask)) // which no piece is
+        return vocabulary.add_special({"[MASK]", {TokenRole::mask}});
     if (family.name != "Albert") return {};
     for (const auto& [role, name] :
          {std::pair(TokenRole::bos, "[CLS]"), std::pair(TokenRole::eos, "[SEP]"), std::pair(TokenRole::mask, "[MASK]")})

@@ -119,11 +119,17 @@ Result<std::string> tokenizer_family(const std::filesystem::path& folder) {
         const std::string model_name = (folder / "config.json").string();
         HK_ASSIGN(const Json model, read_optional(model_name));
         HK_ASSIGN(const std::string type, json_string(model, "model_type", "", model_name));
-        constexpr std::pair<const char*, const char*> kFamilies[] = {{"t5", "T5"},       {"mt5", "T5"},
-                                                                     {"umt5", "T5"},     {"albert", "Albert"},
-                                                                     {"xlnet", "XLNet"}, {"flaubert", "Flaubert"},
-                                                                     {"xlm", "XLM"},     {"qwen2", "Qwen2"},
-                                                                     {"qwen3", "Qwen2"}, {"openai-gpt", "OpenAIGPT"}};
+        constexpr std::pair<const char*, const char*> kFamilies[] = {{"t5", "T5"},
+                                                                     {"mt5", "T5"},
+                                                                     {"umt5", "T5"},
+                                                                     {"albert", "Albert"},
+                                                                     {"xlnet", "XLNet"},
+                                                                     {"flaubert", "Flaubert"},
+                                                                     {"xlm", "XLM"},
+                                                                     {"qwen2", "Qwen2"},
+                                                                     {"qwen3", "Qwen2"},
+                                                                     {"openai-gpt", "OpenAIGPT"},
+                                                                     {"deberta-v2", "DebertaV2"}};
         for (const auto& [key, value] : kFamilies)
             if (type == key) name = value;
     }

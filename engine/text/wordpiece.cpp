@@ -1,6 +1,7 @@
 #include "text/wordpiece.hpp"
 
 #include "text/json_file.hpp"
+#include "text/tidy.hpp"
 #include "text/word_cache.hpp"
 
 #include <algorithm>
@@ -141,24 +142,6 @@ bool WordPiece::begins_word(int32_t id) const {
     return !vocabulary().is_special(id) && !vocabulary().token(id).starts_with(options_.prefix);
 }
 
-std::string WordPiece::tidied(std::string text) const {
-    // In this order, each over the whole text: the reference's clean_up_tokenization.
-    constexpr std::pair<std::string_view, std::string_view> kSpaces[] = {
-        {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
-        {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-    for (const auto& [from, to] : kSpaces) {
-        std::size_t kept = 0, at = 0;
-        for (std::size_t found = text.find(from); found != std::string::npos; found = text.find(from, at)) {
-            std::copy(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(found),
-                      text.begin() + static_cast<std::ptrdiff_t>(kept));
-            kept += found - at;
-            std::ranges::copy(to, text.begin() + static_cast<std::ptrdiff_t>(kept));
-            kept += to.size();
-            at = found + from.size();
-        }
-        text.erase(kept, at - kept);
-    }
-    return text;
-}
+std::string WordPiece::tidied(std::string text) const { return tidy_spaces(std::move(text)); }
 
 } // namespace hekla::text

@@ -139,7 +139,7 @@ TEST_CASE("CSV: quotes as RFC 4180 has them") {
     CHECK(Case("a.csv", "x,\n,\"\"\n", {{"a", "1", false}, {"b", "2", false}}).rows() == Rows{{"x", "-"}, {"-", "-"}});
     CHECK(contains(Case("a.csv", "text,label\n\"a\"b,1\n", kTextLabel).error(), "behind the closing quote of field 1"));
     CHECK(contains(Case("a.csv", "text,label\nx,1\n\"a,1\nb,2\n", kTextLabel).error(),
-                   "line 3: a quote is opened and never closed"));
+                   "line 3: a quote is opened and not closed"));
     CHECK(contains(Case("a.csv", "text,label\na,1,2\n", kTextLabel).error(), "line 2: the line has 3 columns, 2 were"));
     CHECK(contains(Case("a.csv", "text,tag\na,1\n", kTextLabel).error(),
                    "has no column \"label\"; its columns are: text, tag"));

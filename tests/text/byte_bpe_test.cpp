@@ -5,6 +5,7 @@
 #include "text/gpt2_words.hpp"
 #include "text/json_file.hpp"
 #include "text/merge_learning.hpp"
+#include "text/tidy.hpp"
 #include "text/trainer.hpp"
 
 #include <chrono>
@@ -411,6 +412,7 @@ TEST_CASE("GPT-2: every published id") {
         const std::vector<int32_t> ids = must(tokenizer->encode(text));
         CHECK_MESSAGE(ids == test["ids"].get<std::vector<int32_t>>(), name);
         CHECK(tokenizer->decode(ids) == text);
+        CHECK_MESSAGE(tidy_spaces(text) == test["decoded"].get<std::string>(), name);
         for (std::size_t i = 0; i < ids.size(); ++i) CHECK(test["tokens"][i] == tokenizer->token(ids[i]).value());
         ++cases;
     }

@@ -109,6 +109,25 @@ TEST_CASE("tokenizer.json: what cannot be done is refused by name") {
         "word");
 }
 
+TEST_CASE("vocab.json and merges.txt: roles that no file gives are those of the models that have such tokens") {
+    const auto roles = [](const std::string& vocabulary) {
+        const TemporaryFolder folder;
+        folder.write("vocab.json", vocabulary);
+        folder.write("merges.txt", "#version: 0.2\n");
+        return must(load_tokenizer(folder.path()));
+    };
+    const auto roberta = roles(R"({"<s>":0,"<pad>":1,"</s>":2,"<unk>":3,"a":4,"Ġ":5,"<mask>":6})");
+    CHECK(roberta->special(TokenRole::cls) == 0);
+    CHECK(roberta->special(TokenRole::separator) == 2);
+    CHECK(roberta->special(TokenRole::pad) == 1);
+    CHECK(must(roberta->encode("a <mask> a")) == Ids{4, 6, 5, 4});
+    const auto deberta = roles(R"({"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"a":4,"[MASK]":5})");
+    CHECK(deberta->special(TokenRole::mask) == 5);
+    CHECK(deberta->special(TokenRole::cls) == 1);
+    const auto gpt2 = roles(R"({"a":0,"<|endoftext|>":1})");
+    CHECK(gpt2->special(TokenRole::eos) == 1);
+}
+
 TEST_CASE("tokenizer.json: NFC composes the text first") {
     std::string json = small_json(R"({"type":"ByteLevel","add_prefix_space":false})", "[]", "",
                                   R"(,"Ã":6,"©":7,"Ã©":8)", R"(["Ã ©"])");

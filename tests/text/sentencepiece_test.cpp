@@ -4,9 +4,12 @@
 #include "text/json_file.hpp"
 #include "text/sentencepiece.hpp"
 #include "text/sentencepiece_files.hpp"
+#include "text/tidy.hpp"
 #include "text/trainer.hpp"
 #include "vectors.hpp"
 
+#include <cmath>
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 using namespace hekla;
@@ -72,6 +75,7 @@ TEST_CASE("SentencePiece: pieces, spaces, unknown characters, and the bytes that
     CHECK(ranges == std::vector<ByteRange>{{2, 7}, {9, 14}, {14, 15}, {15, 19}, {19, 23}, {23, 24}});
     CHECK(tokenizer->decode(ids) == "hello helloa<unk></s> a");
     CHECK(tokenizer->decode(ids, true) == "hello helloa a");
+    CHECK(dlsym(RTLD_DEFAULT, "hekla_sentencepiece_interface") == nullptr); // the module keeps to itself
     CHECK(tokenizer->begins_word(6));
     CHECK(!tokenizer->begins_word(5));
     CHECK(!tokenizer->begins_word(1));
@@ -110,6 +114,15 @@ TEST_CASE("SentencePiece: T5's sentinels stand behind the pieces, the last one f
     CHECK(!tokenizer->sentinel(100));
     CHECK(must(tokenizer->encode("hello <extra_id_0> a")) == Ids{6, 110, 10});
     CHECK(load(write_spiece_model(small_model()), R"({"extra_ids": 3})")->sentinel(2) == 11);
+}
+
+TEST_CASE("SentencePiece: DeBERTa 2's mask is behind the pieces") {
+    const TemporaryFolder folder;
+    folder.write("spm.model", write_spiece_model(small_model()));
+    folder.write("config.json", R"({"model_type": "deberta-v2"})");
+    const auto tokenizer = must(load_tokenizer(folder.path()));
+    CHECK(tokenizer->special(TokenRole::mask) == 11);
+    CHECK(must(tokenizer->encode("a [MASK]")) == Ids{10, 11});
 }
 
 TEST_CASE("SentencePiece: files that lie") {
@@ -276,6 +289,8 @@ TEST_CASE("T5 and ALBERT: every id of the tokenizers around the models") {
             ids.push_back(tokenizer == albert.get() ? *tokenizer->special(TokenRole::separator)
                                                     : *tokenizer->special(TokenRole::eos));
             CHECK_MESSAGE(ids == test["ids"].get<Ids>(), name << " " << key << " " << test.dump());
+            CHECK_MESSAGE(tidy_spaces(tokenizer->decode(ids)) == test["decoded"].get<std::string>(),
+                          name << " " << key << " " << test.dump());
             ++cases;
         }
         CHECK(cases == count);
