@@ -33,7 +33,7 @@ enum class ResourceKind : uint8_t {
     moment1,   // AdamW's first moments of parameters, in the same order
     moment2,   // and its second
 };
-// parameter, gradient, moment1 and moment2 of an empty name are the whole arena.
+// parameter, gradient, moment1 and moment2 are named by a tensor, or by chunk_name() of program.hpp for a whole chunk.
 
 struct Resource {
     std::string name; // the parameter's, field's, output's or state's; for the arena a description

@@ -1,7 +1,8 @@
-// The optimizer as three dispatches over the flat arenas of a ParameterStore: the gradient norm in chunks; one group
-// that tests loss and norm, decides, counts and clips; the update of every parameter. A program of its own:
+// The optimizer as three dispatches over the flat arenas of a ParameterStore: the gradient norm in parts; one group
+// that tests loss and norm, decides, counts and clips; the update of every parameter (the first and the last once for
+// each chunk of a store that is larger than one allocation). A program of its own:
 //
-//     HK_ASSIGN(Lowering lowering, lower_optimizer(plan, store->table(), store->elements(), runtime->limits()));
+//     HK_ASSIGN(Lowering lowering, lower_optimizer(plan, store->table(), store->chunks(), runtime->limits()));
 //     HK_ASSIGN(auto optimizer, Program::compile(*runtime, std::move(lowering), *store));
 //     optimizer->set_scalar(kLearningRate, 1e-3f);  optimizer->submit({});
 //
@@ -10,7 +11,6 @@
 
 #include "program/program.hpp"
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -76,8 +76,8 @@ inline const char* const kLearningRate = "learning_rate";   // step scalar
 inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
 inline const char* const kLoss = "loss";                    // step scalar, initially 0
 
-// `elements`: of each arena. invalid_argument where the plan does not fit the table.
-Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, uint64_t elements,
-                                 const Limits& limits);
+// Table and chunks: the store's. invalid_argument where the plan does not fit them.
+Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
+                                 std::span<const StoreChunk> chunks, const Limits& limits);
 
 } // namespace hekla::program

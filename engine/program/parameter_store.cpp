@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace hekla::program {
 
 namespace {
 
 constexpr uint64_t kTensorAlignment = 256; // elements
+constexpr const char* kChunkPrefix = "chunk #";
 
 const char* arena_name(StoreArena arena) {
     switch (arena) {
@@ -18,12 +20,23 @@ const char* arena_name(StoreArena arena) {
     case StoreArena::gradients: return "gradients";
     case StoreArena::moment1: return "first moments";
     case StoreArena::moment2: return "second moments";
-    case StoreArena::weights16: return "weights in 16 bits";
     }
     return "";
 }
 
 } // namespace
+
+std::string chunk_name(uint32_t chunk) { return kChunkPrefix + std::to_string(chunk); }
+
+std::optional<uint32_t> chunk_of(std::string_view name) {
+    const std::string_view prefix = kChunkPrefix;
+    if (!name.starts_with(prefix)) return {};
+    uint32_t chunk = 0;
+    const char* end = name.data() + name.size();
+    const auto read = std::from_chars(name.data() + prefix.size(), end, chunk);
+    if (read.ec != std::errc() || read.ptr != end) return {};
+    return chunk;
+}
 
 std::span<const float> HostTensor::floats() const {
     return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
@@ -54,31 +67,54 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         return invalid_argument(
             "a store that is trained holds its weights in float32: leave StoreOptions::weights out");
     std::unique_ptr<ParameterStore> store(new ParameterStore);
-    uint64_t elements16 = 0;
     store->runtime_ = &runtime;
     store->table_ = std::move(table);
+    gpu::Memory& memory = *runtime.gpu().memory;
+    const uint64_t largest = options.max_chunk_bytes > 0 ? options.max_chunk_bytes : memory.max_buffer_bytes();
     for (std::size_t i = 0; i < store->table_.size(); ++i) {
         ParameterEntry& entry = store->table_[i];
         if (!store->index_.emplace(entry.name, i).second)
             return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
         if (halves && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
-        uint64_t& end = entry.storage == Storage::f32 ? store->elements_ : elements16;
-        entry.offset = end;
-        const auto elements = static_cast<uint64_t>(entry.shape.elements());
-        end += (elements + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+        HK_TRY(store->place(entry, largest));
     }
-    const bool wanted[kStoreArenas] = {true, options.gradients, options.moments, options.moments, elements16 > 0};
+    if (store->chunks_.empty()) store->chunks_.push_back({kTensorAlignment, Storage::f32, true});
+    const bool wanted[kStoreArenas] = {true, options.gradients, options.moments, options.moments};
     for (std::size_t a = 0; a < kStoreArenas; ++a) {
-        if (!wanted[a]) continue;
         const auto arena = static_cast<StoreArena>(a);
-        const uint64_t bytes = arena == StoreArena::weights16
-                                   ? elements16 * sizeof(uint16_t)
-                                   : std::max<uint64_t>(store->elements_, kTensorAlignment) * sizeof(float);
-        HK_ASSIGN(store->arenas_[a],
-                  runtime.gpu().memory->create_buffer(bytes, gpu::Residence::device, arena_name(arena)));
-        HK_TRY(store->zero(arena));
+        store->arenas_[a].resize(store->chunks_.size());
+        for (std::size_t c = 0; c < store->chunks_.size(); ++c) {
+            const StoreChunk& chunk = store->chunks_[c];
+            const bool parameters = arena == StoreArena::parameters;
+            if (!wanted[a] || (!parameters && !chunk.trained)) continue;
+            const uint64_t size = parameters ? bytes_of(chunk.storage) : sizeof(float);
+            HK_ASSIGN(store->arenas_[a][c], memory.create_buffer(std::max(chunk.elements, kTensorAlignment) * size,
+                                                                 gpu::Residence::device, arena_name(arena)));
+        }
+        if (wanted[a]) HK_TRY(store->zero(arena));
     }
     return store;
+}
+
+// In the last chunk of its kind, or in a new one where it does not fit there any more.
+Status ParameterStore::place(ParameterEntry& entry, uint64_t largest) {
+    const auto elements = static_cast<uint64_t>(entry.shape.elements());
+    const uint64_t padded = (elements + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    // By the four bytes of a gradient: an offset is the same in every arena.
+    if (padded > largest / sizeof(float))
+        return out_of_memory(fmt::format("the parameter '{}' {} takes {} bytes; one allocation of this device holds {}",
+                                         entry.name, entry.shape.text(), padded * sizeof(float), largest));
+    std::size_t c = chunks_.size();
+    for (std::size_t i = chunks_.size(); i-- > 0;) {
+        if (chunks_[i].storage != entry.storage || chunks_[i].trained != entry.trained) continue;
+        if (chunks_[i].elements + padded <= largest / sizeof(float)) c = i;
+        break;
+    }
+    if (c == chunks_.size()) chunks_.push_back({0, entry.storage, entry.trained});
+    entry.chunk = static_cast<uint32_t>(c);
+    entry.offset = chunks_[c].elements;
+    chunks_[c].elements += padded;
+    return {};
 }
 
 ParameterStore::~ParameterStore() {
@@ -98,45 +134,66 @@ std::map<std::string, Storage> ParameterStore::storage() const {
     return result;
 }
 
-bool ParameterStore::has(StoreArena arena) const { return static_cast<bool>(buffer(arena)); }
+bool ParameterStore::has(StoreArena arena, uint32_t chunk) const {
+    return static_cast<bool>(arenas_[static_cast<std::size_t>(arena)][chunk]);
+}
 
-const gpu::Buffer& ParameterStore::buffer(StoreArena arena) const { return arenas_[static_cast<std::size_t>(arena)]; }
+bool ParameterStore::has(StoreArena arena) const {
+    return std::ranges::any_of(arenas_[static_cast<std::size_t>(arena)],
+                               [](const gpu::Buffer& buffer) { return static_cast<bool>(buffer); });
+}
 
-Status ParameterStore::upload(std::string_view name, std::span<const float> values, StoreArena arena) {
+const gpu::Buffer& ParameterStore::buffer(StoreArena arena, uint32_t chunk) const {
+    return arenas_[static_cast<std::size_t>(arena)][chunk];
+}
+
+uint64_t ParameterStore::bytes(StoreArena arena) const {
+    uint64_t sum = 0;
+    for (const gpu::Buffer& buffer : arenas_[static_cast<std::size_t>(arena)]) sum += buffer.bytes();
+    return sum;
+}
+
+Result<const ParameterEntry*> ParameterStore::entry_in(std::string_view name, StoreArena arena) const {
     const ParameterEntry* entry = find(name);
     if (!entry) return not_found(fmt::format("no parameter is named '{}'", name));
-    if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
+    if (has(arena, entry->chunk)) return entry;
+    return failed_precondition(has(arena) ? fmt::format("'{}' is frozen: it has no {}", name, arena_name(arena))
+                                          : fmt::format("this store was made without {}", arena_name(arena)));
+}
+
+Status ParameterStore::upload(std::string_view name, std::span<const float> values, StoreArena arena) {
+    HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
     if (values.size() != static_cast<std::size_t>(entry->shape.elements()))
         return invalid_argument(fmt::format("'{}' {} takes {} numbers; {} were given", name, entry->shape.text(),
                                             entry->shape.elements(), values.size()));
+    const gpu::Buffer& to = buffer(arena, entry->chunk);
     if (arena == StoreArena::parameters && bytes_of(entry->storage) == 2) {
         std::vector<uint16_t> halves(values.size());
         std::ranges::transform(values, halves.begin(), [&](float x) { return to_half(entry->storage, x); });
-        return runtime_->gpu().staging->upload(buffer(StoreArena::weights16), entry->offset * sizeof(uint16_t),
-                                               std::span<const uint16_t>(halves));
+        return runtime_->gpu().staging->upload(to, entry->offset * sizeof(uint16_t), std::span<const uint16_t>(halves));
     }
-    return runtime_->gpu().staging->upload(buffer(arena), entry->offset * sizeof(float), values);
+    return runtime_->gpu().staging->upload(to, entry->offset * sizeof(float), values);
 }
 
 Result<std::vector<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
-    const ParameterEntry* entry = find(name);
-    if (!entry) return not_found(fmt::format("no parameter is named '{}'", name));
-    if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
+    HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
+    const gpu::Buffer& from = buffer(arena, entry->chunk);
     std::vector<float> values(static_cast<std::size_t>(entry->shape.elements()));
     if (arena == StoreArena::parameters && bytes_of(entry->storage) == 2) {
         std::vector<uint16_t> halves(values.size());
-        HK_TRY(runtime_->gpu().staging->download(buffer(StoreArena::weights16), entry->offset * sizeof(uint16_t),
-                                                 std::span(halves)));
+        HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(uint16_t), std::span(halves)));
         std::ranges::transform(halves, values.begin(), [&](uint16_t x) { return from_half(entry->storage, x); });
         return values;
     }
-    HK_TRY(runtime_->gpu().staging->download(buffer(arena), entry->offset * sizeof(float), std::span(values)));
+    HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(float), std::span(values)));
     return values;
 }
 
 Status ParameterStore::zero(StoreArena arena) {
     if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
-    return runtime_->gpu().staging->fill(buffer(arena), 0, buffer(arena).bytes(), 0);
+    for (const gpu::Buffer& chunk : arenas_[static_cast<std::size_t>(arena)])
+        if (chunk) HK_TRY(runtime_->gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
+    return {};
 }
 
 Status ParameterStore::make_state(std::string_view name, uint64_t bytes) {
@@ -195,16 +252,9 @@ Status ParameterStore::zero_state(std::string_view name) {
     return runtime_->gpu().staging->fill(*buffer, 0, buffer->bytes(), 0);
 }
 
-uint64_t ParameterStore::bytes_of_parameters() const {
-    uint64_t sum = 0;
-    for (const StoreArena arena : {StoreArena::parameters, StoreArena::weights16})
-        if (has(arena)) sum += buffer(arena).bytes();
-    return sum;
-}
-
 uint64_t ParameterStore::bytes() const {
     uint64_t sum = 0;
-    for (const gpu::Buffer& arena : arenas_) sum += arena.bytes();
+    for (std::size_t a = 0; a < kStoreArenas; ++a) sum += bytes(static_cast<StoreArena>(a));
     for (const auto& [name, buffer] : states_) sum += buffer.bytes();
     return sum;
 }

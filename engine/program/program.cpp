@@ -138,6 +138,14 @@ Status Program::State::prepare() {
 
 Status Program::State::find_store_places() {
     std::set<std::string> gradients;
+    const auto without = [&](StoreArena arena, const std::string& name) {
+        return failed_precondition(
+            store->has(arena)
+                ? fmt::format("'{}' is frozen in the parameter store, and this program trains it", name)
+                : fmt::format("'{}' needs an arena that the parameter store was made without: ask for gradients and "
+                              "moments in StoreOptions",
+                              name));
+    };
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
         Resource& resource = lowering.resources[id];
         StoreArena arena = StoreArena::parameters;
@@ -159,30 +167,27 @@ Status Program::State::find_store_places() {
         case ResourceKind::input:
         case ResourceKind::output: continue;
         }
-        if (!store->has(arena))
-            return failed_precondition(
-                fmt::format("'{}' needs an arena that the parameter store was made without: ask for "
-                            "gradients and moments in StoreOptions",
-                            resource.name));
-        places[id] = {&store->buffer(arena), 0, 0};
-        if (resource.name.empty()) continue; // the whole arena
+        if (const std::optional<uint32_t> chunk = chunk_of(resource.name)) {
+            if (*chunk >= store->chunks().size() || !store->has(arena, *chunk)) return without(arena, resource.name);
+            places[id] = {&store->buffer(arena, *chunk), 0, 0};
+            continue;
+        }
         const ParameterEntry* entry = store->find(resource.name);
         if (!entry) return not_found(fmt::format("the parameter store has no '{}'", resource.name));
+        if (!store->has(arena, entry->chunk)) return without(arena, resource.name);
         const uint64_t size = resource.kind == ResourceKind::parameter ? bytes_of(entry->storage) : sizeof(float);
         if (std::max<uint64_t>(4, static_cast<uint64_t>(entry->shape.elements()) * size) != resource.bytes)
             return invalid_argument(
                 fmt::format("the parameter '{}' has the shape {} in the store and {} bytes in the graph", entry->name,
                             entry->shape.text(), resource.bytes));
-        if (size == 2) places[id].buffer = &store->buffer(StoreArena::weights16);
-        places[id].offset = entry->offset * size;
+        places[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
         if (resource.kind == ResourceKind::gradient) gradients.insert(resource.name);
     }
     for (const ParameterEntry& entry : store->table())
         if (gradients.contains(entry.name)) gradient_names.push_back(entry.name);
-    const auto bytes_of_arena = [&](StoreArena arena) { return store->has(arena) ? store->buffer(arena).bytes() : 0; };
-    plan.parameters = bytes_of_arena(StoreArena::parameters) + bytes_of_arena(StoreArena::weights16);
-    plan.gradients = bytes_of_arena(StoreArena::gradients);
-    plan.moments = bytes_of_arena(StoreArena::moment1) + bytes_of_arena(StoreArena::moment2);
+    plan.parameters = store->bytes(StoreArena::parameters);
+    plan.gradients = store->bytes(StoreArena::gradients);
+    plan.moments = store->bytes(StoreArena::moment1) + store->bytes(StoreArena::moment2);
     return {};
 }
 

@@ -20,6 +20,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,10 +83,18 @@ private:
 struct ParameterEntry {
     std::string name;
     graph::Shape shape;
-    uint64_t offset = 0;            // elements from the beginning of its arenas; a multiple of 256. Filled by create()
-    Storage storage = Storage::f32; // 16 bits: in an arena of their own. Filled by create()
     bool readable_in_16_bits = false; // by everything that reads it
+    bool trained = true;              // false: frozen; no memory for its gradient and moments
+    // Where it lies. Filled by create().
+    uint32_t chunk = 0;
+    uint64_t offset = 0; // elements from the beginning of its chunk in each arena; a multiple of 256
+    Storage storage = Storage::f32;
 };
+
+// How a program names a whole chunk of an arena, beside the tensors in it (ResourceKind::parameter, gradient, moment1,
+// moment2), and back; nullopt: it is a tensor's name.
+std::string chunk_name(uint32_t chunk);
+std::optional<uint32_t> chunk_of(std::string_view name);
 
 // All parameters of a graph in the order in which they were asked for.
 std::vector<ParameterEntry> parameter_table(const graph::Graph& graph);
@@ -96,6 +105,7 @@ struct StoreOptions {
     // f16 or bf16: parameters of two dimensions and more that everything reads in 16 bits are held so, which is half
     // their memory. For inference: such a store has neither gradients nor moments.
     Storage weights = Storage::f32;
+    uint64_t max_chunk_bytes = 0; // of one allocation; 0: what the device takes
 };
 
 // A tensor on the host.
@@ -107,10 +117,18 @@ struct HostTensor {
     std::span<const int32_t> ints() const;
 };
 
-// Which of the store's flat arenas. weights16 has the parameters that are held in 16 bits; the others are float32.
-// Tensor NAME lies at entry(NAME).offset in each of them; between tensors there are zeros, and they stay zeros.
-enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2, weights16 };
-inline constexpr std::size_t kStoreArenas = 5;
+// Which of the store's flat arenas, each cut into chunks of what one allocation may be. Tensor NAME lies whole in one
+// chunk, entry(NAME).chunk, at entry(NAME).offset in each of them; between tensors there are zeros, and they stay
+// zeros.
+enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2 };
+inline constexpr std::size_t kStoreArenas = 4;
+
+// What tensors of one chunk share.
+struct StoreChunk {
+    uint64_t elements = 0;          // padding included, a multiple of 256
+    Storage storage = Storage::f32; // of the parameters; gradients and moments are float32
+    bool trained = true;            // it has gradients and moments, if the store has any
+};
 
 // Parameters, gradients and the optimizer's moments of a run, and by name whatever else lives across programs: buffers
 // of the graph, key-value caches, recurrent states, the optimizer's counters. Zero when made.
@@ -124,10 +142,13 @@ public:
 
     const std::vector<ParameterEntry>& table() const { return table_; }
     const ParameterEntry* find(std::string_view name) const; // null if there is none
-    uint64_t elements() const { return elements_; }          // of each float32 arena, padding included
-    std::map<std::string, Storage> storage() const;          // of those parameters that are held in 16 bits
+    const std::vector<StoreChunk>& chunks() const { return chunks_; }
+    std::map<std::string, Storage> storage() const; // of those parameters that are held in 16 bits
+    // Whether a chunk has memory in that arena; without a chunk: whether any has.
     bool has(StoreArena arena) const;
-    const gpu::Buffer& buffer(StoreArena arena) const; // has() must be true
+    bool has(StoreArena arena, uint32_t chunk) const;
+    const gpu::Buffer& buffer(StoreArena arena, uint32_t chunk) const; // has() must be true
+    uint64_t bytes(StoreArena arena) const;
 
     // Float32, row-major, exactly the tensor's elements; rounded, and widened again, where they are held in 16 bits.
     // These wait for everything submitted.
@@ -147,16 +168,17 @@ public:
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
-    uint64_t bytes_of_parameters() const; // however they are stored
-    uint64_t bytes() const;               // everything, for the memory plan
+    uint64_t bytes() const; // everything, for the memory plan
 
 private:
     ParameterStore() = default;
+    Status place(ParameterEntry& entry, uint64_t largest);
+    Result<const ParameterEntry*> entry_in(std::string_view name, StoreArena arena) const;
     Runtime* runtime_ = nullptr;
     std::vector<ParameterEntry> table_;
     std::map<std::string, std::size_t, std::less<>> index_;
-    uint64_t elements_ = 0;
-    gpu::Buffer arenas_[kStoreArenas];
+    std::vector<StoreChunk> chunks_;
+    std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null where a chunk has none
     std::map<std::string, gpu::Buffer, std::less<>> states_;
 };
 

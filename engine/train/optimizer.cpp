@@ -47,7 +47,7 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
         plan.group_of.push_back(in(reached, entry.name) ? (decays ? 0 : 1) : -1);
     }
     HK_ASSIGN(program::Lowering lowering,
-              program::lower_optimizer(plan, store.table(), store.elements(), runtime.limits()));
+              program::lower_optimizer(plan, store.table(), store.chunks(), runtime.limits()));
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
     optimizer->state_->store = &store;
     optimizer->state_->scales = s.fp16;

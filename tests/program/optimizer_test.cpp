@@ -76,18 +76,22 @@ OptimizerState read_state(program::ParameterStore& store) {
     return state;
 }
 
-void check_plan(const OptimizerPlan& plan) {
+// frozen: what the plan leaves untouched has no gradients and moments in the store either.
+void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool frozen = false) {
     Bench bench;
     Random random(5);
     Model model(random);
-    auto store = program::ParameterStore::create(*bench, model.table, {.gradients = true, .moments = true});
+    for (std::size_t t = 0; t < model.table.size(); ++t) model.table[t].trained = !frozen || plan.group_of[t] >= 0;
+    auto store = program::ParameterStore::create(
+        *bench, model.table, {.gradients = true, .moments = true, .max_chunk_bytes = max_chunk_bytes});
     REQUIRE_MESSAGE(store.ok(), store.message());
     program::ParameterStore& s = *store.value();
+    if (max_chunk_bytes > 0) CHECK(s.chunks().size() > 2);
     for (std::size_t t = 0; t < model.table.size(); ++t) {
         const std::vector<float> values(model.p[t].begin(), model.p[t].end());
         REQUIRE(s.upload(model.table[t].name, values).ok());
     }
-    auto lowering = program::lower_optimizer(plan, s.table(), s.elements(), bench->limits());
+    auto lowering = program::lower_optimizer(plan, s.table(), s.chunks(), bench->limits());
     REQUIRE_MESSAGE(lowering.ok(), lowering.message());
     auto compiled = program::Program::compile(*bench, lowering.take(), s);
     REQUIRE_MESSAGE(compiled.ok(), compiled.message());
@@ -95,7 +99,7 @@ void check_plan(const OptimizerPlan& plan) {
 
     const auto run = [&](const std::vector<std::vector<float>>& gradients, double lr, double scale, float loss) {
         for (std::size_t t = 0; t < model.table.size(); ++t)
-            REQUIRE(s.upload(model.table[t].name, gradients[t], StoreArena::gradients).ok());
+            CHECK(s.upload(model.table[t].name, gradients[t], StoreArena::gradients).ok() == model.table[t].trained);
         REQUIRE(optimizer.set_scalar(program::kLearningRate, static_cast<float>(lr)).ok());
         REQUIRE(optimizer.set_scalar(program::kGradientScale, static_cast<float>(scale)).ok());
         REQUIRE(optimizer.set_scalar(program::kLoss, loss).ok());
@@ -106,7 +110,8 @@ void check_plan(const OptimizerPlan& plan) {
         std::vector<std::vector<float>> g;
         for (const auto& entry : model.table) {
             g.emplace_back();
-            for (int64_t i = 0; i < entry.shape.elements(); ++i) g.back().push_back(random.normal(size));
+            for (int64_t i = 0; i < entry.shape.elements(); ++i)
+                g.back().push_back(entry.trained ? random.normal(size) : 0.0f);
         }
         return g;
     };
@@ -159,6 +164,25 @@ TEST_CASE("AdamW with groups, clipping, a frozen parameter and skipped steps") {
     check_plan(plan);
 }
 
+TEST_CASE("parameters of more than one allocation, and frozen ones without gradients and moments") {
+    OptimizerPlan plan;
+    plan.groups = {{1.0f, 0.1f}, {0.5f, 0.0f}};
+    plan.group_of = {0, 1, -1, 0};
+    plan.max_norm = 1.0f;
+    uint64_t largest = 0;
+    Random random(5);
+    for (const auto& entry : Model(random).table)
+        largest = std::max(largest, (static_cast<uint64_t>(entry.shape.elements()) + 255) / 256 * 1024);
+    check_plan(plan, largest);
+    check_plan(plan, 0, true);
+    check_plan(plan, largest, true);
+    Bench bench;
+    const auto refused = program::ParameterStore::create(*bench, {{"too.large", {3, 100}}}, {.max_chunk_bytes = 1024});
+    CHECK(refused.code() == Code::out_of_memory);
+    CHECK(refused.message().find("'too.large' [3, 100] takes 2048 bytes; one allocation of this device holds 1024") !=
+          std::string::npos);
+}
+
 TEST_CASE("SGD, with and without momentum") {
     OptimizerPlan plan;
     plan.kind = OptimizerKind::sgd;
@@ -182,7 +206,7 @@ TEST_CASE("the loss scale is halved in skipped steps and doubled after many that
     plan.groups = {{}};
     plan.group_of = {0};
     plan.loss_scaling = true;
-    auto lowering = program::lower_optimizer(plan, s.table(), s.elements(), bench->limits());
+    auto lowering = program::lower_optimizer(plan, s.table(), s.chunks(), bench->limits());
     REQUIRE_MESSAGE(lowering.ok(), lowering.message());
     auto compiled = program::Program::compile(*bench, lowering.take(), s);
     REQUIRE_MESSAGE(compiled.ok(), compiled.message());
@@ -214,13 +238,18 @@ TEST_CASE("the loss scale is halved in skipped steps and doubled after many that
 
 TEST_CASE("plans that do not fit are refused") {
     const std::vector<program::ParameterEntry> table{{"w", {4}}};
+    std::vector<program::StoreChunk> chunks{{256}};
     program::OptimizerPlan plan;
-    CHECK(program::lower_optimizer(plan, table, 256, {}).code() == Code::invalid_argument);
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).code() == Code::invalid_argument);
     plan.group_of = {0};
-    CHECK(program::lower_optimizer(plan, table, 256, {}).code() == Code::invalid_argument);
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).code() == Code::invalid_argument);
     plan.groups = {{}};
-    CHECK(program::lower_optimizer(plan, table, 256, {}).ok());
-    CHECK(program::lower_optimizer(plan, table, 255, {}).code() == Code::invalid_argument);
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).ok());
+    chunks[0].elements = 255;
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).code() == Code::invalid_argument);
+    chunks[0] = {256, program::Storage::f32, false};
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).message().find("frozen") != std::string::npos);
+    chunks[0].trained = true;
     plan.beta2 = 1;
-    CHECK(program::lower_optimizer(plan, table, 256, {}).code() == Code::invalid_argument);
+    CHECK(program::lower_optimizer(plan, table, chunks, {}).code() == Code::invalid_argument);
 }
