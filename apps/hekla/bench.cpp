@@ -305,7 +305,7 @@ Result<ordered_json> bench_generate(program::Runtime& runtime, const plugin::Reg
     j["tokens"] = options.max_new_tokens;
     j["device"] = runtime.gpu().capabilities().device_name;
     j["dtype"] = long_name(weights);
-    j["weights_bytes"] = store->bytes_of_parameters();
+    j["weights_bytes"] = store->bytes(program::StoreArena::parameters);
     return j;
 }
 
