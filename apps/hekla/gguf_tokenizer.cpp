@@ -1,6 +1,7 @@
 #include "gguf_tokenizer.hpp"
 
 #include "text/byte_bpe.hpp"
+#include "text/sentencepiece.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -31,6 +32,8 @@ struct Tokens {
     std::vector<int32_t> kinds;
     std::vector<std::string> merges;
     std::string expression = "gpt-2"; // characters: no merge crosses one, so any will do
+    std::vector<float> scores;        // of SentencePiece's pieces; empty: merges
+    bool space_before = false;        // SentencePiece: one before each text
 };
 
 Tokens tokens_of(const text::Vocabulary& vocabulary, bool characters) {
@@ -63,7 +66,26 @@ void merge_characters(const text::Vocabulary& vocabulary, std::vector<std::strin
     }
 }
 
+// SentencePiece's merges over characters, which llama.cpp finds by the pieces' scores. Its kinds of tokens are
+// SentencePiece's own.
+Result<Tokens> pieces_of(const text::SentencePiece& tokenizer, const std::string& where) {
+    const text::SpieceModel& model = tokenizer.model();
+    if (model.kind != text::SpieceModel::Kind::bpe)
+        return unsupported(
+            fmt::format("{}: its SentencePiece model is no BPE; llama.cpp cuts other kinds otherwise", where));
+    Tokens tokens = tokens_of(tokenizer.vocabulary(), false);
+    tokens.scores.resize(tokens.spelled.size(), 0.0f);
+    for (std::size_t id = 0; id < model.pieces.size() && id < tokens.spelled.size(); ++id) {
+        tokens.spelled[id] = model.pieces[id].text;
+        tokens.kinds[id] = static_cast<int32_t>(model.pieces[id].type);
+        tokens.scores[id] = model.pieces[id].score;
+    }
+    tokens.space_before = model.add_dummy_prefix;
+    return tokens;
+}
+
 Result<Tokens> read_tokens(const text::Tokenizer& tokenizer, const std::string& where) {
+    if (const auto* pieces = dynamic_cast<const text::SentencePiece*>(&tokenizer)) return pieces_of(*pieces, where);
     const text::Vocabulary& vocabulary = tokenizer.vocabulary();
     Tokens tokens = tokens_of(vocabulary, tokenizer.kind() == "character");
     if (tokenizer.kind() == "character") {
@@ -107,12 +129,20 @@ Status add_tokenizer_keys(const fs::path& folder, const ordered_json& config, in
     for (int64_t id = std::ssize(tokens.spelled); id < ids; ++id) {
         tokens.spelled.push_back(unused(id));
         tokens.kinds.push_back(kUnused);
+        if (!tokens.scores.empty()) tokens.scores.push_back(0.0f);
     }
-    keys.emplace_back("tokenizer.ggml.model", "gpt2");
-    keys.emplace_back("tokenizer.ggml.pre", tokens.expression);
+    if (tokens.scores.empty()) {
+        keys.emplace_back("tokenizer.ggml.model", "gpt2");
+        keys.emplace_back("tokenizer.ggml.pre", tokens.expression);
+        keys.emplace_back("tokenizer.ggml.merges", std::move(tokens.merges));
+    } else {
+        keys.emplace_back("tokenizer.ggml.model", "llama");
+        keys.emplace_back("tokenizer.ggml.pre", "default");
+        keys.emplace_back("tokenizer.ggml.scores", std::move(tokens.scores));
+        keys.emplace_back("tokenizer.ggml.add_space_prefix", tokens.space_before);
+    }
     keys.emplace_back("tokenizer.ggml.tokens", std::move(tokens.spelled));
     keys.emplace_back("tokenizer.ggml.token_type", std::move(tokens.kinds));
-    keys.emplace_back("tokenizer.ggml.merges", std::move(tokens.merges));
     const auto id_of = [&](const char* key, text::TokenRole role) -> std::optional<uint32_t> {
         ordered_json given = config.value(key, ordered_json());
         if (given.is_array() && !given.empty()) given = ordered_json(given[0]);

@@ -14,8 +14,8 @@ constexpr uint32_t version = 3;
 constexpr std::size_t most_dimensions = 4;
 
 // Numbers of value types, in the order of GgufValue, and of elements.
-constexpr std::array<uint32_t, 6> value_types{4, 6, 7, 8, 9, 9};
-constexpr uint32_t int32_elements = 5, string_elements = 8;
+constexpr std::array<uint32_t, 7> value_types{4, 6, 7, 8, 9, 9, 9};
+constexpr uint32_t int32_elements = 5, float_elements = 6, string_elements = 8;
 
 std::optional<uint32_t> tensor_type(DType dtype) {
     switch (dtype) {
@@ -47,16 +47,19 @@ public:
         if (const auto* real = std::get_if<float>(&value)) number(*real);
         if (const auto* truth = std::get_if<bool>(&value)) number(static_cast<uint8_t>(*truth ? 1 : 0));
         if (const auto* words = std::get_if<std::string>(&value)) text(*words);
-        if (const auto* integers = std::get_if<std::vector<int32_t>>(&value)) {
-            number(int32_elements);
-            number(static_cast<uint64_t>(integers->size()));
-            for (const int32_t one : *integers) number(one);
-        }
+        if (const auto* integers = std::get_if<std::vector<int32_t>>(&value)) numbers(*integers, int32_elements);
+        if (const auto* reals = std::get_if<std::vector<float>>(&value)) numbers(*reals, float_elements);
         if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
             number(string_elements);
             number(static_cast<uint64_t>(texts->size()));
             for (const std::string& one : *texts) text(one);
         }
+    }
+    template<class T>
+    void numbers(const std::vector<T>& values, uint32_t type) {
+        number(type);
+        number(static_cast<uint64_t>(values.size()));
+        for (const T one : values) number(one);
     }
     void pad() { bytes_.resize((bytes_.size() + gguf_alignment - 1) / gguf_alignment * gguf_alignment, '\0'); }
     const std::string& bytes() const { return bytes_; }

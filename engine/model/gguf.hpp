@@ -15,7 +15,8 @@ namespace hekla::model {
 
 inline constexpr uint64_t gguf_alignment = 32;
 
-using GgufValue = std::variant<uint32_t, float, bool, std::string, std::vector<int32_t>, std::vector<std::string>>;
+using GgufValue = std::variant<uint32_t, float, bool, std::string, std::vector<int32_t>, std::vector<std::string>,
+                               std::vector<float>>;
 using GgufKeys = std::vector<std::pair<std::string, GgufValue>>;
 
 // The file appears complete, synced, or not at all; tensors are written in their order. Types: f32, f16, bf16, and

@@ -516,6 +516,39 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(!fs::exists(place / "b.gguf"));
 }
 
+TEST_CASE("Llama with SentencePiece's merges as GGUF") {
+    const Place place;
+    const fs::path folder = place / "llama";
+    const Ran trained = run("tokenize train --kind sentencepiece-bpe --vocab-size 110 '" +
+                            (fs::path(HEKLA_SOURCE_DIR) / "README.md").string() + "' -o '" + folder.string() + "'");
+    CAPTURE(trained.said);
+    REQUIRE(trained.status == 0);
+    for (const char* file : {"config.json", "model.safetensors"})
+        fs::copy_file(fixture("llama-clm") / file, folder / file);
+    const Ran ran = convert(folder, place / "m.gguf");
+    CAPTURE(ran.said);
+    REQUIRE(ran.status == 0);
+    const Gguf file(place / "m.gguf");
+    CHECK(file.keys.at("tokenizer.ggml.model") == "llama");
+    const json &tokens = file.keys.at("tokenizer.ggml.tokens"), &scores = file.keys.at("tokenizer.ggml.scores"),
+               &kinds = file.keys.at("tokenizer.ggml.token_type");
+    CHECK(tokens.size() == read_json(folder / "config.json").at("vocab_size").get<std::size_t>());
+    CHECK(scores.size() == tokens.size());
+    CHECK(kinds.size() == tokens.size());
+    CHECK(std::ranges::count(kinds, json(2)) == 1); // unknown
+    CHECK(tokens[127] == "[unused127]");
+    CHECK(kinds[127] == 5);
+    CHECK(!file.keys.contains("tokenizer.ggml.merges"));
+    // Merges that were learnt first have the higher scores.
+    double before = 1.0;
+    for (std::size_t id = 0; id < tokens.size() && kinds[id] != 5; ++id)
+        if (kinds[id] == 1 && scores[id] != 0.0) {
+            CHECK(scores[id].get<double>() < before);
+            before = scores[id].get<double>();
+        }
+    CHECK(before < 0.0);
+}
+
 TEST_CASE("Llama as GGUF") {
     const Place place;
     const Ran ran = convert(fixture("llama-clm"), place / "m.gguf");
