@@ -370,11 +370,11 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
         parser->add_flag("--skip-special", a->skip_special, "leave special tokens out");
     }
     {
-        const auto [parser, a] =
-            add("add", "Add special tokens behind a tokenizer's ids; the model's embedding must grow by as many.",
-                "Example: hekla tokenize add out/tokenizer '[DELIM]' '[EXTRACT]' -o out/tokenizer-pairs", run_add);
+        const auto [parser, a] = add(
+            "add", "Add special tokens behind a tokenizer's ids; the model's embedding must grow by as many.",
+            "Example: hekla tokenize add out/tokenizer -t '[DELIM]' -t '[EXTRACT]' -o out/tokenizer-pairs", run_add);
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
-        parser->add_option("tokens", a->ids, "the tokens")
+        parser->add_option("-t,--token", a->ids, "a token; may be given several times")
             ->required()
             ->allow_extra_args(false); // else "[DELIM]" would be read as a list, without its brackets
         parser->add_option("-o,--output", a->output, "the folder for the new tokenizer; made if absent")->required();

@@ -38,15 +38,14 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& f
     if (std::filesystem::is_regular_file(folder, ignored)) {
         if (folder.extension() == ".txt") return read_wordpiece_vocabulary(folder);
         if (folder.extension() == ".model") return read_spiece_file(folder);
+        if (folder.extension() == ".spm") return read_marian_file(folder);
         return read_tokenizer_json(folder);
     }
     if (!std::filesystem::is_directory(folder, ignored))
         return not_found(fmt::format("{}: no such folder; the folder of a tokenizer was expected", folder.string()));
     const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, ignored); };
     if (has("tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
-    if (has("source.spm"))
-        return unsupported(fmt::format(
-            "{}: holds source.spm and target.spm: a tokenizer of two models is not supported", folder.string()));
+    if (has("source.spm") && has("target.spm")) return read_marian_file(folder / "source.spm");
     for (const auto& [vocabulary, merges] :
          {std::pair("vocab.json", "merges.txt"), std::pair("encoder.json", "vocab.bpe")}) {
         if (has(vocabulary) && has(merges)) return read_bpe_pair(folder, vocabulary, merges);

@@ -13,20 +13,6 @@ namespace {
 
 using Type = SpieceModel::Type;
 
-std::string spaces_of(std::string_view piece) {
-    std::string out;
-    for (std::size_t at = 0; at < piece.size();) {
-        const bool space = piece.substr(at).starts_with(kSpacePiece);
-        if (space) {
-            out += ' ';
-        } else {
-            out += piece[at];
-        }
-        at += space ? kSpacePiece.size() : 1;
-    }
-    return out;
-}
-
 // "<0x41>" is the byte 0x41.
 std::optional<char> byte_of(std::string_view piece) {
     unsigned value = 0;
@@ -49,6 +35,20 @@ bool spaces_begin_pieces(const SpieceModel& model) {
 }
 
 } // namespace
+
+std::string spaces_of(std::string_view piece) {
+    std::string out;
+    for (std::size_t at = 0; at < piece.size();) {
+        const bool space = piece.substr(at).starts_with(kSpacePiece);
+        if (space) {
+            out += ' ';
+        } else {
+            out += piece[at];
+        }
+        at += space ? kSpacePiece.size() : 1;
+    }
+    return out;
+}
 
 Result<Vocabulary> spiece_vocabulary(const SpieceModel& model) {
     Vocabulary vocabulary;
@@ -94,6 +94,8 @@ SentencePiece::SentencePiece(Vocabulary vocabulary, SpieceModel model, SentenceP
         fmt::format("sentencepiece/1 {} {} {} {} {} {}\n", before.quotes, before.decompose, before.strip_accents,
                     before.lower_case, static_cast<int32_t>(options_.spaces), options_.squeezed);
     this->vocabulary().append_identity(identity);
+    if (options_.shared)
+        for (const int32_t id : options_.shared->ids) identity += fmt::format("{} ", id);
     SpieceModel cutting = model_; // the roles of ids are the vocabulary's
     cutting.unk_id = cutting.bos_id = cutting.eos_id = cutting.pad_id = 0;
     identity += write_spiece_model(cutting);
@@ -176,6 +178,16 @@ private:
         return {};
     }
 
+    // The vocabulary's id of a piece that covers bytes [from, to) of `given`.
+    int32_t id_of(int32_t piece, std::string_view given, uint32_t from, uint32_t to) const {
+        const std::optional<SharedVocabulary>& shared = tokenizer_.options_.shared;
+        if (!shared) return piece;
+        if (tokenizer_.model_.pieces[static_cast<std::size_t>(piece)].type != Type::unknown)
+            return shared->ids[static_cast<std::size_t>(piece)];
+        // What this language's model lacks may be a piece of the other's.
+        return tokenizer_.find(given.substr(from, to - from)).value_or(shared->ids[static_cast<std::size_t>(piece)]);
+    }
+
     // Every space stays: the whole is normalized, and a word begins at each.
     Status spaced(std::size_t begin, std::size_t end) {
         const SentencePieceOptions& options = tokenizer_.options_;
@@ -252,8 +264,8 @@ private:
                 spaced.replace(at, kNextLine.size(), "  ");
             given = spaced;
         }
-        HK_TRY(tokenizer_.cutter_.encode(given, [&](int32_t id, uint32_t from, uint32_t to) {
-            fresh_.push_back({id, from, to});
+        HK_TRY(tokenizer_.cutter_.encode(given, [&](int32_t piece, uint32_t from, uint32_t to) {
+            fresh_.push_back({id_of(piece, given, from, to), from, to});
         }));
         if (!tokenizer_.options_.preparation.is_none())
             for (Symbol& symbol : fresh_) {

@@ -10,6 +10,8 @@
 #include "text/text_preparation.hpp"
 #include "text/tokenizer.hpp"
 
+#include <optional>
+
 namespace hekla::text {
 
 // Where a word begins and what happens to its spaces.
@@ -20,9 +22,17 @@ enum class SpaceRule : int32_t {
     never,  // every space stays, none is added
 };
 
+// Marian's: ids are those of vocab.json, which two models share, one for each language.
+struct SharedVocabulary {
+    std::vector<int32_t> ids; // the vocabulary's id of each piece
+    std::string other_model;  // the other language's file, kept to be written again
+    bool is_target = false;   // whether this model is target.spm
+};
+
 struct SentencePieceOptions {
     TextPreparation preparation;
     SpaceRule spaces = SpaceRule::model;
+    std::optional<SharedVocabulary> shared = {}; // Marian's
     std::string squeezed = {};        // what several spaces become where every space stays; empty: they stay too
     std::string tokenizer_class = {}; // Hugging Face's name, for tokenizer_config.json; empty: by what the model is
     std::string post_processor = {};  // tokenizer.json's member, kept as it was read; it has no part in encode()
@@ -66,6 +76,8 @@ private:
     Charsmap charsmap_;     // where every space stays, the normalization is done here
     bool by_words_ = false; // words can be cut one by one
 };
+
+std::string spaces_of(std::string_view piece); // with spaces for U+2581
 
 // The vocabulary of a model: its pieces; control and unknown pieces are special tokens, with their roles.
 Result<Vocabulary> spiece_vocabulary(const SpieceModel& model);

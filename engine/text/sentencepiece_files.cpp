@@ -314,6 +314,37 @@ Result<std::unique_ptr<Tokenizer>> read_spiece_file(const std::filesystem::path&
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(path.string());
 }
 
+Result<std::unique_ptr<Tokenizer>> read_marian_file(const std::filesystem::path& path) {
+    const std::filesystem::path folder = path.parent_path();
+    SentencePieceOptions options;
+    SharedVocabulary& shared = options.shared.emplace();
+    shared.is_target = path.filename() == "target.spm";
+    options.tokenizer_class = "MarianTokenizer";
+    HK_ASSIGN(const std::string content, read_file(path));
+    HK_ASSIGN(SpieceModel model, read_spiece_model(content, path.string()));
+    const std::filesystem::path other = folder / (shared.is_target ? "source.spm" : "target.spm");
+    HK_ASSIGN(shared.other_model, read_file(other));
+    HK_TRY(read_spiece_model(shared.other_model, other.string()).status());
+
+    const std::string name = (folder / "vocab.json").string();
+    Json whole = Json::object();
+    HK_ASSIGN(whole["vocab"], read_json_object(folder / "vocab.json"));
+    Vocabulary vocabulary;
+    HK_TRY(read_model_vocabulary(whole, name, [&](const std::string& token, int32_t id) {
+        const Status status = vocabulary.add(id, token, spaces_of(token));
+        return status.ok() ? status : status.with_context(name);
+    }));
+    for (const auto& [token, role] :
+         {std::pair("</s>", TokenRole::eos), std::pair("<unk>", TokenRole::unk), std::pair("<pad>", TokenRole::pad)}) {
+        if (!vocabulary.find(token)) return corrupt(fmt::format("{}: has no {}", name, json_quote(token)));
+        HK_TRY(vocabulary.add_special({token, {role}}));
+    }
+    HK_TRY(read_special_files(folder, vocabulary));
+    for (const SpieceModel::Piece& piece : model.pieces)
+        shared.ids.push_back(vocabulary.find(piece.text).value_or(*vocabulary.role(TokenRole::unk)));
+    return SentencePiece::create(std::move(vocabulary), std::move(model), std::move(options));
+}
+
 Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const std::filesystem::path& path) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
@@ -422,7 +453,7 @@ std::string SentencePiece::to_json() const {
     const Vocabulary& tokens = vocabulary();
     const bool plain = options_.spaces == SpaceRule::model; // WhitespaceSplit does what the model's flags say
     if (plain && model_.add_dummy_prefix != model_.remove_extra_whitespaces && !model_.add_dummy_prefix) return {};
-    if (model_.space_is_suffix) return {};
+    if (model_.space_is_suffix || options_.shared) return {};
     std::string split, prefix = "never";
     if (plain && model_.remove_extra_whitespaces) {
         split = fmt::format(R"({{"type": "Sequence", "pretokenizers": [{{"type": "WhitespaceSplit"}}, {}]}})",
@@ -478,7 +509,12 @@ std::string SentencePiece::to_json() const {
 }
 
 Status SentencePiece::save(const std::filesystem::path& folder) const {
-    if (options_.spaces == SpaceRule::model)
+    if (options_.shared) {
+        const bool target = options_.shared->is_target;
+        HK_TRY(write_file_atomically(folder / (target ? "target.spm" : "source.spm"), write_spiece_model(model_)));
+        HK_TRY(write_file_atomically(folder / (target ? "source.spm" : "target.spm"), options_.shared->other_model));
+        HK_TRY(write_file_atomically(folder / "vocab.json", vocabulary_json(vocabulary()) + '\n'));
+    } else if (options_.spaces == SpaceRule::model)
         HK_TRY(write_file_atomically(folder / "spiece.model", write_spiece_model(model_)));
     const TextPreparation& before = options_.preparation;
     std::string config = fmt::format(

@@ -12,6 +12,9 @@ namespace hekla::text {
 // text and T5's sentinels by tokenizer_config.json's tokenizer_class, or by config.json's model_type.
 Result<std::unique_ptr<Tokenizer>> read_spiece_file(const std::filesystem::path& path);
 
+// Marian's source.spm or target.spm, with the vocab.json beside it.
+Result<std::unique_ptr<Tokenizer>> read_marian_file(const std::filesystem::path& path);
+
 // tokenizer.json with a Unigram model.
 Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const std::filesystem::path& path);
 // Whether a BPE model is SentencePiece's: over characters, with U+2581 for spaces.

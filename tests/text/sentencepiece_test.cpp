@@ -116,6 +116,31 @@ TEST_CASE("SentencePiece: T5's sentinels stand behind the pieces, the last one f
     CHECK(load(write_spiece_model(small_model()), R"({"extra_ids": 3})")->sentinel(2) == 11);
 }
 
+TEST_CASE("SentencePiece: Marian's two models share one vocabulary") {
+    const TemporaryFolder folder;
+    folder.write("source.spm", write_spiece_model(small_model()));
+    SpieceModel target = small_model();
+    target.pieces[6].text = kMark + "salut";
+    folder.write("target.spm", write_spiece_model(target));
+    folder.write(
+        "vocab.json",
+        fmt::format(R"({{"</s>":0,"<unk>":1,"{0}":2,"{0}hello":3,"{0}salut":4,"a":5,"é":6,"<pad>":7}})", kMark));
+    const auto source = must(load_tokenizer(folder.path()));
+    CHECK(source->special(TokenRole::pad) == 7);
+    CHECK(must(source->encode("hello helloa\xC3\xA9</s>")) ==
+          Ids{3, 3, 5, 6, 0});                                  // the vocabulary has what the model lacks
+    CHECK(must(source->encode("salut")) == Ids{2, 1, 5, 1, 1}); // l and others are pieces without an id
+    CHECK(source->decode(Ids{3, 4, 0}, true) == "hello salut");
+    const auto other = must(load_tokenizer(folder.path() / "target.spm"));
+    CHECK(must(other->encode("salut salut")) == Ids{4, 4});
+    const TemporaryFolder saved;
+    must(source->save(saved.path()));
+    CHECK(must(load_tokenizer(saved.path()))->hash() == source->hash());
+    CHECK(must(load_tokenizer(saved.path() / "target.spm"))->hash() == other->hash());
+    std::filesystem::remove(folder.path() / "vocab.json");
+    CHECK(contains(load_tokenizer(folder.path()).message(), "vocab.json"));
+}
+
 TEST_CASE("SentencePiece: DeBERTa 2's mask is behind the pieces") {
     const TemporaryFolder folder;
     folder.write("spm.model", write_spiece_model(small_model()));
