@@ -39,7 +39,8 @@ struct Verb {
 using Verbs = std::vector<Verb>;
 
 // One file each.
-void add_train(CLI::App& app, const Globals& globals, Verbs& verbs); // train, eval
+void add_train(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs); // eval, predict
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs);
@@ -56,8 +57,8 @@ int fail(const Status& status);
 int fail(const std::string& message);
 
 // Mesa's CPU driver is told the widest vectors that this CPU has, unless the user decided. A training step of
-// shakespeare-char-cpu took 205 ms instead of 283 on Mesa 25.0.7, a matmul a third of the time on 26.2. Called before the
-// driver is loaded into this process.
+// shakespeare-char-cpu took 205 ms instead of 283 on Mesa 25.0.7, a matmul a third of the time on 26.2. Called before
+// the driver is loaded into this process.
 void choose_vector_width();
 
 plugin::Registry scan_plugins(const Globals& globals);

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
     app.add_flag("--no-cache", globals.no_cache, "keep no compiled kernels between runs");
     Verbs verbs;
     add_train(app, globals, verbs);
+    add_predict(app, globals, verbs);
     add_generate(app, globals, verbs);
     add_embed(app, globals, verbs);
     add_tokenize(app, globals, verbs);

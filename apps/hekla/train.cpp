@@ -1,4 +1,4 @@
-// hekla train, hekla eval: as any host would, through hekla.h.
+// hekla train: as any host would, through hekla.h.
 #include "command.hpp"
 
 #include "train/report.hpp"
@@ -69,7 +69,11 @@ hk_train_options options_of(const TrainArguments& a, std::vector<hk_string>& ove
     options.user = &progress;
     options.step = [](void* user, const hk_train_step* s) { static_cast<Progress*>(user)->step(*s); };
     options.evaluation = [](void* user, const hk_train_evaluation* e) {
-        static_cast<Progress*>(user)->line(fmt::format("step {} | validation loss {:.4f}{} | {}", e->step, e->loss, e->best != 0 ? " (best)" : "",
+        std::string scores;
+        for (uint64_t i = 0; i < e->score_count; ++i)
+            scores += fmt::format(" | {} {:.4f}", view(e->scores[i].name), e->scores[i].value);
+        static_cast<Progress*>(user)->line(fmt::format("step {} | validation loss {:.4f}{}{} | {}", e->step, e->loss,
+                                                       scores, e->best != 0 ? " (best)" : "",
                                                        train::duration_text(e->seconds)));
     };
     options.message = [](void* user, hk_string m) { static_cast<Progress*>(user)->line(std::string(view(m))); };
@@ -85,7 +89,9 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     std::vector<hk_string> overrides;
     hk_train_options options = options_of(a, overrides, progress);
     if (a.plan) {
-        const auto print = [](void*, hk_string plan) { std::fwrite(plan.data, 1, static_cast<std::size_t>(plan.size), stdout); };
+        const auto print = [](void*, hk_string plan) {
+            std::fwrite(plan.data, 1, static_cast<std::size_t>(plan.size), stdout);
+        };
         return hk_train_plan(context.context, &options, print, error.error) == HK_OK ? kDone : error.report();
     }
     watch_interrupts();
@@ -100,47 +106,29 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     else
         progress.line(std::isnan(result.best_evaluation)
                           ? fmt::format("done: {} steps", result.steps)
-                          : fmt::format("done: {} steps, best validation loss {:.4f} at step {}", result.steps, result.best_evaluation, result.best_step));
+                          : fmt::format("done: {} steps, best evaluation {:.4f} at step {}", result.steps,
+                                        result.best_evaluation, result.best_step));
     if (a.json) {
-        nlohmann::json j{{"steps", result.steps}, {"best_evaluation", result.best_evaluation}, {"best_step", result.best_step}, {"stopped", result.stopped != 0}};
+        nlohmann::json j{{"steps", result.steps},
+                         {"best_evaluation", result.best_evaluation},
+                         {"best_step", result.best_step},
+                         {"stopped", result.stopped != 0}};
         std::printf("%s\n", j.dump().c_str());
     }
-    return kDone;
-}
-
-int run_eval(const Globals& globals, const TrainArguments& a) {
-    const HostError error;
-    HostContext context;
-    if (const int code = context.create(globals, error); code != kDone) return code;
-    Progress progress;
-    std::vector<hk_string> overrides;
-    const hk_train_options options = options_of(a, overrides, progress);
-    double loss = 0.0;
-    if (hk_train_evaluate(context.context, &options, &loss, error.error) != HK_OK) return error.report();
-    if (a.json)
-        std::printf("%s\n", nlohmann::json{{"loss", loss}, {"perplexity", std::exp(loss)}}.dump().c_str());
-    else
-        std::printf("validation loss %.4f, perplexity %.3f\n", loss, std::exp(loss));
     return kDone;
 }
 
 } // namespace
 
 void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    const auto add = [&](const char* name, const char* about, const char* example, bool plan, int (*run)(const Globals&, const TrainArguments&)) {
-        CLI::App* parser = app.add_subcommand(name, about);
-        const auto arguments = std::make_shared<TrainArguments>();
-        parser->add_option("recipe", arguments->recipe, "the recipe, a TOML file")->required();
-        parser->add_option("overrides", arguments->overrides, "keys of the recipe: train.max_steps=100");
-        parser->add_flag("--json", arguments->json, "the result as JSON on standard output");
-        if (plan) parser->add_flag("--plan", arguments->plan, "print memory, time and the dearest nodes; train nothing");
-        parser->footer(example);
-        verbs.push_back({parser, [&globals, arguments, run] { return run(globals, *arguments); }});
-    };
-    add("train", "Train a model as a recipe says; goes on where it was stopped.",
-        "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200", true, run_train);
-    add("eval", "The loss on a recipe's validation text, with the newest checkpoint of its run.",
-        "Example: hekla eval apps/recipes/quickstart.toml", false, run_eval);
+    CLI::App* parser = app.add_subcommand("train", "Train a model as a recipe says; goes on where it was stopped.");
+    const auto arguments = std::make_shared<TrainArguments>();
+    parser->add_option("recipe", arguments->recipe, "the recipe, a TOML file")->required();
+    parser->add_option("overrides", arguments->overrides, "keys of the recipe: train.max_steps=100");
+    parser->add_flag("--json", arguments->json, "the result as JSON on standard output");
+    parser->add_flag("--plan", arguments->plan, "print memory, time and the dearest nodes; train nothing");
+    parser->footer("Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
+    verbs.push_back({parser, [&globals, arguments] { return run_train(globals, *arguments); }});
 }
 
 } // namespace hekla::app

@@ -7,11 +7,16 @@
 #include "generate/generator.hpp"
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
+#include "infer/predict.hpp"
 #include "plugin/host_error.hpp"
 #include "train/trainer.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
 #include <limits>
+#include <sstream>
 
 using namespace hekla;
 
@@ -88,7 +93,10 @@ train::TrainerEvents events_of(const hk_train_options& o) {
         };
     if (o.evaluation != nullptr)
         events.evaluation = [o](const train::EvaluationReport& r) {
-            const hk_train_evaluation e{sizeof(hk_train_evaluation), r.best ? 1 : 0, r.step, r.loss, r.seconds};
+            std::vector<hk_score> scores;
+            for (const auto& [name, value] : r.scores) scores.push_back({view(name), value});
+            const hk_train_evaluation e{
+                sizeof(hk_train_evaluation), r.best ? 1 : 0, r.step, r.loss, r.seconds, scores.data(), scores.size()};
             o.evaluation(o.user, &e);
         };
     if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
@@ -209,6 +217,100 @@ Status run_embed(hk_context& context, const hk_embed_options& o) {
     return infer::embed_rows(m, rows, options, give);
 }
 
+Status run_evaluate(hk_context& context, const hk_evaluate_options& o) {
+    HK_ASSIGN(const train::Recipe recipe,
+              train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
+    train::TrainerEvents events;
+    if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
+    HK_ASSIGN(
+        const std::unique_ptr<train::Trainer> trainer,
+        train::Trainer::create(recipe, context.registry, *context.runtime, context.log, events, train::Purpose::read));
+    const bool test = o.test != 0;
+    HK_ASSIGN(const train::Evaluation result,
+              trainer->evaluate(test ? train::Trainer::On::test : train::Trainer::On::valid));
+    if (o.message != nullptr && !result.table.empty()) o.message(o.user, view(result.table));
+    const auto tell = [&](const std::string& name, double value) {
+        const hk_score score{view(name), value};
+        if (o.score != nullptr) o.score(o.user, &score);
+    };
+    tell("loss", result.loss);
+    for (const auto& [name, value] : result.scores) tell(name, value);
+    const train::Split* split = test ? trainer->data().test() : trainer->data().valid();
+    for (std::size_t i = 0; i < result.predictions.size() && o.prediction != nullptr; ++i) {
+        nlohmann::ordered_json line;
+        line["place"] = split->place(i);
+        for (const data::TaskColumn& column : trainer->data().columns())
+            if (const std::string text = split->text(i, column.name); !text.empty()) line[column.name] = text;
+        line["said"] = result.predictions[i];
+        const std::string json = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        o.prediction(o.user, i, view(json));
+    }
+    return {};
+}
+
+// The rows of a file, by the columns that the model reads.
+Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, std::vector<data::TaskColumn> columns,
+                                                       const hk_predict_options& o) {
+    data::TaskTableOptions options;
+    options.inputs = {string_of(o.file)};
+    options.targets = false;
+    if (o.format.size > 0) { HK_ASSIGN(options.format, data::format_of_name(string_of(o.format))); }
+    const std::vector<std::string> given = texts(o.columns, o.column_count);
+    for (const std::string& one : given) {
+        const std::size_t equals = one.find('=');
+        const std::string name = one.substr(0, equals);
+        const auto found = std::ranges::find(columns, name, &data::TaskColumn::name);
+        if (equals == std::string::npos || found == columns.end()) {
+            std::vector<std::string> names;
+            for (const data::TaskColumn& column : columns) names.push_back(column.name);
+            return invalid_argument(
+                fmt::format("column '{}': expected NAME=SOURCE with NAME one of {}", one, fmt::join(names, ", ")));
+        }
+        found->source = one.substr(equals + 1);
+    }
+    if (!given.empty()) // what is not named is not read
+        std::erase_if(columns, [](const data::TaskColumn& column) { return column.optional && column.source.empty(); });
+    options.columns = std::move(columns);
+    HK_ASSIGN(const data::TaskTable table, data::TaskTable::read(options));
+    HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(*m.tokenizer, {}));
+    std::vector<data::EncodedExample> examples;
+    for (uint64_t i = 0; i < encoded.examples->size(); ++i) examples.push_back((*encoded.examples)[i]);
+    return examples;
+}
+
+Status run_predict(hk_context& context, const hk_predict_options& o) {
+    if (o.row == nullptr) return invalid_argument("hk_predict_options.row is null: nobody would get the result");
+    if ((o.text_count > 0) == (o.file.size > 0))
+        return invalid_argument("hk_predict_options: give texts, or a file of rows");
+    program::Runtime* runtime = o.reference != 0 ? nullptr : context.runtime.get();
+    HK_ASSIGN(infer::Model m,
+              infer::open_model(context.registry, runtime, string_of(o.model), {.objective = true}, context.log));
+    HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));
+    std::vector<data::EncodedExample> examples;
+    if (o.file.size > 0) { HK_ASSIGN(examples, rows_of_file(m, columns, o)); }
+    for (uint64_t i = 0; i < o.text_count; ++i) {
+        std::map<std::string, std::vector<std::string>> row{{columns.front().name, {string_of(o.texts[i])}}};
+        if (columns.front().kind == HK_COLUMN_WORDS) { // words are what white space separates
+            std::istringstream stream(string_of(o.texts[i]));
+            row.begin()->second = {std::istream_iterator<std::string>(stream), {}};
+        }
+        if (o.second_texts != nullptr) {
+            if (columns.size() < 2) return invalid_argument("this model reads one text a row: give no second ones");
+            row[columns[1].name] = {string_of(o.second_texts[i])};
+        }
+        Result<data::EncodedExample> example = data::encode_texts(*m.tokenizer, columns, row);
+        if (!example.ok()) return example.status().with_context(fmt::format("text {}", i + 1));
+        examples.push_back(example.take());
+    }
+    infer::PredictOptions options;
+    if (o.batch > 0) options.batch = o.batch;
+    options.length = o.length;
+    return infer::predict(m, examples, options, [&](std::size_t row, const nlohmann::json& said) {
+        const std::string json = said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        return o.row(o.user, row, view(json)) == 0;
+    });
+}
+
 } // namespace
 
 extern "C" {
@@ -283,12 +385,25 @@ int32_t hk_train_plan(hk_context* context, const hk_train_options* options, void
     });
 }
 
-int32_t hk_train_evaluate(hk_context* context, const hk_train_options* options, double* loss, hk_error* error) {
+int32_t hk_evaluate(hk_context* context, const hk_evaluate_options* options, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        if (context == nullptr || loss == nullptr) return invalid_argument("context or loss is null");
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options, train::Purpose::read));
-        HK_ASSIGN(*loss, trainer->evaluate());
-        return {};
+        if (context == nullptr) return invalid_argument("context is null");
+        HK_TRY(complete(options, "hk_evaluate_options"));
+        return run_evaluate(*context, *options);
+    });
+}
+
+void hk_predict_defaults(hk_predict_options* options) {
+    if (options == nullptr) return;
+    *options = hk_predict_options{};
+    options->struct_size = sizeof *options;
+}
+
+int32_t hk_predict(hk_context* context, const hk_predict_options* options, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (context == nullptr) return invalid_argument("context is null");
+        HK_TRY(complete(options, "hk_predict_options"));
+        return run_predict(*context, *options);
     });
 }
 

@@ -34,8 +34,8 @@ Status check_fields(const std::vector<Field>& fields) {
 // handed out, and put what they made into the ring's place for the ticket.
 class Batcher::Work {
 public:
-    Work(BatcherOptions options, Collate collate)
-        : options_(std::move(options)), collate_(std::move(collate)), ring_(options_.depth),
+    Work(BatcherOptions options, MakeBatch make)
+        : options_(options), make_(std::move(make)), ring_(options_.depth),
           handed_out_(options_.first_step * options_.micro_steps), taken_(handed_out_) {
         const uint64_t most = std::numeric_limits<uint64_t>::max() / options_.micro_steps;
         end_ = std::min(options_.end_step, most) * options_.micro_steps;
@@ -97,32 +97,21 @@ private:
         } catch (const std::bad_alloc&) {
             return out_of_memory(where + ": no memory");
         } catch (const std::exception& error) {
-            return internal_error(fmt::format("{}: collate threw: {}", where, error.what()));
-        } catch (...) { return internal_error(where + ": collate threw something that is no std::exception"); }
+            return internal_error(fmt::format("{}: making it threw: {}", where, error.what()));
+        } catch (...) { return internal_error(where + ": making it threw something that is no std::exception"); }
     }
 
     Result<Batch> make(uint64_t ticket) const {
         Batch batch;
         batch.step = ticket / options_.micro_steps;
         batch.micro_step = static_cast<uint32_t>(ticket % options_.micro_steps);
-        const uint64_t first =
-            Sampler::first_number(batch.step, batch.micro_step, options_.micro_steps, options_.batch_size);
-        const auto window = static_cast<std::size_t>(options_.sampler.options().window);
-        std::vector<int32_t> tokens(options_.batch_size * window);
-        std::vector<ExampleView> examples(options_.batch_size);
-        for (std::size_t row = 0; row < examples.size(); ++row) {
-            const std::span<int32_t> own = std::span(tokens).subspan(row * window, window);
-            examples[row].position = options_.sampler.at(first + row);
-            examples[row].tokens = own;
-            options_.tokens.copy(examples[row].position.begin, own);
-        }
-        HK_TRY(collate_({batch.step, batch.micro_step, options_.seed, examples}, batch.fields));
+        HK_TRY(make_(batch));
         HK_TRY(check_fields(batch.fields));
         return batch;
     }
 
     const BatcherOptions options_;
-    const Collate collate_;
+    const MakeBatch make_;
     std::mutex mutex_;
     std::condition_variable may_work_;
     std::condition_variable has_made_;
@@ -138,19 +127,14 @@ private:
 Batcher::Batcher(std::unique_ptr<Work> work) : work_(std::move(work)) {}
 Batcher::~Batcher() = default;
 
-Result<std::unique_ptr<Batcher>> Batcher::start(BatcherOptions options, Collate collate) {
+Result<std::unique_ptr<Batcher>> Batcher::start(BatcherOptions options, MakeBatch make) {
     const auto positive = [](uint64_t value, const char* what) {
         return value > 0 ? Status() : invalid_argument(fmt::format("{} is 0; at least 1 was expected", what));
     };
-    HK_TRY(positive(options.batch_size, "the batch size"));
     HK_TRY(positive(options.micro_steps, "the number of micro-steps"));
     HK_TRY(positive(options.threads, "the number of threads"));
     HK_TRY(positive(options.depth, "the number of batches made ahead"));
-    if (options.tokens.size() != options.sampler.options().tokens)
-        return invalid_argument(fmt::format("the sampler was made for {} tokens, the data has {}",
-                                            options.sampler.options().tokens, options.tokens.size()));
-    if (options.sampler.options().window == 0) return invalid_argument("the batcher was given no sampler");
-    auto work = std::make_unique<Work>(std::move(options), std::move(collate));
+    auto work = std::make_unique<Work>(options, std::move(make));
     try {
         work->start();
     } catch (const std::system_error& error) {

@@ -2,8 +2,6 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "data/sampler.hpp"
-#include "data/token_view.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +9,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -30,47 +27,34 @@ struct Field {
 struct Batch {
     uint64_t step = 0;
     uint32_t micro_step = 0;
+    int64_t length = 0;             // of its rows, for whoever has several
+    std::vector<uint64_t> examples; // which they are
     std::vector<Field> fields;
 };
 
-struct ExampleView {
-    Position position;
-    std::span<const int32_t> tokens; // [window]; valid during the call
-};
-
-struct CollateInput {
-    uint64_t step = 0;
-    uint32_t micro_step = 0;
-    uint64_t seed = 0;                     // with an example's number, the key of its random numbers
-    std::span<const ExampleView> examples; // [batch_size]
-};
-
-// Makes the fields of one micro-step: a pure function of its input. Thread: called on workers, on several at once.
-using Collate = std::function<Status(const CollateInput& input, std::vector<Field>& fields)>;
+// Makes the batch of one micro-step (its step and micro_step are set): a pure function of its numbers. Thread: called
+// on workers, on several at once.
+using MakeBatch = std::function<Status(Batch& batch)>;
 
 struct BatcherOptions {
-    Sampler sampler;
-    TokenView tokens; // must outlive the batcher; as long as the sampler was told
-    uint32_t batch_size = 1;
     uint32_t micro_steps = 1;                                 // of one step
     uint64_t first_step = 0;                                  // a resumed run begins later
     uint64_t end_step = std::numeric_limits<uint64_t>::max(); // no batch of this step or after
     unsigned threads = 1;
     unsigned depth = 4; // batches made ahead, at most
-    uint64_t seed = 0;
 };
 
-// Thread: next() from one thread at a time. Destroying it waits for the collate calls that run.
+// Thread: next() from one thread at a time. Destroying it waits for the calls that run.
 class Batcher {
 public:
-    // Errors: a count of 0, tokens of another length than the sampler's.
-    static Result<std::unique_ptr<Batcher>> start(BatcherOptions options, Collate collate);
+    // Errors: a count of 0.
+    static Result<std::unique_ptr<Batcher>> start(BatcherOptions options, MakeBatch make);
     ~Batcher();
     Batcher(const Batcher&) = delete;
     Batcher& operator=(const Batcher&) = delete;
 
     // The next batch: micro-steps of first_step, then of the step after it, and so on; nothing after the last. Waits
-    // for it. An error of collate (or what it throws) comes in the place of its batch, and again at every later call.
+    // for it. An error of `make` (or what it throws) comes in the place of its batch, and again at every later call.
     Result<std::optional<Batch>> next();
 
 private:

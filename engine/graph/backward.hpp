@@ -4,11 +4,16 @@
 
 #include "graph/builder.hpp"
 
+#include <functional>
+#include <set>
+#include <string>
+
 namespace hekla::graph {
 
 class Backward {
 public:
-    explicit Backward(Graph graph); // marks what depends on a parameter
+    // Marks what depends on a parameter that is not frozen.
+    Backward(Graph graph, const std::set<std::string, std::less<>>& frozen);
 
     // The node that is being differentiated, and its place.
     void enter(NodeId id);

@@ -23,12 +23,12 @@ bool stops(Op op) {
 
 } // namespace
 
-Backward::Backward(Graph graph)
+Backward::Backward(Graph graph, const std::set<std::string, std::less<>>& frozen)
     : b_(std::move(graph)), active_(b_.graph().values.size(), false), gradients_(b_.graph().values.size(), kNone) {
     for (const Node& node : b_.graph().nodes) {
         if (stops(node.op)) continue;
-        const bool reached =
-            node.op == Op::parameter || std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
+        const bool reached = (node.op == Op::parameter && !frozen.contains(node.text("name"))) ||
+                             std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
         if (!reached) continue;
         const OperationInfo& o = info(node.op);
         for (std::size_t i = 0; i < node.outputs.size(); ++i)
@@ -90,7 +90,7 @@ ValueId Backward::reduce_to(ValueId a, const Shape& to) {
     return reshape(axes.empty() ? a : sum(a, axes, false), to);
 }
 
-Result<Graph> differentiate(Graph graph) {
+Result<Graph> differentiate(Graph graph, const std::set<std::string, std::less<>>& frozen) {
     if (graph.losses.empty())
         return invalid_argument("this graph has no loss, so there is nothing to differentiate; an objective gives one");
     for (const LossTerm& loss : graph.losses)
@@ -100,7 +100,7 @@ Result<Graph> differentiate(Graph graph) {
     const auto parameters = graph.parameters();
     const std::vector<LossTerm> losses = graph.losses;
     const auto node_count = static_cast<NodeId>(graph.nodes.size());
-    Backward backward(std::move(graph));
+    Backward backward(std::move(graph), frozen);
     Builder& b = backward.builder();
 
     ValueId total = kNone;

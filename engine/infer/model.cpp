@@ -4,6 +4,7 @@
 #include "model/checkpoint.hpp"
 #include "model/folder.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::infer {
@@ -16,17 +17,31 @@ using nlohmann::json;
 Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& folder, const ModelOptions& options,
                     plugin::CompositionSpec& spec, plugin::Registry::Entry& entry) {
     const json classes = spec.config.value("architectures", json::array());
-    if (!options.class_name.empty()) {
+    const json own = spec.config.value("hekla", json()); // what a run of ours wrote of its parts
+    spec.config.erase("hekla");
+    const auto take_objective = [&](const std::string& id, const json& config) {
+        if (!options.objective) return;
+        spec.objective = id;
+        spec.objective_config = config;
+    };
+    if (options.class_name.empty() && own.is_object()) {
+        HK_ASSIGN(entry, registry.find(HK_ARCHITECTURE_INTERFACE, own.value("architecture", "")));
+        spec.head = own.value("head", "");
+        spec.head_config = own.value("head_config", json::object());
+        take_objective(own.value("objective", ""), own.value("objective_config", json::object()));
+    } else if (!options.class_name.empty()) {
         HK_ASSIGN(const auto found, registry.find_class(options.class_name));
         entry = found.first;
         spec.head = found.second->head;
         spec.head_config = found.second->head_config;
+        take_objective(found.second->objective, found.second->objective_config);
     } else if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
         const auto found = registry.find_class(classes[0].get<std::string>());
         if (found.ok()) {
             entry = found->first;
             spec.head = found->second->head;
             spec.head_config = found->second->head_config;
+            take_objective(found->second->objective, found->second->objective_config);
         }
     }
     if (entry.provided == nullptr) {
@@ -53,6 +68,14 @@ Result<graph::Graph> describe_smallest(const Model& m) {
         fields.insert(fields.end(), decoder.begin(), decoder.end());
         return m.composition->build(HK_MODE_EVALUATE, fields);
     };
+    if (m.composition->can_collate()) { // its objective knows what a batch has
+        constexpr int64_t kLength = 32;
+        const json own = m.config.value("hekla", json::object());
+        const int64_t trained = own.is_object() ? own.value("context_length", int64_t{0}) : 0;
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                  m.composition->batch_fields(1, trained > 0 ? std::min(trained, kLength) : kLength));
+        return m.composition->build(HK_MODE_EVALUATE, fields);
+    }
     const json side = m.config.value("image_size", json()), channels = m.config.value("num_channels", json(3));
     if (side.is_number_integer() && channels.is_number_integer())
         return m.composition->build(HK_MODE_EVALUATE, std::vector<plugin::BatchField>{

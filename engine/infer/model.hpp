@@ -20,6 +20,7 @@ Result<std::filesystem::path> weights_folder(const std::filesystem::path& folder
 struct ModelOptions {
     std::string class_name = {}; // of the reference implementation; "": the one that config.json names
     std::string head = {};       // "": the head of the class that config.json names, or none where it names none
+    bool objective = false;      // with the objective that it was trained with, whose collate makes fields of texts
     // Tokenizer files that are missing or not understood are an error. false: tokenizer is null then, and
     // tokenizer_problem says why.
     bool tokenizer_required = true;

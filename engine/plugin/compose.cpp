@@ -74,6 +74,17 @@ Status unknown_keys(const Provided& provided, const json& given, const hk_config
     return {};
 }
 
+// A body that sees what it is to predict would learn to copy it.
+Status check_causal(const Provided& architecture, const Provided& objective, const json& config) {
+    if (objective.causal != "yes" || architecture.causal == "yes") return {};
+    const auto key = config.find(architecture.causal);
+    if (!architecture.causal.empty() && key != config.end() && *key == true) return {};
+    return invalid_argument(fmt::format(
+        "objective '{}' predicts each token from those before it, but architecture '{}' sees what stands behind them{}",
+        objective.id, architecture.id,
+        architecture.causal.empty() ? "" : fmt::format(": set {} = true", architecture.causal)));
+}
+
 graph::Kind kind_from(int32_t kind) { return static_cast<graph::Kind>(kind); }
 
 // Runs one plugin's build through a view of its own, and closes what it left open as an error.
@@ -97,11 +108,14 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     std::unique_ptr<Composition> c(new Composition());
     c->tokenizer_.tokenizer = tokenizer;
     c->architecture_id_ = fmt::format("architecture '{}'", spec.architecture);
-    c->head_id_ = fmt::format("head '{}'", spec.head);
     c->objective_id_ = fmt::format("objective '{}'", spec.objective);
     c->head_name_ = spec.head;
     c->objective_name_ = spec.objective;
+    c->head_config_ = spec.head_config;
+    c->objective_config_ = spec.objective_config;
     c->given_ = spec.config;
+    c->notes_ = spec.notes;
+    c->context_length_ = spec.context_length;
     c->recompute_ = spec.recompute;
 
     HK_ASSIGN(c->architecture_entry_, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
@@ -116,31 +130,49 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     HK_TRY(unknown_keys(*c->architecture_entry_.provided, spec.config, c->config_, spec.refuse_unknown_keys, log,
                         c->architecture_id_));
 
-    if (!spec.head.empty()) {
-        // A native head needs no plugin; build() finds out. A head plugin is used where there is none.
-        const Result<Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, spec.head);
-        if (entry.ok()) {
-            HK_ASSIGN(const void* head, registry.load(entry.value()));
-            c->head_ = static_cast<const hk_head*>(head);
+    // What the model's own configuration says of a head or an objective counts too, eg: num_labels, problem_type.
+    const auto completed = [&](const Provided& provided, const json& given) {
+        json values = with_defaults(provided, given);
+        const auto& types = c->architecture_entry_.provided->model_types;
+        for (const std::string& key : provided.parameters) {
+            if (given.contains(key)) continue;
+            const auto own = c->config_.values.find(key);
+            if (own != c->config_.values.end() && !own->is_null()) values[key] = *own;
+            if (key == "model_type" && !values.contains(key))
+                values[key] = types.empty() ? spec.architecture : types.front();
+        }
+        return values;
+    };
+    for (std::string_view rest = spec.head; !rest.empty();) {
+        const std::size_t plus = rest.find('+');
+        Head head;
+        head.name = rest.substr(0, plus);
+        head.what = fmt::format("head '{}'", head.name);
+        rest.remove_prefix(plus == std::string_view::npos ? rest.size() : plus + 1);
+        // A native head needs no plugin; build() finds out. A head plugin is used where there is none, and reads the
+        // outputs of either.
+        if (const Result<Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, head.name); entry.ok()) {
+            HK_ASSIGN(const void* table, registry.load(entry.value()));
+            head.table = static_cast<const hk_head*>(table);
             hk_config config;
-            config.values = with_defaults(*entry.value().provided, spec.head_config);
-            HK_TRY(check_ranges(*entry.value().provided, config.values, c->head_id_));
-            HK_TRY(status_of(guarded(error, [&] { return c->head_->create(&config, &c->head_self_, &error); }), error,
-                             c->head_id_));
+            config.values = completed(*entry.value().provided, spec.head_config);
+            HK_TRY(check_ranges(*entry.value().provided, config.values, head.what));
+            HK_TRY(status_of(guarded(error, [&] { return head.table->create(&config, &head.self, &error); }), error,
+                             head.what));
+            c->heads_.push_back(head);
             HK_TRY(unknown_keys(*entry.value().provided, spec.head_config, config, spec.refuse_unknown_keys, log,
-                                c->head_id_));
+                                head.what));
+        } else {
+            c->heads_.push_back(head);
         }
     }
     if (!spec.objective.empty()) {
         HK_ASSIGN(const Registry::Entry entry, registry.find(HK_OBJECTIVE_INTERFACE, spec.objective));
+        HK_TRY(check_causal(*c->architecture_entry_.provided, *entry.provided, c->config_.values));
         HK_ASSIGN(const void* objective, registry.load(entry));
         c->objective_ = static_cast<const hk_objective*>(objective);
         hk_config config;
-        config.values = with_defaults(*entry.provided, spec.objective_config);
-        // What the model's own configuration says of the objective counts too, eg: problem_type of a classifier.
-        for (const std::string& key : entry.provided->parameters)
-            if (!spec.objective_config.contains(key) && spec.config.contains(key) && !spec.config[key].is_null())
-                config.values[key] = spec.config[key];
+        config.values = completed(*entry.provided, spec.objective_config);
         HK_TRY(check_ranges(*entry.provided, config.values, c->objective_id_));
         const hk_tokenizer* given = tokenizer != nullptr ? &c->tokenizer_ : nullptr;
         HK_TRY(status_of(
@@ -154,33 +186,33 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
 
 Composition::~Composition() {
     if (objective_self_ != nullptr) objective_->destroy(objective_self_);
-    if (head_self_ != nullptr) head_->destroy(head_self_);
+    for (const Head& head : heads_)
+        if (head.self != nullptr) head.table->destroy(head.self);
     if (architecture_self_ != nullptr) architecture_->destroy(architecture_self_);
 }
 
 Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField> fields,
                                         std::span<const std::string> ports, bool all_ports) const {
     Joint joint;
-    joint.mode = mode;
+    joint.mode = body_frozen_ && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode;
     joint.fields.assign(fields.begin(), fields.end());
     HK_ASSIGN(const int32_t body, build_part(joint, architecture_id_, [&](hk_builder* b, hk_error* e) {
                   return architecture_->build(architecture_self_, b, e);
               }));
     if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_id_));
-    if (!head_name_.empty()) {
-        HK_ASSIGN(
-            const int32_t native, build_part(joint, head_id_, [&](hk_builder* b, hk_error* e) {
-                return architecture_->build_head(architecture_self_, b, {head_name_.data(), head_name_.size()}, e);
-            }));
-        if (native == HK_NOT_FOUND) {
-            if (head_ == nullptr)
-                return not_found(fmt::format("{} has no head '{}' of its own and no plugin provides one",
-                                             architecture_id_, head_name_));
-            HK_ASSIGN(const int32_t generic, build_part(joint, head_id_, [&](hk_builder* b, hk_error* e) {
-                          return head_->build(head_self_, b, e);
-                      }));
-            if (generic != HK_OK) return not_found(fmt::format("{}: build failed without a reason", head_id_));
-        }
+    joint.mode = mode;
+    for (const Head& head : heads_) {
+        HK_ASSIGN(const int32_t native, build_part(joint, head.what, [&](hk_builder* b, hk_error* e) {
+                      return architecture_->build_head(architecture_self_, b, {head.name.data(), head.name.size()}, e);
+                  }));
+        if (native != HK_NOT_FOUND) continue;
+        if (head.table == nullptr)
+            return not_found(
+                fmt::format("{} has no head '{}' of its own and no plugin provides one", architecture_id_, head.name));
+        HK_ASSIGN(const int32_t generic, build_part(joint, head.what, [&](hk_builder* b, hk_error* e) {
+                      return head.table->build(head.self, b, e);
+                  }));
+        if (generic != HK_OK) return not_found(fmt::format("{}: build failed without a reason", head.what));
     }
     if (objective_ != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE)) {
         HK_ASSIGN(const int32_t built, build_part(joint, objective_id_, [&](hk_builder* b, hk_error* e) {
@@ -205,6 +237,19 @@ Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField
     if (!recompute_ || mode != HK_MODE_TRAIN)
         for (graph::Node& node : graph.nodes) node.region = 0;
     return graph;
+}
+
+Result<std::set<std::string>> Composition::body_parameters(std::span<const BatchField> fields) const {
+    Joint joint;
+    joint.mode = HK_MODE_EVALUATE;
+    joint.fields.assign(fields.begin(), fields.end());
+    HK_TRY(build_part(joint, architecture_id_, [&](hk_builder* b, hk_error* e) {
+               return architecture_->build(architecture_self_, b, e);
+           }).status());
+    std::set<std::string> names;
+    for (const graph::Node& node : joint.builder.graph().nodes)
+        if (node.op == graph::Op::parameter || node.op == graph::Op::buffer) names.insert(node.text("name"));
+    return names;
 }
 
 Result<std::vector<BatchField>> Composition::batch_fields(int64_t batch, int64_t length) const {
@@ -236,18 +281,107 @@ Result<int64_t> Composition::tokens_per_example(int64_t length) const {
     return objective_->tokens_per_example(objective_self_, length);
 }
 
-Status Composition::collate(std::span<const hk_example> examples, uint64_t seed, uint64_t epoch,
-                            std::span<hk_field> fields) const {
+namespace {
+
+Result<std::vector<ColumnNeed>> columns_of(const hk_objective& objective, void* self, const std::string& what) {
+    std::vector<ColumnNeed> needs;
+    if (objective.columns == nullptr) return needs;
+    struct Collected {
+        std::vector<ColumnNeed>& needs;
+        bool bad = false;
+    } collected{needs};
+    const auto push = [](void* context, const hk_column_need* need) {
+        auto& into = *static_cast<Collected*>(context);
+        if (need == nullptr || need->struct_size < sizeof(hk_column_need) || need->name.data == nullptr ||
+            need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_NUMBERS)
+            into.bad = true;
+        else
+            into.needs.push_back({std::string(view(need->name)), need->kind, (need->flags & HK_COLUMN_OPTIONAL) != 0,
+                                  (need->flags & HK_COLUMN_TARGET) != 0});
+    };
+    hk_error error;
+    HK_TRY(status_of(guarded(error, [&] { return objective.columns(self, push, &collected, &error); }), error, what));
+    if (collected.bad) return corrupt(fmt::format("{}: it described a column with a wrong size, kind or name", what));
+    return needs;
+}
+
+} // namespace
+
+Result<std::vector<ColumnNeed>> Composition::columns() const {
+    if (objective_ == nullptr) return failed_precondition("there is no objective");
+    return columns_of(*objective_, objective_self_, objective_id_);
+}
+
+Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, const std::string& objective,
+                                                  const json& given) {
+    const std::string what = fmt::format("objective '{}'", objective);
+    HK_ASSIGN(const Registry::Entry entry, registry.find(HK_OBJECTIVE_INTERFACE, objective));
+    HK_ASSIGN(const void* loaded, registry.load(entry));
+    const auto* table = static_cast<const hk_objective*>(loaded);
+    hk_config config;
+    config.values = with_defaults(*entry.provided, given);
+    HK_TRY(check_ranges(*entry.provided, config.values, what));
+    hk_error error;
+    void* self = nullptr;
+    HK_TRY(status_of(guarded(error, [&] { return table->create(&config, nullptr, &self, &error); }), error, what));
+    Result<std::vector<ColumnNeed>> needs = columns_of(*table, self, what);
+    table->destroy(self);
+    return needs;
+}
+
+int64_t Composition::example_length(const hk_example& example) const {
+    if (objective_ == nullptr || objective_->example_length == nullptr) return 0;
+    hk_error error;
+    int64_t length = 0;
+    guarded(error, [&] {
+        length = objective_->example_length(objective_self_, &example);
+        return HK_OK;
+    });
+    return length;
+}
+
+Status Composition::collate(const hk_batch& batch, std::span<hk_field> fields) const {
     if (!can_collate())
         return unsupported(fmt::format("{} cannot make batches from text: it only measures given ones", objective_id_));
     hk_error error;
     return status_of(guarded(error,
                              [&] {
-                                 return objective_->collate(
-                                     objective_self_, examples.data(), static_cast<uint32_t>(examples.size()), seed,
-                                     epoch, fields.data(), static_cast<uint32_t>(fields.size()), &error);
+                                 return objective_->collate(objective_self_, &batch, fields.data(),
+                                                            static_cast<uint32_t>(fields.size()), &error);
                              }),
                      error, objective_id_ + ": collate");
+}
+
+Result<std::vector<std::string>> Composition::decode_ports() const {
+    std::vector<std::string> ports;
+    if (heads_.empty() || heads_.front().table == nullptr) return ports;
+    const Head& head = heads_.front();
+    if (head.table->decode == nullptr || head.table->decode_ports == nullptr) return ports;
+    hk_error error;
+    const auto push = [](void* context, hk_string port) {
+        static_cast<std::vector<std::string>*>(context)->emplace_back(view(port));
+    };
+    HK_TRY(status_of(guarded(error, [&] { return head.table->decode_ports(head.self, push, &ports, &error); }), error,
+                     head.what));
+    return ports;
+}
+
+Result<std::vector<std::string>> Composition::decode(const hk_decode_input& input) const {
+    if (heads_.empty() || heads_.front().table == nullptr || heads_.front().table->decode == nullptr)
+        return unsupported(heads_.empty() ? std::string("there is no head, so nothing can be read from the outputs")
+                                          : fmt::format("{} says nothing of its outputs", heads_.front().what));
+    const Head& head = heads_.front();
+    std::vector<std::string> rows;
+    hk_error error;
+    const auto push = [](void* context, hk_string json) {
+        static_cast<std::vector<std::string>*>(context)->emplace_back(view(json));
+    };
+    HK_TRY(status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push, &rows, &error); }), error,
+                     head.what + ": decode"));
+    if (rows.size() != input.row_count)
+        return corrupt(
+            fmt::format("{}: decode said something of {} rows, there are {}", head.what, rows.size(), input.row_count));
+    return rows;
 }
 
 Result<std::string> Composition::write_config() const {
@@ -258,14 +392,22 @@ Result<std::string> Composition::write_config() const {
     HK_TRY(check_complete(writer).with_context(architecture_id_ + ": write_config"));
     // What was given and the architecture did not write stays: end tokens, names of labels, keys that change nothing
     // here.
-    for (const auto& [key, value] : given_.items())
-        if (!writer.values.contains(key)) writer.values[key] = value;
+    for (const nlohmann::json* more : {&given_, &notes_})
+        for (const auto& [key, value] : more->items())
+            if (!writer.values.contains(key)) writer.values[key] = value;
     // The reference picks its class by this key.
     for (const ReferenceClass& c : architecture_entry_.provided->classes) {
         if (c.head != head_name_ || (objective_ != nullptr && c.objective != objective_name_)) continue;
         writer.values["architectures"] = nlohmann::ordered_json::array({c.name});
         break;
     }
+    if (objective_ != nullptr)
+        writer.values["hekla"] = {{"architecture", architecture_entry_.provided->id},
+                                  {"head", head_name_},
+                                  {"head_config", head_config_},
+                                  {"objective", objective_name_},
+                                  {"objective_config", objective_config_},
+                                  {"context_length", context_length_}};
     return writer.values.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -53,6 +53,18 @@ const hk_tokenizer_interface* host_tokenizer_interface() {
                 return HK_INTERNAL;
             }
         },
+        [](const hk_tokenizer* t, int64_t id) -> int32_t {
+            if (id < 0 || id >= t->tokenizer->vocabulary_size()) return 0;
+            const auto narrow = static_cast<int32_t>(id);
+            if (!t->tokenizer->vocabulary().has(narrow) || t->tokenizer->vocabulary().is_special(narrow)) return 0;
+            const std::string text = t->tokenizer->text_of(narrow, false);
+            std::string_view bytes = text;
+            if (bytes.empty()) return 0;
+            // A quotation mark or bracket may stand behind the mark, as in `."`.
+            while (bytes.size() > 1 && (bytes.back() == '"' || bytes.back() == '\'' || bytes.back() == ')'))
+                bytes.remove_suffix(1);
+            return std::string_view(".!?\n").find(bytes.back()) != std::string_view::npos ? 1 : 0;
+        },
     };
     return &table;
 }

@@ -131,6 +131,8 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
         if (range.minimum || range.maximum) p.ranges[key] = range;
     });
     p.ignored = in.texts("ignored");
+    p.causal = in.text("causal", false);
+    p.roles = in.texts("roles");
     p.model_types = in.texts("model_types");
     const json names = in.object("names");
     Reader rules(names, where + "names.", status);

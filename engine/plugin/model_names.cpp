@@ -32,10 +32,13 @@ std::vector<double> described_values(const graph::Graph& graph, const ModelTenso
     return values;
 }
 
-Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
-                                               const NameRules& names, std::vector<std::string>* ignored) {
-    const std::vector<ModelTensor> wanted = model_tensors(graph);
+Result<FoundTensors> find_some_tensors(const graph::Graph& graph, const model::Weights& weights, const NameRules& names,
+                                       const std::vector<std::string>& may_be_missing,
+                                       const std::function<bool(const std::string&)>& takes) {
+    std::vector<ModelTensor> wanted = model_tensors(graph);
+    std::erase_if(wanted, [&](const ModelTensor& tensor) { return !takes(tensor.name); });
     model::NameRules rules = rules_from(names);
+    rules.may_be_missing = may_be_missing;
     std::vector<model::ParameterSpec> specs;
     for (const ModelTensor& tensor : wanted) {
         if (tensor.buffer) rules.may_be_missing.push_back(tensor.name);
@@ -43,11 +46,19 @@ Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const 
                          tensor.shape.vector()});
     }
     HK_ASSIGN(model::Resolution resolved, weights.resolve(specs, rules));
-    if (ignored != nullptr) *ignored = std::move(resolved.ignored);
-    std::vector<StoredTensor> found;
+    FoundTensors found;
+    found.ignored = std::move(resolved.ignored);
     for (std::size_t i = 0; i < wanted.size(); ++i)
-        if (resolved.tensors[i] != nullptr) found.push_back({wanted[i], resolved.tensors[i]});
+        if (resolved.tensors[i] != nullptr) found.tensors.push_back({wanted[i], resolved.tensors[i]});
     return found;
+}
+
+Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
+                                               const NameRules& names, std::vector<std::string>* ignored) {
+    HK_ASSIGN(FoundTensors found,
+              find_some_tensors(graph, weights, names, {}, [](const std::string&) { return true; }));
+    if (ignored != nullptr) *ignored = std::move(found.ignored);
+    return std::move(found.tensors);
 }
 
 } // namespace hekla::plugin

@@ -5,6 +5,8 @@
 #include "model/weights.hpp"
 #include "plugin/manifest.hpp"
 
+#include <functional>
+
 namespace hekla::plugin {
 
 // A tensor that a model's files keep: a parameter, or a buffer (saved, not trained).
@@ -31,5 +33,15 @@ struct StoredTensor {
 // `ignored`, if given: the stored tensors that are known to be no part of it. Errors: see model::resolve_names.
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
                                                const NameRules& names, std::vector<std::string>* ignored = nullptr);
+
+// The same for a part of the graph's tensors: those that `wanted` takes, of which the ones in `may_be_missing` need not
+// be stored.
+struct FoundTensors {
+    std::vector<StoredTensor> tensors;
+    std::vector<std::string> ignored; // stored ones that are no part of it
+};
+Result<FoundTensors> find_some_tensors(const graph::Graph& graph, const model::Weights& weights, const NameRules& names,
+                                       const std::vector<std::string>& may_be_missing,
+                                       const std::function<bool(const std::string&)>& wanted);
 
 } // namespace hekla::plugin

@@ -29,17 +29,24 @@ Result<graph::Graph> describe(const plugin::Composition& composition, int64_t ba
     return composition.build(HK_MODE_TRAIN, fields);
 }
 
-MemoryNeed parameters_of(const graph::Graph& described) {
+using Names = std::set<std::string, std::less<>>;
+
+MemoryNeed parameters_of(const graph::Graph& described, const Names& frozen) {
     MemoryNeed need;
-    for (const auto& [name, value] : described.parameters()) need.parameters += described.shape(value).elements();
+    int64_t trained = 0;
+    for (const auto& [name, value] : described.parameters()) {
+        need.parameters += described.shape(value).elements();
+        if (!frozen.contains(name)) trained += described.shape(value).elements();
+    }
     need.largest = static_cast<uint64_t>(need.parameters) * sizeof(float);
-    need.lasting = need.largest * kArenas;
+    need.lasting = need.largest + static_cast<uint64_t>(trained) * sizeof(float) * (kArenas - 1);
     return need;
 }
 
-Result<MemoryNeed> parameter_need(const plugin::Composition& composition, int64_t batch, int64_t length) {
+Result<MemoryNeed> parameter_need(const plugin::Composition& composition, int64_t batch, int64_t length,
+                                  const Names& frozen) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    return parameters_of(described);
+    return parameters_of(described, frozen);
 }
 
 } // namespace
@@ -58,10 +65,10 @@ MemoryRoom memory_room(const program::Runtime& runtime) {
 }
 
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                               int64_t length, program::Storage precision) {
+                               int64_t length, program::Storage precision, const Names& frozen) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    MemoryNeed need = parameters_of(described);
-    HK_ASSIGN(const graph::Graph graph, training_graph(described));
+    MemoryNeed need = parameters_of(described, frozen);
+    HK_ASSIGN(const graph::Graph graph, training_graph(described, frozen));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = precision;
@@ -75,10 +82,10 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
 }
 
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                  int64_t length, program::Storage precision) {
+                  int64_t length, program::Storage precision, const Names& frozen) {
     const MemoryRoom room = memory_room(runtime);
     const std::string device = runtime.gpu().capabilities().device_name;
-    HK_ASSIGN(const MemoryNeed lasting, parameter_need(composition, batch, length));
+    HK_ASSIGN(const MemoryNeed lasting, parameter_need(composition, batch, length, frozen));
     const std::string of_parameters =
         fmt::format("parameters, gradients and moments take {}", size_text(lasting.lasting));
     const uint64_t most =
@@ -91,7 +98,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                                          grouped(static_cast<double>(most)),
                                          grouped(static_cast<double>(lasting.parameters))));
 
-    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, precision);
+    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, precision, frozen);
     if (need.ok() && fits(need.value(), room)) return {};
     const std::string text =
         need.ok()
@@ -101,7 +108,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                           of_parameters, size_text(need.value().a_program))
             : need.message();
     for (int64_t smaller = batch / 2; smaller >= 1; smaller /= 2) {
-        const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length, precision);
+        const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length, precision, frozen);
         if (!less.ok() || !fits(less.value(), room)) continue;
         return Status(need.ok() ? Code::out_of_memory : need.code(),
                       fmt::format("{}. With train.per_device_train_batch_size = {} it takes {}; "

@@ -6,6 +6,9 @@
 #include "program/program.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
 
 namespace hekla::train {
 
@@ -29,11 +32,13 @@ MemoryRoom memory_room(const program::Runtime& runtime);
 // What training `composition` with batches of `batch` examples of `length` in this precision takes: the step's graph
 // lowered and placed, without touching the device.
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                               int64_t length, program::Storage precision = program::Storage::f32);
+                               int64_t length, program::Storage precision = program::Storage::f32,
+                               const std::set<std::string, std::less<>>& frozen = {});
 
 // out_of_memory says what is needed, what there is, and the largest batch, or else the number of parameters, that would
 // fit.
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                  int64_t length, program::Storage precision = program::Storage::f32);
+                  int64_t length, program::Storage precision = program::Storage::f32,
+                  const std::set<std::string, std::less<>>& frozen = {});
 
 } // namespace hekla::train

@@ -28,7 +28,8 @@ std::vector<std::string> Optimizer::states(const TrainSection& settings) {
 
 Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& s, const std::vector<std::string>& reached,
-                                                     const std::vector<std::string>& no_decay) {
+                                                     const std::vector<std::string>& no_decay,
+                                                     const std::map<std::string, double, std::less<>>& factors) {
     program::OptimizerPlan plan;
     plan.kind = s.optim == "sgd" ? program::OptimizerKind::sgd : program::OptimizerKind::adamw;
     plan.beta1 = static_cast<float>(s.adam_beta1);
@@ -36,7 +37,14 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     plan.epsilon = static_cast<float>(s.adam_epsilon);
     plan.momentum = static_cast<float>(s.momentum);
     plan.max_norm = static_cast<float>(s.max_grad_norm);
-    plan.groups = {{1.0f, static_cast<float>(s.weight_decay)}, {1.0f, 0.0f}};
+    // One group for every pair of factor and decay that occurs.
+    std::map<std::pair<float, float>, int32_t> groups;
+    const auto group_of = [&](double factor, double decay) {
+        const auto [at, fresh] = groups.try_emplace({static_cast<float>(factor), static_cast<float>(decay)},
+                                                    static_cast<int32_t>(plan.groups.size()));
+        if (fresh) plan.groups.push_back({at->first.first, at->first.second});
+        return at->second;
+    };
     plan.loss_state = kLossState;
     plan.loss_scaling = s.fp16;
     const auto in = [](const std::vector<std::string>& names, const std::string& name) {
@@ -44,7 +52,10 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     };
     for (const program::ParameterEntry& entry : store.table()) {
         const bool decays = entry.shape.rank() >= 2 && !in(no_decay, entry.name);
-        plan.group_of.push_back(in(reached, entry.name) ? (decays ? 0 : 1) : -1);
+        const auto factor = factors.find(entry.name);
+        plan.group_of.push_back(in(reached, entry.name) ? group_of(factor != factors.end() ? factor->second : 1.0,
+                                                                   decays ? s.weight_decay : 0.0)
+                                                        : -1);
     }
     HK_ASSIGN(program::Lowering lowering,
               program::lower_optimizer(plan, store.table(), store.chunks(), runtime.limits()));

@@ -5,6 +5,9 @@
 #include "program/program.hpp"
 #include "train/recipe.hpp"
 
+#include <functional>
+#include <map>
+
 namespace hekla::train {
 
 // CompileOptions::precision of a run with these settings.
@@ -25,12 +28,13 @@ inline constexpr const char* kLossState = "train.loss";
 class Optimizer {
 public:
     // Updates the parameters named in `reached` (those that a loss reaches); the others are never touched, decay
-    // included. Decay is for parameters of rank 2 and more without the flag no_decay. The store must have gradients and
-    // moments.
+    // included. factors: of the learning rate, by name; absent: 1. Decay is for parameters of rank 2 and more without
+    // the flag no_decay. The store must have gradients and moments.
     static Result<std::unique_ptr<Optimizer>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const TrainSection& settings,
                                                      const std::vector<std::string>& reached,
-                                                     const std::vector<std::string>& no_decay);
+                                                     const std::vector<std::string>& no_decay,
+                                                     const std::map<std::string, double, std::less<>>& factors = {});
     ~Optimizer();
 
     // What the loss is to be multiplied by before it is differentiated in this step; step() divides by it. 1 but in

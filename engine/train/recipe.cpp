@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/nearest_name.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -107,6 +108,54 @@ public:
             if (text == nullptr) return wrong(element, key, "an array of texts");
             out.push_back(text->get());
         }
+    }
+    void read(const char* key, std::optional<bool>& out) {
+        bool value = false;
+        if (find(key) == nullptr) return;
+        read(key, value);
+        out = value;
+    }
+    // A table of texts or numbers from 1; or an array of names, which stand for the numbers of their places ("" skips).
+    void columns(const char* key, std::map<std::string, std::string>& out) {
+        const toml::node* node = find(key);
+        if (node == nullptr) return;
+        out.clear();
+        const auto wrong_one = [&](const toml::node& at) {
+            wrong(at, key, "an array of names, or a table of names or numbers: {text = \"sentence\", label = 2}");
+        };
+        if (const auto* array = node->as_array()) {
+            for (std::size_t i = 0; i < array->size(); ++i) {
+                const auto* name = (*array)[i].as_string();
+                if (name == nullptr) return wrong_one((*array)[i]);
+                if (!name->get().empty()) out[name->get()] = fmt::format("{}", i + 1);
+            }
+            return;
+        }
+        const auto* table = node->as_table();
+        if (table == nullptr) return wrong_one(*node);
+        for (const auto& [name, source] : *table) {
+            const std::string task(name.str());
+            if (const auto* text = source.as_string())
+                out[task] = text->get();
+            else if (const auto* number = source.as_integer(); number != nullptr && number->get() > 0)
+                out[task] = fmt::format("{}", number->get());
+            else
+                return wrong_one(source);
+        }
+    }
+    // A table of pattern = number; the order in the file is lost, so the longest pattern stands first.
+    void rates(const char* key, std::vector<std::pair<std::string, double>>& out) {
+        const toml::node* node = find(key);
+        if (node == nullptr) return;
+        const auto* table = node->as_table();
+        if (table == nullptr) return wrong(*node, key, "a table: {\"classifier.*\" = 1e-3}");
+        out.clear();
+        for (const auto& [pattern, rate] : *table) {
+            const std::optional<double> value = rate.value<double>();
+            if (!value || !(*value >= 0.0) || !std::isfinite(*value)) return wrong(rate, key, "numbers of 0 or more");
+            out.emplace_back(pattern.str(), *value);
+        }
+        std::ranges::stable_sort(out, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
     }
     void choice(const char* key, std::string& out, std::initializer_list<const char*> choices) {
         read(key, out);
@@ -271,23 +320,32 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("train", r.data.train);
         s.read("valid", r.data.valid);
         s.read("valid_fraction", r.data.valid_fraction, 0.0, 0.9);
-        s.choice("format", r.data.format, {"text"});
+        s.read("test", r.data.test);
+        s.choice("format", r.data.format, {"text", "jsonl", "csv", "tsv", "conllu", "tagged", "parallel", "lines"});
+        s.columns("columns", r.data.columns);
+        s.read("header", r.data.header);
+        s.read("labels", r.data.labels);
+        s.choice("on_bad", r.data.on_bad, {"error", "skip"});
+        s.choice("documents", r.data.documents, {"blank_line", "line", "file", "heading"});
         s.choice("order", r.data.order, {"random", "shuffle"});
         s.read("cache", r.data.cache);
         s.refuse_rest();
     }
     {
         Section s(root, "tokenizer", name, status);
-        s.choice("kind", r.tokenizer.kind, {"char", "bpe", "from"});
-        s.read("vocab_size", r.tokenizer.vocab_size, 257, 1 << 24);
+        s.choice("kind", r.tokenizer.kind, {"char", "bpe", "wordpiece", "unigram", "words", "from"});
+        s.read("vocab_size", r.tokenizer.vocab_size, 16, 1 << 24);
+        s.read("lower_case", r.tokenizer.lower_case);
         s.read("from", r.tokenizer.from);
-        if (!r.tokenizer.from.empty()) r.tokenizer.kind = "from";
+        if (!r.tokenizer.from.empty() || (r.tokenizer.kind.empty() && !r.model.from.empty())) r.tokenizer.kind = "from";
+        if (r.tokenizer.kind.empty()) r.tokenizer.kind = "char";
         s.refuse_rest();
     }
     {
         TrainSection& t = r.train;
         Section s(root, "train", name, status);
         s.read("max_steps", t.max_steps, 0);
+        s.read("num_train_epochs", t.num_train_epochs, 0.0, 1e6);
         s.read("learning_rate", t.learning_rate, 0.0);
         s.read("min_learning_rate", t.min_learning_rate, 0.0);
         s.choice("lr_scheduler_type", t.lr_scheduler_type, {"cosine", "linear", "constant", "inverse_sqrt"});
@@ -305,7 +363,14 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("gradient_accumulation_steps", t.gradient_accumulation_steps, 1, 1 << 20);
         s.read("context_length", t.context_length, 1, 1 << 24);
         s.read("eval_steps", t.eval_steps, 0);
-        s.read("eval_batches", t.eval_batches, 0);
+        s.read("eval_batches", t.eval_batches, -1);
+        s.read("metric_for_best_model", t.metric_for_best_model);
+        s.read("load_best_model_at_end", t.load_best_model_at_end);
+        s.read("early_stopping_patience", t.early_stopping_patience, 0);
+        s.read("freeze", t.freeze);
+        s.read("layer_lr_decay", t.layer_lr_decay, 0.0, 1.0);
+        s.rates("learning_rates", t.learning_rates);
+        s.read("group_by_length", t.group_by_length);
         s.read("save_steps", t.save_steps, 0);
         s.read("save_total_limit", t.save_total_limit, 1, 1 << 20);
         s.read("logging_steps", t.logging_steps, 1);
@@ -363,17 +428,25 @@ std::string write_recipe(const Recipe& r) {
     s += "\n[data]\n";
     line("train", texts(r.data.train));
     if (!r.data.valid.empty()) line("valid", texts(r.data.valid));
+    if (!r.data.test.empty()) line("test", texts(r.data.test));
     line("valid_fraction", real_text(r.data.valid_fraction));
-    line("format", quote(r.data.format));
+    if (!r.data.format.empty()) line("format", quote(r.data.format));
+    if (!r.data.columns.empty()) line("columns", toml_value(json(r.data.columns)));
+    if (r.data.header) line("header", flag(*r.data.header));
+    if (!r.data.labels.empty()) line("labels", texts(r.data.labels));
+    line("on_bad", quote(r.data.on_bad));
+    line("documents", quote(r.data.documents));
     line("order", quote(r.data.order));
     if (!r.data.cache.empty()) line("cache", quote(r.data.cache));
     s += "\n[tokenizer]\n";
     line("kind", quote(r.tokenizer.kind));
     line("vocab_size", number(r.tokenizer.vocab_size));
+    line("lower_case", flag(r.tokenizer.lower_case));
     if (!r.tokenizer.from.empty()) line("from", quote(r.tokenizer.from));
     const TrainSection& t = r.train;
     s += "\n[train]\n";
     line("max_steps", number(t.max_steps));
+    line("num_train_epochs", real_text(t.num_train_epochs));
     line("learning_rate", real_text(t.learning_rate));
     line("min_learning_rate", real_text(t.min_learning_rate));
     line("lr_scheduler_type", quote(t.lr_scheduler_type));
@@ -392,6 +465,17 @@ std::string write_recipe(const Recipe& r) {
     line("context_length", number(t.context_length));
     line("eval_steps", number(t.eval_steps));
     line("eval_batches", number(t.eval_batches));
+    line("metric_for_best_model", quote(t.metric_for_best_model));
+    line("load_best_model_at_end", flag(t.load_best_model_at_end));
+    line("early_stopping_patience", number(t.early_stopping_patience));
+    if (!t.freeze.empty()) line("freeze", texts(t.freeze));
+    line("layer_lr_decay", real_text(t.layer_lr_decay));
+    if (!t.learning_rates.empty()) {
+        json rates = json::object();
+        for (const auto& [pattern, rate] : t.learning_rates) rates[pattern] = rate;
+        line("learning_rates", toml_value(rates));
+    }
+    line("group_by_length", flag(t.group_by_length));
     line("save_steps", number(t.save_steps));
     line("save_total_limit", number(t.save_total_limit));
     line("logging_steps", number(t.logging_steps));

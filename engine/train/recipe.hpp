@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,22 +25,34 @@ struct PluginSection {
 };
 
 struct DataSection {
-    std::vector<std::string> train; // files, folders, patterns
-    std::vector<std::string> valid; // empty: the end of train
-    double valid_fraction = 0.1;    // of the tokens, where valid is empty
-    std::string format = "text";
-    std::string order = "random"; // "random" windows with replacement, or "shuffle": each once an epoch
-    std::string cache;            // folder of token files; empty: <output>/cache
+    std::vector<std::string> train; // files, folders, patterns; with format "parallel" a file a column
+    std::vector<std::string> valid; // empty: a part of train
+    std::vector<std::string> test;  // looked at by `hekla eval --test` alone
+    double valid_fraction = 0.1; // where valid is empty: of the tokens, from the end; of a table's rows, by their hash
+    std::string format; // of tables: data::ExampleFormat's names; empty: by the first file's name. Else plain text
+    // Of tables: the objective's column -> the file's, by name, by number from 1, or (parallel) by place in `train`.
+    std::map<std::string, std::string> columns;
+    std::optional<bool> header;           // of csv and tsv; not given: yes, unless columns are numbers
+    std::vector<std::string> labels;      // the classes in the order of their numbers; empty: those that train has
+    std::string on_bad = "error";         // "error", or "skip": bad examples are left out, counted and said
+    std::string documents = "blank_line"; // where a document of plain text ends: data::DocumentEnd's names
+    std::string order =
+        "random";      // windows: "random" with replacement, or "shuffle": each once an epoch, as rows always
+    std::string cache; // folder of token files; empty: <output>/cache
 };
 
 struct TokenizerSection {
-    std::string kind = "char"; // "char", "bpe" (trained on the data), or "from"
+    // Trained on the data: "char", "bpe" (of bytes), "wordpiece", "unigram" (SentencePiece), "words"; or "from"; not
+    // given: "from" where the model is, else "char"
+    std::string kind;
     int64_t vocab_size = 4096;
-    std::string from; // a folder or tokenizer.json
+    bool lower_case = true; // wordpiece, words
+    std::string from;       // a folder or tokenizer.json
 };
 
 struct TrainSection {
     int64_t max_steps = 1000;
+    double num_train_epochs = 0.0; // above 0: as many steps as these passes over the training data take
     double learning_rate = 1e-3;
     double min_learning_rate = 0.0;
     std::string lr_scheduler_type = "cosine"; // cosine, linear, constant, inverse_sqrt
@@ -57,8 +70,18 @@ struct TrainSection {
     int64_t gradient_accumulation_steps = 1;
     int64_t context_length = 64;
     int64_t eval_steps = 250;  // 0: never
-    int64_t eval_batches = 50; // 0: the whole validation text, once
-    int64_t save_steps = 500;  // 0: only at the end
+    int64_t eval_batches = -1; // 0: all of the validation data, once; -1: 50 of plain text, all of a table
+    // Which evaluation is the best: "loss", or a score ("accuracy"), of which more is better.
+    std::string metric_for_best_model = "loss";
+    int64_t early_stopping_patience = 0; // evaluations without a better one before the run ends; 0: never
+    // Parameters that stay as they are: patterns of names, "body", "embeddings", "layers:0-3"
+    // (train/parameter_rules.hpp).
+    std::vector<std::string> freeze;
+    double layer_lr_decay = 1.0; // of the learning rate, for every layer that stands behind
+    std::vector<std::pair<std::string, double>> learning_rates; // pattern of names -> rate at the peak
+    bool group_by_length = false;        // rows of a batch are about as long, and no longer than they need
+    bool load_best_model_at_end = false; // the run's folder gets the best checkpoint's weights instead of the last ones
+    int64_t save_steps = 500;            // 0: only at the end
     int64_t save_total_limit = 3;
     int64_t logging_steps = 10;
     int64_t seed = 1337;

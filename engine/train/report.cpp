@@ -133,6 +133,7 @@ Status RunLog::evaluation(const EvaluationReport& r) {
     nlohmann::ordered_json record;
     record["step"] = r.step;
     record["eval_loss"] = r.loss;
+    for (const auto& [name, value] : r.scores) record["eval_" + name] = value;
     record["best"] = r.best;
     record["seconds"] = r.seconds;
     if (std::isfinite(r.loss)) evaluations_.emplace_back(r.step, r.loss);

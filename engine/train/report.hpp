@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hekla::train {
@@ -30,6 +31,7 @@ struct StepReport {
 struct EvaluationReport {
     int64_t step = 0;
     double loss = 0.0;
+    std::vector<std::pair<std::string, double>> scores; // "accuracy", ...
     bool best = false;
     double seconds = 0.0;
 };

@@ -8,8 +8,11 @@
 #include "text/trainer.hpp"
 #include "train/fit.hpp"
 #include "train/initialize.hpp"
+#include "train/model_spec.hpp"
 #include "train/peak.hpp"
 #include "train/schedule.hpp"
+#include "train/start.hpp"
+#include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
 
 #include <algorithm>
@@ -28,8 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kLongStep = 5.0;          // seconds at the device's peak: a plan does not wait for such steps
-constexpr uint64_t kDataSalt = 0x64617461; // the data's random numbers are not the parameters'
+constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; more are computed in every step
+constexpr double kLongStep = 5.0; // seconds at the device's peak: a plan does not wait for such steps
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -68,24 +71,11 @@ model::TensorSource source(program::ParameterStore& store, const program::Parame
     return s;
 }
 
-Status fields_from(const std::vector<plugin::BatchField>& described, std::vector<data::Field>& out) {
-    out.clear();
-    for (const plugin::BatchField& field : described) {
-        data::Field made;
-        made.name = field.name;
-        made.kind = field.kind == graph::Kind::int32 ? data::FieldKind::int32 : data::FieldKind::float32;
-        made.shape = field.shape.vector();
-        made.bytes.resize(static_cast<std::size_t>(field.shape.elements()) * 4);
-        out.push_back(std::move(made));
-    }
-    return {};
-}
-
 } // namespace
 
 Trainer::~Trainer() {
     std::error_code ignored;
-    dataset_.reset(); // its file lies in there
+    data_ = RunData(); // its files lie in there
     if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
 }
 
@@ -100,10 +90,13 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     t->best_evaluation_ = std::numeric_limits<double>::quiet_NaN();
     if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
     HK_TRY(t->find_checkpoint());
+    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
+              plugin::objective_columns(registry, recipe.objective.id, recipe.objective.config));
+    HK_ASSIGN(t->data_, RunData::read(t->recipe_, needs));
     HK_TRY(t->open_tokenizer());
     HK_TRY(t->describe());
     HK_TRY(check_fits(*t->composition_, runtime, recipe.train.per_device_train_batch_size, recipe.train.context_length,
-                      storage_of(recipe.train)));
+                      storage_of(recipe.train), t->rules_.frozen));
     HK_TRY(t->open_data());
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
@@ -137,7 +130,7 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
         const auto shown = [](const std::string& v) { return v.empty() ? std::string("nothing") : v; };
         const bool is_path = key == "model.from" || key == "tokenizer.from"; // the run has its own copy of both
         if (!is_path && (key.starts_with("model.") || key.starts_with("head.") || key.starts_with("objective.") ||
-                         key.starts_with("tokenizer.") || key == "train.optim"))
+                         key.starts_with("tokenizer.") || key == "train.optim" || key == "train.freeze"))
             return failed_precondition(fmt::format(
                 "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old "
                 "value back",
@@ -148,6 +141,14 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                                                          "data.valid",
                                                          "data.cache",
                                                          "data.format",
+                                                         "data.test",
+                                                         "data.columns",
+                                                         "data.header",
+                                                         "data.on_bad",
+                                                         "train.metric_for_best_model",
+                                                         "train.load_best_model_at_end",
+                                                         "train.num_train_epochs",
+                                                         "train.early_stopping_patience",
                                                          "output.dir",
                                                          "train.max_steps",
                                                          "train.eval_steps",
@@ -179,103 +180,89 @@ Status Trainer::open_tokenizer() {
         HK_ASSIGN(tokenizer_, text::load_tokenizer(from));
         return {};
     }
-    message(fmt::format("training a {} tokenizer on the data",
-                        recipe_.tokenizer.kind == "char" ? "character" : "byte-level BPE"));
-    std::unique_ptr<text::TokenizerTrainer> trainer;
-    if (recipe_.tokenizer.kind == "char") {
-        trainer = text::make_character_trainer();
-    } else {
-        text::ByteBpeTraining options;
-        options.vocabulary_size = static_cast<int32_t>(recipe_.tokenizer.vocab_size);
-        trainer = text::make_byte_bpe_trainer(options);
-    }
-    std::vector<std::string> inputs = recipe_.data.train;
-    inputs.insert(inputs.end(), recipe_.data.valid.begin(), recipe_.data.valid.end());
-    HK_ASSIGN(tokenizer_, data::train_tokenizer(*trainer, inputs));
+    HK_ASSIGN(const plugin::Registry::Entry objective, registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id));
+    message(fmt::format("training a tokenizer ({}) on the data", recipe_.tokenizer.kind));
+    const std::unique_ptr<text::TokenizerTrainer> trainer =
+        tokenizer_trainer(recipe_.tokenizer, objective.provided->roles);
+    HK_ASSIGN(tokenizer_, data_.train_tokenizer(*trainer));
     return {};
 }
 
 Status Trainer::open_data() {
-    data::DatasetOptions options;
-    options.train.inputs = recipe_.data.train;
-    options.train.cache_folder = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
+    fs::path cache = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
     std::error_code problem;
-    if (!folder_.owned() && !fs::exists(options.train.cache_folder, problem)) {
+    if (!folder_.owned() && !fs::exists(cache, problem)) {
         std::string name = (fs::temp_directory_path(problem) / "hekla-XXXXXX").string();
         if (problem || ::mkdtemp(name.data()) == nullptr)
             return io_error(
                 fmt::format("{}: no folder for tokenized text can be made there: {}", name, std::strerror(errno)));
         temporary_ = name;
-        options.train.cache_folder = temporary_;
+        cache = temporary_;
     }
-    options.valid = recipe_.data.valid;
-    options.valid_fraction =
-        recipe_.train.eval_steps > 0 || !recipe_.data.valid.empty() ? recipe_.data.valid_fraction : 0.0;
-    Result<data::Dataset> opened = data::open_dataset(*tokenizer_, options);
+    const Status opened = data_.open(*tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); });
     if (!opened.ok())
-        return found_ ? opened.status().with_context(
-                            fmt::format("{} goes on with the tokenizer it began with", run_.string()))
-                      : opened.status();
-    dataset_ = opened.take();
-    message(fmt::format("{} files, {} bytes of text, {} tokens to train on, {} to validate with, vocabulary {}",
-                        dataset_->corpus.files().size(), grouped(static_cast<double>(dataset_->corpus.text_bytes())),
-                        grouped(static_cast<double>(dataset_->train.size())),
-                        grouped(static_cast<double>(dataset_->valid.size())), tokenizer_->vocabulary_size()));
-    // Texts that are too short are found now, not at the first evaluation.
-    HK_TRY(training_sampler().status());
-    if (dataset_->valid.size() > 0) HK_TRY(validation_sampler().status());
+        return found_ ? opened.with_context(fmt::format("{} goes on with the tokenizer it began with", run_.string()))
+                      : opened;
+    const TrainSection& s = recipe_.train;
+    if (s.num_train_epochs > 0.0) {
+        const double steps =
+            std::ceil(s.num_train_epochs * static_cast<double>(data_.train().size()) /
+                      static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps));
+        recipe_.train.max_steps = std::max<int64_t>(1, static_cast<int64_t>(steps));
+        message(fmt::format("{} epochs of {} examples: {} steps", s.num_train_epochs,
+                            grouped(static_cast<double>(data_.train().size())),
+                            grouped(static_cast<double>(recipe_.train.max_steps))));
+    }
     return {};
 }
 
 Status Trainer::describe() {
-    plugin::CompositionSpec spec;
-    spec.architecture = recipe_.model.architecture;
-    spec.config = recipe_.model.config;
-    if (!recipe_.model.from.empty()) {
-        HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(recipe_.model.from));
-        json config = json::parse(folder.config_json(), nullptr, false);
-        for (const auto& [key, value] : recipe_.model.config.items()) config[key] = value;
-        spec.config = std::move(config);
-        spec.refuse_unknown_keys = false;
-        if (spec.architecture.empty()) {
-            HK_ASSIGN(const plugin::Registry::Entry entry, registry_.find_model_type(folder.model_type()));
-            spec.architecture = entry.provided->id;
-        }
-    }
-    if (!spec.config.contains("vocab_size")) spec.config["vocab_size"] = tokenizer_->vocabulary_size();
-    if (const json& size = spec.config["vocab_size"];
-        size.is_number_integer() && size.get<int64_t>() < tokenizer_->vocabulary_size())
-        return invalid_argument(
-            fmt::format("model.vocab_size = {} is less than the tokenizer's {} ids: leave it out, or make it larger",
-                        size.get<int64_t>(), tokenizer_->vocabulary_size()));
-    spec.head = recipe_.head.id;
-    spec.head_config = recipe_.head.config;
-    spec.objective = recipe_.objective.id;
-    spec.objective_config = recipe_.objective.config;
+    const bool numbers = std::ranges::any_of(data_.columns(), [](const data::TaskColumn& column) {
+        return column.target && column.kind == HK_COLUMN_NUMBERS;
+    });
+    HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.classes(), numbers));
     spec.recompute = recipe_.train.gradient_checkpointing;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
     if (!composition_->can_collate())
         return unsupported(
             fmt::format("objective '{}' cannot make batches from text: it only measures given ones", spec.objective));
-
     const TrainSection& s = recipe_.train;
-    HK_ASSIGN(window_, composition_->tokens_per_example(s.context_length));
-    HK_ASSIGN(fields_, composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
-    HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields_));
-    HK_ASSIGN(differentiated_, training_graph(described_));
-    const int64_t eval_batch =
-        s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
-    HK_ASSIGN(const std::vector<plugin::BatchField> eval_fields,
-              composition_->batch_fields(eval_batch, s.context_length));
-    HK_ASSIGN(const graph::Graph evaluated, composition_->build(HK_MODE_EVALUATE, eval_fields));
-    HK_ASSIGN(evaluated_, evaluation_graph(evaluated));
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+              composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
+    HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    std::vector<std::string> names;
+    for (const auto& [name, value] : described_.parameters()) names.push_back(name);
+    HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
+    HK_ASSIGN(rules_, parameter_rules(recipe_, names, body));
+    if (rules_.body_frozen) { // described as it is evaluated: what does not learn needs no dropout
+        composition_->freeze_body();
+        HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    }
+    if (!rules_.frozen.empty())
+        message(fmt::format("{} of {} parameters are frozen{}", rules_.frozen.size(), names.size(),
+                            rules_.body_frozen ? ": the whole body" : ""));
+    // Rows are the same in every epoch, so what a frozen body says of them is too.
+    if (rules_.body_frozen && composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
+        HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
+        if (cut_ && Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures)
+            cut_.reset();
+    }
+    HK_ASSIGN(differentiated_, training_graph(cut_ ? cut_->above : described_, rules_.frozen));
+    for (const int64_t length : row_lengths()) {
+        if (length == s.context_length) continue;
+        HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
+                  composition_->batch_fields(s.per_device_train_batch_size, length));
+        HK_ASSIGN(shorter_[length].described, composition_->build(HK_MODE_TRAIN, shorter));
+    }
     return {};
 }
 
 Status Trainer::compile() {
     message("compiling kernels");
-    HK_ASSIGN(store_, program::ParameterStore::create(runtime_, program::parameter_table(described_),
-                                                      {.gradients = true, .moments = true}));
+    std::vector<program::ParameterEntry> table = program::parameter_table(described_);
+    for (program::ParameterEntry& entry : table) entry.trained = !rules_.frozen.contains(entry.name);
+    HK_ASSIGN(store_,
+              program::ParameterStore::create(runtime_, std::move(table), {.gradients = true, .moments = true}));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
@@ -283,22 +270,23 @@ Status Trainer::compile() {
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
     HK_ASSIGN(train_program_, program::Program::compile(runtime_, differentiated_, *store_, options));
-    if (dataset_->valid.size() > 0) {
-        program::CompileOptions evaluation;
-        for (std::size_t i = 0; i < evaluated_.losses.size(); ++i) {
-            evaluation.outputs.push_back(fmt::format("loss_sum.{}", i));
-            evaluation.outputs.push_back(fmt::format("loss_count.{}", i));
-        }
-        evaluation.gradients = program::Gradients::ignore;
-        evaluation.precision = storage_of(recipe_.train);
-        HK_ASSIGN(eval_program_, program::Program::compile(runtime_, evaluated_, *store_, evaluation));
+    for (auto& [length, shorter] : shorter_) {
+        HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
+        HK_ASSIGN(shorter.program, program::Program::compile(runtime_, differentiated, *store_, options));
+    }
+    const TrainSection& settings = recipe_.train;
+    if (data_.valid() != nullptr || data_.test() != nullptr) {
+        const int64_t batch = settings.per_device_eval_batch_size > 0 ? settings.per_device_eval_batch_size
+                                                                      : settings.per_device_train_batch_size;
+        HK_ASSIGN(evaluator_, Evaluator::create(runtime_, *store_, *composition_, batch, row_lengths(),
+                                                static_cast<uint64_t>(settings.seed), options.precision));
     }
     std::vector<std::string> no_decay;
     for (const graph::Node& node : differentiated_.nodes)
         if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
             no_decay.push_back(node.text("name"));
-    HK_ASSIGN(optimizer_,
-              Optimizer::create(runtime_, *store_, recipe_.train, train_program_->gradient_names(), no_decay));
+    HK_ASSIGN(optimizer_, Optimizer::create(runtime_, *store_, recipe_.train, train_program_->gradient_names(),
+                                            no_decay, rules_.factors));
     // Without the cache the next start compiles again: no reason to end this one.
     if (const Status saved = runtime_.save_caches(); !saved.ok()) log_.warning(saved.message());
     peak_flops_ = measure_peak_flops(runtime_);
@@ -306,17 +294,8 @@ Status Trainer::compile() {
 }
 
 Status Trainer::initialize_parameters() {
-    if (!recipe_.model.from.empty()) {
-        HK_ASSIGN(const model::Weights weights, model::Weights::open(recipe_.model.from));
-        HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
-                  plugin::find_tensors(described_, weights, composition_->architecture().names));
-        for (const plugin::StoredTensor& tensor : tensors) HK_TRY(infer::upload(*store_, tensor));
-        return {};
-    }
-    for (const graph::Node& node : described_.nodes)
-        if (node.op == graph::Op::parameter)
-            HK_TRY(store_->upload(node.text("name"), initial_values(node, static_cast<uint64_t>(recipe_.train.seed))));
-    return {};
+    return start_parameters(recipe_, registry_, *composition_, described_, *store_,
+                            [this](const std::string& m) { message(m); });
 }
 
 Status Trainer::begin_or_resume() {
@@ -341,25 +320,27 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         };
         HK_TRY(same("architecture", composition_->architecture().id));
         HK_TRY(same("tokenizer", to_hex(tokenizer_->hash())));
-        if (state.at("data").get<std::string>() != dataset_->corpus.cache_file().filename().string())
+        if (state.at("data").get<std::string>() != data_.identity())
             return failed_precondition(
-                fmt::format("{}: was trained on another text than [data] train = {} holds now: choose another [output] "
-                            "dir, or bring the old text back",
+                fmt::format("{}: was trained on other data than [data] train = {} holds now: choose another [output] "
+                            "dir, or bring the old data back",
                             where, fmt::join(recipe_.data.train, ", ")));
         step_ = state.at("step").get<int64_t>();
         if (!state.at("best_evaluation").is_null()) best_evaluation_ = state.at("best_evaluation").get<double>();
         best_step_ = state.at("best_step").get<int64_t>();
+        evaluations_since_best_ = state.value("evaluations_since_best", int64_t{0});
         trained_seconds_ = state.at("seconds").get<double>();
         loss_window_ = LossWindow();
         for (const json& loss : state.at("loss_window")) loss_window_.add(loss.get<double>());
         const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
-        if (choices != train_program_->kernel_choices())
+        if (choices != kernel_choices())
             log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
                          "goes on, its bits will differ");
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
     const auto load = [&](const char* file, const std::string& prefix, program::StoreArena arena) -> Status {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path, file));
         for (const program::ParameterEntry& entry : store_->table()) {
+            if (arena != program::StoreArena::parameters && !entry.trained) continue;
             HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
             if (tensor->dims != entry.shape.vector())
                 return failed_precondition(
@@ -392,6 +373,7 @@ Status Trainer::save_checkpoint() {
     HK_ASSIGN(model::CheckpointWriter writer, model::CheckpointWriter::create(run_, step_));
     std::vector<model::TensorSource> moments;
     for (const program::ParameterEntry& entry : store_->table()) {
+        if (!entry.trained) continue;
         moments.push_back(source(*store_, entry, program::StoreArena::moment1, "exp_avg." + entry.name));
         moments.push_back(source(*store_, entry, program::StoreArena::moment2, "exp_avg_sq." + entry.name));
     }
@@ -412,12 +394,13 @@ Status Trainer::save_checkpoint() {
     state["step"] = step_;
     state["architecture"] = composition_->architecture().id;
     state["tokenizer"] = to_hex(tokenizer_->hash());
-    state["data"] = dataset_->corpus.cache_file().filename().string();
+    state["data"] = data_.identity();
     state["best_evaluation"] = std::isnan(best_evaluation_) ? json() : json(best_evaluation_);
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
     state["loss_window"] = loss_window_.losses();
-    state["kernel_choices"] = train_program_->kernel_choices();
+    state["kernel_choices"] = kernel_choices();
+    state["evaluations_since_best"] = evaluations_since_best_;
     HK_TRY(writer.add_text("config.json", config));
     HK_TRY(writer.add_text("recipe.toml", write_recipe(recipe_)));
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
@@ -432,6 +415,29 @@ Status Trainer::save_checkpoint() {
     return {};
 }
 
+Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
+    HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
+    for (const program::ParameterEntry& entry : store_->table()) {
+        HK_ASSIGN(const model::TensorView* tensor, weights.get(entry.name));
+        std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
+        if (tensor->dims != entry.shape.vector())
+            return corrupt(
+                fmt::format("{}: {} has another shape than in this run", checkpoint.path.string(), entry.name));
+        HK_TRY(model::load_float32(*tensor, values));
+        HK_TRY(store_->upload(entry.name, values));
+    }
+    return {};
+}
+
+Status Trainer::load_best() {
+    HK_ASSIGN(const std::optional<int64_t> best, model::read_best(run_));
+    if (!best || *best == step_) return {};
+    HK_ASSIGN(const model::Checkpoint checkpoint, model::verify_checkpoint(model::checkpoint_path(run_, *best)));
+    HK_TRY(load_parameters(checkpoint));
+    message(fmt::format("the best weights are those of {}", checkpoint.path.string()));
+    return {};
+}
+
 Status Trainer::save_final() {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
@@ -439,70 +445,60 @@ Status Trainer::save_final() {
     return model::save_into_folder(run_, contents);
 }
 
-data::Collate Trainer::collate(int64_t batch) const {
-    return [this, batch](const data::CollateInput& input, std::vector<data::Field>& fields) -> Status {
-        HK_ASSIGN(const std::vector<plugin::BatchField> described,
-                  composition_->batch_fields(batch, recipe_.train.context_length));
-        HK_TRY(fields_from(described, fields));
-        static constexpr std::string_view kText = "text";
-        const hk_string column{kText.data(), kText.size()};
-        std::vector<const int32_t*> pointers;
-        std::vector<uint64_t> sizes;
-        for (const data::ExampleView& example : input.examples) {
-            pointers.push_back(example.tokens.data());
-            sizes.push_back(example.tokens.size());
-        }
-        std::vector<hk_example> examples;
-        for (std::size_t i = 0; i < input.examples.size(); ++i)
-            examples.push_back(
-                {sizeof(hk_example), 1, &column, &pointers[i], &sizes[i], input.examples[i].position.number});
-        std::vector<hk_field> raw;
-        for (data::Field& field : fields) {
-            hk_field f{};
-            f.struct_size = sizeof f;
-            f.kind = field.kind == data::FieldKind::int32 ? HK_KIND_INT32 : HK_KIND_FLOAT32;
-            f.name = {field.name.data(), field.name.size()};
-            f.rank = static_cast<uint32_t>(field.shape.size());
-            std::ranges::copy(field.shape, f.dims);
-            f.data = field.bytes.data();
-            raw.push_back(f);
-        }
-        const uint64_t epoch = input.examples.empty() ? 0 : input.examples[0].position.epoch;
-        return composition_->collate(examples, input.seed, epoch, raw);
-    };
-}
-
-Result<data::Sampler> Trainer::training_sampler() const {
-    data::SamplerOptions sampling;
-    sampling.order = recipe_.data.order == "random" ? data::Order::random : data::Order::shuffle;
-    sampling.tokens = dataset_->train.size();
-    sampling.window = static_cast<uint64_t>(window_);
-    sampling.seed = static_cast<uint64_t>(recipe_.train.seed) ^ kDataSalt;
-    sampling.name = "the training data";
-    return data::Sampler::create(sampling);
-}
-
-Result<data::Sampler> Trainer::validation_sampler() const {
-    data::SamplerOptions sampling;
-    sampling.order = data::Order::sequential;
-    sampling.tokens = dataset_->valid.size();
-    sampling.window = static_cast<uint64_t>(window_);
-    sampling.name = recipe_.data.valid.empty() ? "the validation data (the end of the text, data.valid_fraction of it)"
-                                               : "the validation data";
-    return data::Sampler::create(sampling);
-}
-
 Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64_t batch) const {
     const TrainSection& s = recipe_.train;
-    Result<data::Sampler> sampler = training_sampler();
-    if (!sampler.ok()) return sampler.status();
-    data::BatcherOptions options{.sampler = sampler.take(), .tokens = dataset_->train};
-    options.batch_size = static_cast<uint32_t>(batch);
+    data::BatcherOptions options;
     options.micro_steps = static_cast<uint32_t>(s.gradient_accumulation_steps);
     options.first_step = static_cast<uint64_t>(from_step);
     options.end_step = static_cast<uint64_t>(s.max_steps);
-    options.seed = static_cast<uint64_t>(s.seed);
-    return data::Batcher::start(std::move(options), collate(batch));
+    return data::Batcher::start(options, [this, rows = batch](data::Batch& batch) {
+        const TrainSection& t = recipe_.train;
+        const uint64_t first = data::Sampler::first_number(batch.step, batch.micro_step,
+                                                           static_cast<uint64_t>(t.gradient_accumulation_steps),
+                                                           static_cast<uint64_t>(rows));
+        std::vector<infer::DrawnExample> examples;
+        int64_t needed = shorter_.empty() ? t.context_length : 1;
+        for (int64_t row = 0; row < rows; ++row) {
+            examples.push_back(data_.train().draw(first + static_cast<uint64_t>(row)));
+            batch.examples.push_back(examples.back().example.index);
+            if (!shorter_.empty())
+                needed = std::max(needed, infer::example_length(*composition_, examples.back().example));
+        }
+        const auto fits = shorter_.lower_bound(needed);
+        batch.length = fits != shorter_.end() ? fits->first : t.context_length;
+        return infer::make_fields(*composition_, examples, &data_.train().examples(), static_cast<uint64_t>(t.seed),
+                                  rows, batch.length, batch.fields);
+    });
+}
+
+std::vector<int64_t> Trainer::row_lengths() const {
+    const int64_t longest = recipe_.train.context_length;
+    if (!recipe_.train.group_by_length || !data_.is_table()) return {longest};
+    std::set<int64_t> lengths{longest};
+    constexpr int64_t kStep = 8, kParts = 4;
+    for (int64_t part = 1; part < kParts; ++part) {
+        const int64_t length = (longest * part / kParts + kStep - 1) / kStep * kStep;
+        if (length < longest) lengths.insert(length);
+    }
+    return {lengths.begin(), lengths.end()};
+}
+
+const graph::Graph& Trainer::described(int64_t length) const {
+    const auto found = shorter_.find(length);
+    return found != shorter_.end() ? found->second.described : described_;
+}
+
+program::Program& Trainer::train_program(int64_t length) const {
+    const auto found = shorter_.find(length);
+    return found != shorter_.end() ? *found->second.program : *train_program_;
+}
+
+std::vector<std::string> Trainer::kernel_choices() const {
+    std::vector<std::string> all = train_program_->kernel_choices();
+    for (const auto& [length, shorter] : shorter_)
+        for (const std::string& choice : shorter.program->kernel_choices())
+            all.push_back(fmt::format("{}: {}", length, choice));
+    return all;
 }
 
 Result<std::vector<data::Batch>> Trainer::next_micro_batches(data::Batcher& batcher) const {
@@ -519,15 +515,17 @@ Result<std::vector<double>> Trainer::loss_counts(const data::Batch& batch) const
     graph::Feeds feeds;
     for (const data::Field& field : batch.fields) feeds.fields.emplace(field.name, tensor_of(field));
     std::vector<graph::ValueId> wanted;
-    for (const graph::LossTerm& term : described_.losses) wanted.push_back(term.count);
-    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(described_, feeds, wanted));
+    const graph::Graph& graph = described(batch.length);
+    for (const graph::LossTerm& term : graph.losses) wanted.push_back(term.count);
+    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(graph, feeds, wanted));
     std::vector<double> counts;
     for (const graph::Tensor& value : values) counts.push_back(value.data[0]);
     return counts;
 }
 
 Status Trainer::set_fields(program::Program& program, const data::Batch& batch) const {
-    for (const data::Field& field : batch.fields) HK_TRY(program.set_input(field.name, field.bytes));
+    for (const data::Field& field : batch.fields)
+        if (program.has_input(field.name)) HK_TRY(program.set_input(field.name, field.bytes)); // not all are read
     return {};
 }
 
@@ -538,68 +536,59 @@ Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t
         for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += one[i];
     }
     HK_ASSIGN(const double scale, optimizer_->loss_scale());
-    for (std::size_t i = 0; i < counts.size(); ++i)
-        HK_TRY(train_program_->set_scalar(
-            fmt::format("loss_scale.{}", i),
-            counts[i] > 0.0 ? static_cast<float>(scale) * static_cast<float>(described_.losses[i].weight / counts[i])
-                            : 0.0f));
+    std::set<int64_t> lengths;
+    for (const data::Batch& batch : micro) lengths.insert(batch.length);
+    for (const int64_t length : lengths)
+        for (std::size_t i = 0; i < counts.size(); ++i)
+            HK_TRY(train_program(length).set_scalar(
+                fmt::format("loss_scale.{}", i),
+                counts[i] > 0.0
+                    ? static_cast<float>(scale) * static_cast<float>(described_.losses[i].weight / counts[i])
+                    : 0.0f));
+    if (cut_ && !features_) {
+        message(fmt::format("the frozen body is run once over {} examples",
+                            grouped(static_cast<double>(data_.train().size()))));
+        HK_ASSIGN(features_, Features::compute(runtime_, *store_, *composition_, *cut_, data_.train(),
+                                               recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
+                                               static_cast<uint64_t>(recipe_.train.seed)));
+    }
     double loss = 0.0;
     for (std::size_t i = 0; i < micro.size(); ++i) {
-        HK_TRY(set_fields(*train_program_, micro[i]));
+        program::Program& program = train_program(micro[i].length);
+        HK_TRY(set_fields(program, micro[i]));
+        if (features_) HK_TRY(features_->set(program, micro[i].examples));
         program::RunScalars scalars;
         scalars.seed = static_cast<uint64_t>(recipe_.train.seed);
         scalars.step = static_cast<uint32_t>(step);
         scalars.first_example =
             static_cast<uint32_t>(i) * static_cast<uint32_t>(recipe_.train.per_device_train_batch_size);
         scalars.accumulate = i > 0;
-        HK_TRY(train_program_->run(scalars));
-        HK_ASSIGN(const float part, train_program_->read_scalar_output("loss"));
+        HK_TRY(program.run(scalars));
+        HK_ASSIGN(const float part, program.read_scalar_output("loss"));
         loss += static_cast<double>(part) / scale;
     }
     return loss;
 }
 
-Result<double> Trainer::evaluate() {
-    if (eval_program_ == nullptr)
-        return failed_precondition(
-            "there is no validation text: name one in data.valid, or set data.valid_fraction and "
-            "train.eval_steps above 0");
+Result<Evaluation> Trainer::validate(bool whole) {
     const TrainSection& s = recipe_.train;
     const int64_t batch =
         s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
-    HK_ASSIGN(const data::Sampler sampler, validation_sampler());
-    const uint64_t windows = sampler.examples_per_epoch();
-    const uint64_t wanted =
-        s.eval_batches > 0 ? std::min<uint64_t>(windows, static_cast<uint64_t>(s.eval_batches * batch)) : windows;
-    const data::Collate make = collate(batch);
-    std::vector<double> sums(evaluated_.losses.size(), 0.0), counts(evaluated_.losses.size(), 0.0);
-    std::vector<std::vector<int32_t>> tokens(static_cast<std::size_t>(batch),
-                                             std::vector<int32_t>(static_cast<std::size_t>(window_)));
-    for (uint64_t done = 0; done < wanted;) {
-        std::vector<data::ExampleView> examples;
-        for (int64_t row = 0; row < batch && done < wanted; ++row, ++done) {
-            // Spread evenly over the validation text, the same ones every time.
-            const data::Position position = sampler.at(done * windows / wanted);
-            std::vector<int32_t>& place = tokens[static_cast<std::size_t>(row)];
-            dataset_->valid.copy(position.begin, place);
-            examples.push_back({position, place});
-        }
-        data::Batch made;
-        HK_TRY(make({0, 0, static_cast<uint64_t>(s.seed), examples}, made.fields));
-        HK_TRY(set_fields(*eval_program_, made));
-        HK_TRY(eval_program_->run({.seed = static_cast<uint64_t>(s.seed)}));
-        for (std::size_t i = 0; i < sums.size(); ++i) {
-            HK_ASSIGN(const program::HostTensor sum, eval_program_->read_output(fmt::format("loss_sum.{}", i)));
-            HK_ASSIGN(const program::HostTensor count, eval_program_->read_output(fmt::format("loss_count.{}", i)));
-            sums[i] += static_cast<double>(sum.floats()[0]);
-            counts[i] += count.kind == graph::Kind::int32 ? static_cast<double>(count.ints()[0])
-                                                          : static_cast<double>(count.floats()[0]);
-        }
+    constexpr int64_t kBatchesOfText = 50;
+    const int64_t batches = s.eval_batches >= 0 ? s.eval_batches : data_.is_table() ? 0 : kBatchesOfText;
+    return evaluator_->run(*data_.valid(), static_cast<uint64_t>(batches * batch), whole, data_.classes());
+}
+
+Result<Evaluation> Trainer::evaluate(On split) {
+    if (recipe_.train.load_best_model_at_end) HK_TRY(load_best());
+    if (split == On::test) {
+        if (data_.test() == nullptr) return failed_precondition("there is no test data: name it in data.test");
+        return evaluator_->run(*data_.test(), 0, true, data_.classes());
     }
-    double loss = 0.0;
-    for (std::size_t i = 0; i < sums.size(); ++i)
-        if (counts[i] > 0.0) loss += evaluated_.losses[i].weight * sums[i] / counts[i];
-    return loss;
+    if (data_.valid() == nullptr)
+        return failed_precondition("there is no validation data: name it in data.valid, or set data.valid_fraction and "
+                                   "train.eval_steps above 0");
+    return validate(true);
 }
 
 Result<std::string> Trainer::plan() {
@@ -611,17 +600,20 @@ Result<std::string> Trainer::plan() {
     options.timings = true;
     // Where a step would take long, one example stands for all.
     const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
-    const bool slow = peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
+    const bool slow = shorter_.empty() && peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
     const int64_t batch = slow ? 1 : s.per_device_train_batch_size;
     graph::Graph measured = differentiated_;
     if (slow) {
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, s.context_length));
         HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
-        HK_ASSIGN(measured, training_graph(described));
+        HK_ASSIGN(measured, training_graph(described, rules_.frozen));
     }
-    HK_ASSIGN(const auto timed, program::Program::compile(runtime_, measured, *store_, options));
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, batch));
     HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
+    if (micro[0].length != s.context_length) {
+        HK_ASSIGN(measured, training_graph(described(micro[0].length), rules_.frozen));
+    }
+    HK_ASSIGN(const auto timed, program::Program::compile(runtime_, measured, *store_, options));
     HK_TRY(set_fields(*timed, micro[0]));
     double seconds = 1e30;
     for (int i = 0; i < (slow ? 1 : 4); ++i) { // the first of several replays warms up
@@ -636,6 +628,7 @@ Result<std::string> Trainer::plan() {
             if (i > 0) seconds = std::min(seconds, seconds_since(begin));
         }
     }
+    if (features_) HK_TRY(features_->set(*timed, micro[0].examples));
     if (!slow) {
         HK_TRY(timed->run());
         HK_TRY(timed->run());
@@ -685,20 +678,30 @@ Result<TrainerResult> Trainer::train() {
     HK_ASSIGN(RunLog log, RunLog::open(run_ / "train_log.jsonl", step_));
     TrainerResult result;
     result.run = run_;
-    const double tokens_per_step =
-        static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps * s.context_length);
-    const double flops_per_step = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
     int64_t saved = step_ > 0 ? step_ : -1;
     // Killed between a checkpoint and its mark as the best one?
     if (saved == step_ && best_step_ == step_) HK_TRY(model::set_best(run_, step_));
 
     const auto evaluation = [&]() -> Status {
         const auto begin = std::chrono::steady_clock::now();
-        HK_ASSIGN(const double loss, evaluate());
-        EvaluationReport report{step_, loss, std::isfinite(loss) && !(loss >= best_evaluation_), seconds_since(begin)};
+        HK_ASSIGN(const Evaluation result, validate(false));
+        const double value = result.score(s.metric_for_best_model);
+        if (s.metric_for_best_model != "loss" && std::isnan(value)) {
+            std::vector<std::string> names{"loss"};
+            for (const auto& [name, score] : result.scores) names.push_back(name);
+            return invalid_argument(
+                fmt::format("train.metric_for_best_model = \"{}\": there is no such score here; there are {}",
+                            s.metric_for_best_model, fmt::join(names, ", ")));
+        }
+        const bool better =
+            s.metric_for_best_model == "loss" ? !(value >= best_evaluation_) : !(value <= best_evaluation_);
+        EvaluationReport report{step_, result.loss, result.scores, std::isfinite(value) && better,
+                                seconds_since(begin)};
+        ++evaluations_since_best_;
         if (report.best) {
-            best_evaluation_ = loss;
+            best_evaluation_ = value;
             best_step_ = step_;
+            evaluations_since_best_ = 0;
         }
         HK_TRY(log.evaluation(report));
         HK_TRY(log.write_curve(run_ / "loss.svg", run_.filename().string()));
@@ -715,13 +718,21 @@ Result<TrainerResult> Trainer::train() {
 
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, s.per_device_train_batch_size));
     double average = 0.0; // seconds a step, recent ones count more
-    while (step_ < s.max_steps) {
+    const auto ends_early = [&] {
+        return s.early_stopping_patience > 0 && evaluations_since_best_ >= s.early_stopping_patience;
+    };
+    while (step_ < s.max_steps && !ends_early()) {
         const auto begin = std::chrono::steady_clock::now();
         HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
         HK_ASSIGN(const double loss, gradients(micro, step_));
         const double rate = learning_rate(s, step_);
         HK_ASSIGN(const StepOutcome outcome, optimizer_->step(rate));
         ++step_;
+        double tokens_per_step = 0.0, flops_per_step = 0.0;
+        for (const data::Batch& batch : micro) {
+            tokens_per_step += static_cast<double>(s.per_device_train_batch_size * batch.length);
+            flops_per_step += train_program(batch.length).flops();
+        }
         const double seconds = seconds_since(begin);
         trained_seconds_ += seconds;
         average = average == 0.0 ? seconds : 0.9 * average + 0.1 * seconds;
@@ -769,9 +780,14 @@ Result<TrainerResult> Trainer::train() {
                                           : "There is no checkpoint yet",
                                 file.string()));
         }
-        if (eval_program_ != nullptr && s.eval_steps > 0 && (step_ % s.eval_steps == 0 || step_ == s.max_steps))
+        if (data_.valid() != nullptr && s.eval_steps > 0 && (step_ % s.eval_steps == 0 || step_ == s.max_steps))
             HK_TRY(evaluation());
-        if ((s.save_steps > 0 && step_ % s.save_steps == 0) || step_ == s.max_steps) HK_TRY(save());
+        const bool best_to_keep = s.load_best_model_at_end && best_step_ == step_;
+        if (ends_early())
+            message(fmt::format("ends early: no better evaluation in {}, the best was after step {}",
+                                evaluations_since_best_, best_step_));
+        if ((s.save_steps > 0 && step_ % s.save_steps == 0) || step_ == s.max_steps || best_to_keep || ends_early())
+            HK_TRY(save());
         if (events_.stop && events_.stop() && step_ < s.max_steps) {
             HK_TRY(save());
             result.stopped = true;
@@ -779,7 +795,10 @@ Result<TrainerResult> Trainer::train() {
         }
     }
     HK_TRY(log.write_curve(run_ / "loss.svg", run_.filename().string()));
-    if (!result.stopped) HK_TRY(save_final());
+    if (!result.stopped) {
+        if (s.load_best_model_at_end) HK_TRY(load_best());
+        HK_TRY(save_final());
+    }
     result.steps = step_;
     result.best_evaluation = best_evaluation_;
     result.best_step = best_step_;

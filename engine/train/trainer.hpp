@@ -4,15 +4,18 @@
 #pragma once
 
 #include "data/batcher.hpp"
-#include "data/corpus.hpp"
 #include "graph/graph.hpp"
 #include "model/checkpoint.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
 #include "text/tokenizer.hpp"
+#include "train/evaluate.hpp"
+#include "train/features.hpp"
 #include "train/optimizer.hpp"
+#include "train/parameter_rules.hpp"
 #include "train/recipe.hpp"
 #include "train/report.hpp"
+#include "train/run_data.hpp"
 #include "train/run_folder.hpp"
 
 #include <functional>
@@ -61,8 +64,10 @@ public:
     // Needs Purpose::train.
     Result<TrainerResult> run();
 
-    // Loss on the validation text, weighted by what each batch counts.
-    Result<double> evaluate();
+    // The whole of a split, with what the head says of every example; failed_precondition where the recipe names none.
+    enum class On { valid, test };
+    Result<Evaluation> evaluate(On split);
+    const RunData& data() const { return data_; }
 
     // Rebuilds the state after `step` - 1 updates from the nearest checkpoint and computes the gradients of step `step`
     // again, bit for bit (hekla replay). The run's files are not touched.
@@ -98,9 +103,14 @@ private:
     void message(const std::string& text) const {
         if (events_.message) events_.message(text);
     }
-    data::Collate collate(int64_t batch) const;
-    Result<data::Sampler> training_sampler() const;
-    Result<data::Sampler> validation_sampler() const;
+    std::vector<int64_t> row_lengths() const; // ascending, the recipe's context length last
+    const graph::Graph& described(int64_t length) const;
+    program::Program& train_program(int64_t length) const;
+    std::vector<std::string> kernel_choices() const;
+    Status load_parameters(const model::Checkpoint& checkpoint);
+    Status load_best(); // the best checkpoint's parameters, where there is one that is not the last
+    // On the validation data, as much of it as the recipe says.
+    Result<Evaluation> validate(bool whole);
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step, int64_t batch) const;
     // Sets fields, loss scales; runs forward and backward of all micro-batches. The loss of the step.
     Result<double> gradients(const std::vector<data::Batch>& micro, int64_t step);
@@ -118,18 +128,27 @@ private:
     std::filesystem::path temporary_;        // Purpose::read: tokenized text that the run has no place for
     std::optional<model::Checkpoint> found_; // to go on from
     std::unique_ptr<text::Tokenizer> tokenizer_;
-    std::optional<data::Dataset> dataset_;
+    RunData data_;
     std::unique_ptr<plugin::Composition> composition_;
     graph::Graph described_; // mode train, not differentiated: counts are computed from it
-    graph::Graph differentiated_, evaluated_;
+    graph::Graph differentiated_;
     std::unique_ptr<program::ParameterStore> store_;
-    std::unique_ptr<program::Program> train_program_, eval_program_;
+    std::unique_ptr<program::Program> train_program_;
+    // The same for shorter rows, where they are grouped by length.
+    struct Shorter {
+        graph::Graph described;
+        std::unique_ptr<program::Program> program;
+    };
+    std::map<int64_t, Shorter> shorter_;
+    ParameterRules rules_;
+    std::optional<graph::FrozenCut> cut_;  // where what a frozen body says is kept
+    std::optional<Features> features_;     // computed before the first step
+    std::unique_ptr<Evaluator> evaluator_; // where there is validation or test data
     std::unique_ptr<Optimizer> optimizer_;
-    std::vector<plugin::BatchField> fields_;
-    int64_t window_ = 0; // tokens an example
     int64_t step_ = 0;
     double best_evaluation_ = 0.0;
     int64_t best_step_ = -1;
+    int64_t evaluations_since_best_ = 0;
     double trained_seconds_ = 0.0;
     LossWindow loss_window_;
     double peak_flops_ = 0.0;

@@ -7,9 +7,9 @@
 
 namespace hekla::train {
 
-Result<graph::Graph> training_graph(const graph::Graph& described) {
+Result<graph::Graph> training_graph(const graph::Graph& described, const std::set<std::string, std::less<>>& frozen) {
     HK_ASSIGN(graph::Graph graph, graph::fold_cross_entropy(described));
-    HK_ASSIGN(graph, graph::differentiate(std::move(graph)));
+    HK_ASSIGN(graph, graph::differentiate(std::move(graph), frozen));
     HK_ASSIGN(graph, graph::simplify(graph));
     return graph::recompute(graph);
 }

@@ -58,8 +58,18 @@ inline Value merge_heads(Value x) {
     return reshape(transpose(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
-// The field, or nothing where the batch has none.
-inline Value optional_input(Graph& g, std::string_view field) { return g.has_field(field) ? g.input(field) : Value{}; }
+// The field, or nothing where the batch has none. Choices [B, C, T] are rows of their own.
+inline Value optional_input(Graph& g, std::string_view field) {
+    if (!g.has_field(field)) return {};
+    const Value x = g.input(field);
+    return field == "attention_mask" && x.rank() == 3 ? reshape(x, {-1, x.dim(2)}) : x;
+}
+// prefix_length [B] for causal self-attention that sees a prefix from both sides; says by a port that it is read.
+inline Value causal_prefix(Graph& g) {
+    if (g.mode() == HK_MODE_DECODE || !g.has_field("prefix_length")) return {};
+    if (!g.has_port("reads_prefix")) g.offer("reads_prefix", g.input("prefix_length"));
+    return g.input("prefix_length");
+}
 // attention_mask for causal self-attention: decode mode knows each row's length from its cache, and needs none.
 inline Value causal_padding(Graph& g) {
     return g.mode() == HK_MODE_DECODE ? Value{} : optional_input(g, "attention_mask");
@@ -148,6 +158,13 @@ inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLay
     return linear_layer(g, merge_heads(attention(q, k, v, a.options)), a.output, width, a.layer);
 }
 
+// What a masked language model's head looks at: the places that masked_positions [B, P] names, or every place where the
+// batch does not say: hidden [B, T, D] -> [B, P, D] or as it is.
+inline Value predicted_places(Graph& g, Value hidden) {
+    return g.has_field("masked_positions") ? gather(hidden, g.input("masked_positions"), {.batch_dimensions = 1})
+                                           : hidden;
+}
+
 // The head of masked language models: a layer, an activation, a norm, and the embedding as decoder with its own bias.
 struct MaskedHead {
     std::string dense, norm, bias; // bias: the parameter's whole name
@@ -225,6 +242,13 @@ struct LossSum {
 inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0) {
     const Value rows = cross_entropy(logits, labels, {.smoothing = smoothing});
     return {sum_all(rows), sum_all(not_equal(labels, -100.0))};
+}
+
+// How many labels that count are the likeliest class, as a number to report; nothing in training.
+inline void accuracy_metric(Graph& g, const char* name, Value logits, Value labels) {
+    if (g.training()) return;
+    const Value counts = not_equal(labels, -100.0);
+    g.metric(name, sum_all(equal(argmax(logits), labels) * counts), sum_all(counts));
 }
 
 } // namespace hekla::plugin

@@ -418,7 +418,7 @@ const hk_architecture* architecture() {
     return &table;
 }
 
-// A head T has: T(const Config&), void build(Graph&). A head with decode sets the table's member itself.
+// A head T has: T(const Config&), void build(Graph&). One with decode is made by decoding_head (decoding.hpp).
 template<class T>
 hk_head head_table() {
     hk_head table{};
@@ -442,9 +442,18 @@ struct Field {
     Dims dims;
 };
 
-// An objective T has: T(const Config&, const hk_tokenizer*), static constexpr int32_t example_kind, int64_t
-// tokens_per_example(int64_t length), std::vector<Field> fields(int64_t batch, int64_t length), void build(Graph&),
-// and, where it can train from text, void collate(std::span-like examples...): see collate_table.
+// A column that an objective reads: eg {"label", HK_COLUMN_CLASSES, HK_COLUMN_TARGET}.
+struct ColumnNeed {
+    std::string name;
+    int32_t kind = HK_COLUMN_TOKENS;
+    uint32_t flags = 0;
+};
+
+// An objective T has: T(const Config&, const hk_tokenizer*), static constexpr int32_t example_kind,
+// std::vector<Field> fields(int64_t batch, int64_t length), void build(Graph&);
+// where it can train from text, void collate(const hk_batch&, hk_field* fields, uint32_t count) (collate.hpp makes
+// these easy to read), and either int64_t tokens_per_example(int64_t length) or std::vector<ColumnNeed> columns();
+// where examples differ in length, int64_t example_length(const hk_example&).
 template<class T>
 hk_objective objective_table() {
     hk_objective table{};
@@ -454,8 +463,29 @@ hk_objective objective_table() {
     table.destroy = [](void* self) { delete static_cast<T*>(self); };
     table.example_kind = [](void*) -> int32_t { return T::example_kind; };
     table.tokens_per_example = [](void* self, int64_t length) -> int64_t {
-        return static_cast<T*>(self)->tokens_per_example(length);
+        if constexpr (requires(T & t) { t.tokens_per_example(int64_t{}); })
+            return static_cast<T*>(self)->tokens_per_example(length);
+        else
+            return length;
     };
+    if constexpr (requires(T & t) { t.columns(); }) {
+        table.columns = [](void* self, void (*push)(void*, const hk_column_need*), void* context,
+                           hk_error* error) -> int32_t {
+            return guarded(error, [&] {
+                for (const ColumnNeed& need : static_cast<T*>(self)->columns()) {
+                    const hk_column_need raw{sizeof(hk_column_need), need.kind, text(need.name), need.flags, 0};
+                    push(context, &raw);
+                }
+            });
+        };
+    }
+    if constexpr (requires(T & t, const hk_example& e) { t.example_length(e); }) {
+        table.example_length = [](void* self, const hk_example* example) -> int64_t {
+            int64_t length = 0;
+            const int32_t code = guarded(nullptr, [&] { length = static_cast<T*>(self)->example_length(*example); });
+            return code == HK_OK ? length : 0;
+        };
+    }
     table.fields = [](void* self, int64_t batch, int64_t length, void (*push)(void*, const hk_field*), void* context,
                       hk_error* error) -> int32_t {
         return guarded(error, [&] {
@@ -476,14 +506,10 @@ hk_objective objective_table() {
             static_cast<T*>(self)->build(graph);
         });
     };
-    if constexpr (requires(T & t, const hk_example* e, hk_field* f) {
-                      t.collate(e, uint32_t{}, uint64_t{}, uint64_t{}, f, uint32_t{});
-                  }) {
-        table.collate = [](void* self, const hk_example* examples, uint32_t example_count, uint64_t seed,
-                           uint64_t epoch, hk_field* fields, uint32_t field_count, hk_error* error) -> int32_t {
-            return guarded(error, [&] {
-                static_cast<T*>(self)->collate(examples, example_count, seed, epoch, fields, field_count);
-            });
+    if constexpr (requires(T & t, const hk_batch& b, hk_field* f) { t.collate(b, f, uint32_t{}); }) {
+        table.collate = [](void* self, const hk_batch* batch, hk_field* fields, uint32_t field_count,
+                           hk_error* error) -> int32_t {
+            return guarded(error, [&] { static_cast<T*>(self)->collate(*batch, fields, field_count); });
         };
     }
     return table;

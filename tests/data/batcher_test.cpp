@@ -1,6 +1,8 @@
 #include "support.hpp"
 
 #include "data/batcher.hpp"
+#include "data/sampler.hpp"
+#include "data/token_view.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -34,25 +36,34 @@ std::vector<int32_t> values(const Field& field) {
     return out;
 }
 
-Status collate_windows(const CollateInput& input, std::vector<Field>& fields) {
-    std::vector<int32_t> ids;
-    std::vector<int32_t> numbers;
-    for (const ExampleView& example : input.examples) {
-        ids.insert(ids.end(), example.tokens.begin(), example.tokens.end());
-        numbers.push_back(static_cast<int32_t>(example.position.number));
-    }
-    const auto rows = static_cast<int64_t>(input.examples.size());
-    fields.push_back(int_field("ids", {rows, static_cast<int64_t>(ids.size()) / rows}, ids));
-    fields.push_back(int_field("numbers", {rows}, numbers));
-    return {};
+constexpr uint64_t kBatch = 3, kMicroSteps = 2, kWindow = 5;
+
+Sampler sampler_for(const std::vector<uint16_t>& tokens) {
+    return must(Sampler::create({Order::shuffle, tokens.size(), kWindow, 0, 11, "the data"}));
 }
 
-BatcherOptions options_for(const std::vector<uint16_t>& tokens, uint64_t window = 5) {
+// Windows of the tokens, as many a batch as kBatch.
+MakeBatch windows_of(const std::vector<uint16_t>& tokens) {
+    return [&tokens, sampler = sampler_for(tokens)](Batch& batch) {
+        const TokenView view{std::span(tokens)};
+        std::vector<int32_t> ids;
+        std::vector<int32_t> numbers;
+        const uint64_t first = Sampler::first_number(batch.step, batch.micro_step, kMicroSteps, kBatch);
+        for (uint64_t number = first; number < first + kBatch; ++number) {
+            std::vector<int32_t> window(kWindow);
+            view.copy(sampler.at(number).begin, window);
+            ids.insert(ids.end(), window.begin(), window.end());
+            numbers.push_back(static_cast<int32_t>(number));
+        }
+        batch.fields.push_back(int_field("ids", {kBatch, kWindow}, ids));
+        batch.fields.push_back(int_field("numbers", {kBatch}, numbers));
+        return Status();
+    };
+}
+
+BatcherOptions options_for() {
     BatcherOptions options;
-    options.tokens = TokenView(std::span(tokens));
-    options.sampler = must(Sampler::create({Order::shuffle, tokens.size(), window, 0, 11, "the data"}));
-    options.batch_size = 3;
-    options.micro_steps = 2;
+    options.micro_steps = kMicroSteps;
     options.end_step = 20;
     return options;
 }
@@ -73,10 +84,10 @@ TEST_CASE("batcher: the same batches in the same order with any number of thread
     std::vector<std::vector<int32_t>> expected;
     for (const unsigned threads : {1u, 2u, 5u})
         for (const unsigned depth : {1u, 3u}) {
-            BatcherOptions options = options_for(tokens);
+            BatcherOptions options = options_for();
             options.threads = threads;
             options.depth = depth;
-            const auto batcher = must(Batcher::start(options, collate_windows));
+            const auto batcher = must(Batcher::start(options, windows_of(tokens)));
             const std::vector<Batch> batches = take_all(*batcher);
             REQUIRE(batches.size() == 40);
             for (std::size_t i = 0; i < batches.size(); ++i) {
@@ -86,7 +97,7 @@ TEST_CASE("batcher: the same batches in the same order with any number of thread
                 const std::vector<int32_t> ids = values(batches[i].fields[0]);
                 for (std::size_t row = 0; row < 3; ++row) {
                     CHECK(numbers[row] == static_cast<int32_t>(i * 3 + row));
-                    const uint64_t begin = options.sampler.at(i * 3 + row).begin;
+                    const uint64_t begin = sampler_for(tokens).at(i * 3 + row).begin;
                     for (std::size_t k = 0; k < 5; ++k) CHECK(ids[row * 5 + k] == static_cast<int32_t>(begin + k));
                 }
                 if (expected.size() < 40) {
@@ -97,10 +108,10 @@ TEST_CASE("batcher: the same batches in the same order with any number of thread
             }
             CHECK(!must(batcher->next()));
         }
-    BatcherOptions options = options_for(tokens);
+    BatcherOptions options = options_for();
     options.first_step = 13;
     options.threads = 3;
-    const auto batcher = must(Batcher::start(options, collate_windows));
+    const auto batcher = must(Batcher::start(options, windows_of(tokens)));
     const std::vector<Batch> batches = take_all(*batcher);
     REQUIRE(batches.size() == 14);
     for (std::size_t i = 0; i < batches.size(); ++i) CHECK(values(batches[i].fields[0]) == expected[26 + i]);
@@ -108,16 +119,16 @@ TEST_CASE("batcher: the same batches in the same order with any number of thread
 
 TEST_CASE("batcher: never makes more ahead than it may") {
     const std::vector<uint16_t> tokens = count_up(500);
-    BatcherOptions options = options_for(tokens);
+    BatcherOptions options = options_for();
     options.threads = 4;
     options.depth = 3;
     std::atomic<uint64_t> made = 0;
     std::atomic<uint64_t> taken = 0;
     std::atomic<uint64_t> most = 0;
-    const auto batcher = must(Batcher::start(options, [&](const CollateInput& input, std::vector<Field>& fields) {
+    const auto batcher = must(Batcher::start(options, [&](Batch& batch) {
         const uint64_t ahead = ++made - taken.load();
         for (uint64_t seen = most; ahead > seen && !most.compare_exchange_weak(seen, ahead);) {}
-        return collate_windows(input, fields);
+        return windows_of(tokens)(batch);
     }));
     for (int i = 0; i < 40; ++i) {
         if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -132,19 +143,18 @@ TEST_CASE("batcher: an error, or a throw, comes in its batch's place and stays")
     const std::vector<uint16_t> tokens = count_up(500);
     for (const int kind : {0, 1, 2, 3})
         for (const unsigned threads : {1u, 4u}) {
-            BatcherOptions options = options_for(tokens);
+            BatcherOptions options = options_for();
             options.threads = threads;
-            const auto batcher =
-                must(Batcher::start(options, [&](const CollateInput& input, std::vector<Field>& fields) -> Status {
-                    if (input.step == 7 && input.micro_step == 1) {
-                        if (kind == 0) return invalid_argument("the mask rate is 2");
-                        if (kind == 1) throw std::runtime_error("boom");
-                        if (kind == 2) throw 7;
-                        fields.push_back(int_field("ids", {4}, {1, 2, 3}));
-                        return {};
-                    }
-                    return collate_windows(input, fields);
-                }));
+            const auto batcher = must(Batcher::start(options, [&](Batch& batch) -> Status {
+                if (batch.step == 7 && batch.micro_step == 1) {
+                    if (kind == 0) return invalid_argument("the mask rate is 2");
+                    if (kind == 1) throw std::runtime_error("boom");
+                    if (kind == 2) throw 7;
+                    batch.fields.push_back(int_field("ids", {4}, {1, 2, 3}));
+                    return {};
+                }
+                return windows_of(tokens)(batch);
+            }));
             for (int i = 0; i < 15; ++i) REQUIRE(must(batcher->next()));
             for (int again = 0; again < 2; ++again) {
                 const auto result = batcher->next();
@@ -159,10 +169,10 @@ TEST_CASE("batcher: an error, or a throw, comes in its batch's place and stays")
 TEST_CASE("batcher: can be left at any moment") {
     const std::vector<uint16_t> tokens = count_up(500);
     for (int i = 0; i < 50; ++i) {
-        BatcherOptions options = options_for(tokens);
+        BatcherOptions options = options_for();
         options.threads = 3;
         options.end_step = std::numeric_limits<uint64_t>::max();
-        const auto batcher = must(Batcher::start(options, collate_windows));
+        const auto batcher = must(Batcher::start(options, windows_of(tokens)));
         for (int k = 0; k < i % 7; ++k) REQUIRE(must(batcher->next()));
     }
 }
@@ -170,17 +180,11 @@ TEST_CASE("batcher: can be left at any moment") {
 TEST_CASE("batcher: options that cannot be") {
     const std::vector<uint16_t> tokens = count_up(500);
     const auto refused = [&](const auto& change) {
-        BatcherOptions options = options_for(tokens);
+        BatcherOptions options = options_for();
         change(options);
-        CHECK(Batcher::start(options, collate_windows).code() == Code::invalid_argument);
+        CHECK(Batcher::start(options, windows_of(tokens)).code() == Code::invalid_argument);
     };
-    refused([](BatcherOptions& o) { o.batch_size = 0; });
     refused([](BatcherOptions& o) { o.micro_steps = 0; });
     refused([](BatcherOptions& o) { o.threads = 0; });
     refused([](BatcherOptions& o) { o.depth = 0; });
-    refused([](BatcherOptions& o) { o.tokens = o.tokens.part(0, 400); });
-    refused([](BatcherOptions& o) {
-        o.sampler = Sampler();
-        o.tokens = {};
-    });
 }

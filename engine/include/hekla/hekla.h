@@ -53,11 +53,19 @@ typedef struct hk_train_step {
     double loss, loss_z, gradient_norm, learning_rate, seconds, tokens_per_second, share_of_peak, remaining_seconds;
 } hk_train_step;
 
+// A number that says how good a model is: "accuracy", "matthews", ...
+typedef struct hk_score {
+    hk_string name;
+    double value;
+} hk_score;
+
 typedef struct hk_train_evaluation {
     uint32_t struct_size;
     int32_t best;
     int64_t step;
     double loss, seconds;
+    const hk_score* scores; // beside the loss
+    uint64_t score_count;
 } hk_train_evaluation;
 
 typedef struct hk_train_options {
@@ -91,10 +99,49 @@ HK_EXPORT int32_t hk_train(hk_context* context, const hk_train_options* options,
 HK_EXPORT int32_t hk_train_plan(hk_context* context, const hk_train_options* options,
                                 void(HK_ABI* text)(void* user, hk_string text), hk_error* error);
 
-// Loss on the recipe's validation text with the run's newest checkpoint.
+typedef struct hk_evaluate_options {
+    uint32_t struct_size;
+    int32_t test;               // not 0: on the recipe's data.test instead of its validation data
+    hk_string recipe;           // path of a TOML file
+    const hk_string* overrides; // eg: "data.test=other.tsv"
+    uint64_t override_count;
+    void* user;
+    // Each may be null.
+    void(HK_ABI* message)(void* user, hk_string message);
+    // "loss" first, then the objective's scores.
+    void(HK_ABI* score)(void* user, const hk_score* score);
+    // What the head says of one example, in the data's order: a JSON object with, of a table, its "place" in the files.
+    void(HK_ABI* prediction)(void* user, uint64_t example, hk_string json);
+} hk_evaluate_options;
+
+// Scores on data whose answers are known, with the newest checkpoint of the recipe's run.
 // [any-thread], one at a time a context
-HK_EXPORT int32_t hk_train_evaluate(hk_context* context, const hk_train_options* options, double* loss,
-                                    hk_error* error);
+HK_EXPORT int32_t hk_evaluate(hk_context* context, const hk_evaluate_options* options, hk_error* error);
+
+// Examples to say something of: texts, or a file of rows.
+typedef struct hk_predict_options {
+    uint32_t struct_size;
+    int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
+    hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
+    int64_t batch;     // rows at a time; 0: 8
+    int64_t length;    // tokens of a row, at most; 0: as it was trained
+    const hk_string* texts;
+    const hk_string* second_texts; // for models that read two; as many as texts, or null
+    uint64_t text_count;
+    hk_string file;           // instead of texts: rows as a recipe's [data] has them
+    hk_string format;         // of the file; "": by its name
+    const hk_string* columns; // "text=sentence", "text_b=2": the model's column and the file's; none: by their names
+    uint64_t column_count;
+    void* user;
+    // What the head says of one row: a JSON object; eg {"label": 1, "label_name": "positive", "probabilities": [...]}.
+    // Rows come in no order. Not 0 stops with HK_CANCELLED.
+    int32_t(HK_ABI* row)(void* user, uint64_t row, hk_string json);
+} hk_predict_options;
+
+// A struct with the defaults: 8 rows at a time.
+HK_EXPORT void hk_predict_defaults(hk_predict_options* options);
+// [any-thread], one at a time a context
+HK_EXPORT int32_t hk_predict(hk_context* context, const hk_predict_options* options, hk_error* error);
 
 typedef struct hk_generate_options {
     uint32_t struct_size;

@@ -65,7 +65,7 @@ public:
             const Value decoder =
                 s_.tied ? words(g)
                         : g.parameter("predictions.decoder.weight", {s_.vocabulary, s_.embedding}, normal(s_.range));
-            g.offer("logits", masked_head(g, g.ask("hidden"), decoder,
+            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = "predictions.dense",
                                            .norm = "predictions.LayerNorm",
                                            .bias = "predictions.bias",

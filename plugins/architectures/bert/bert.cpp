@@ -61,7 +61,7 @@ public:
             const Value decoder =
                 s_.tied ? words(g)
                         : g.parameter("cls.predictions.decoder.weight", {s_.vocabulary, s_.width}, normal(s_.range));
-            g.offer("logits", masked_head(g, g.ask("hidden"), decoder,
+            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = "cls.predictions.transform.dense",
                                            .norm = "cls.predictions.transform.LayerNorm",
                                            .bias = "cls.predictions.bias",
@@ -176,7 +176,7 @@ public:
         if (id == "mlm" || id == "lm") {
             const Value decoder =
                 s_.tied ? words(g) : g.parameter("lm_head.decoder.weight", {s_.vocabulary, s_.width}, normal(s_.range));
-            g.offer("logits", masked_head(g, g.ask("hidden"), decoder,
+            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = "lm_head.dense",
                                            .norm = "lm_head.layer_norm",
                                            .bias = "lm_head.bias",

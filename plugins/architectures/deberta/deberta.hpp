@@ -75,7 +75,7 @@ public:
                 s_.tied || !s_.legacy
                     ? words(g)
                     : g.parameter(root + "decoder.weight", {s_.vocabulary, embedding_width()}, normal(s_.range));
-            g.offer("logits", masked_head(g, g.ask("hidden"), decoder,
+            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = inner + "dense",
                                            .norm = inner + "LayerNorm",
                                            .bias = root + "bias",

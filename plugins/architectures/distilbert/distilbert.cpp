@@ -56,7 +56,7 @@ public:
         if (id == "mlm") {
             const Value decoder =
                 s_.tied ? words(g) : g.parameter("vocab_projector.weight", {s_.vocabulary, s_.width}, normal(s_.range));
-            g.offer("logits", masked_head(g, g.ask("hidden"), decoder,
+            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = "vocab_transform",
                                            .norm = "vocab_layer_norm",
                                            .bias = "vocab_projector.bias",

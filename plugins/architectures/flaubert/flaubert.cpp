@@ -65,8 +65,8 @@ public:
         if (id == "mlm" || id == "lm") {
             const Value decoder =
                 s_.tied ? words(g) : g.parameter("pred_layer.proj.weight", {s_.vocabulary, s_.width}, normal(s_.range));
-            g.offer("logits",
-                    linear(g.ask("hidden"), decoder, {.bias = g.parameter("pred_layer.proj.bias", {s_.vocabulary})}));
+            g.offer("logits", linear(predicted_places(g, g.ask("hidden")), decoder,
+                                     {.bias = g.parameter("pred_layer.proj.bias", {s_.vocabulary})}));
             return true;
         }
         if (id == "tagger") {

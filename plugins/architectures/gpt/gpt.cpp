@@ -99,6 +99,7 @@ private:
             const auto part = [&](int64_t k) { return split_heads(slice(qkv, 2, k * s_.width, s_.width), s_.heads); };
             const Value y = attention(part(0), part(1), part(2),
                                       {.key_padding = padding,
+                                       .prefix = causal_prefix(g),
                                        .causal = 1,
                                        .dropout = attention_dropout(g, s_.attention_dropout),
                                        .cache = "h." + std::to_string(index)});

@@ -142,6 +142,7 @@ private:
             if (s_.scale_by_layer) scale /= static_cast<double>(index + 1);
             const Value y = attention(part(0), part(1), part(2),
                                       {.key_padding = padding,
+                                       .prefix = causal_prefix(g),
                                        .scale = scale,
                                        .causal = 1,
                                        .dropout = attention_dropout(g, s_.attention_dropout),

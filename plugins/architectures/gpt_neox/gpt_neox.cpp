@@ -109,6 +109,7 @@ private:
             const auto part = [&](int64_t k) { return transpose(slice(qkv, 3, k * head, head), {0, 2, 1, 3}); };
             const Value y = attention(turn(part(0)), turn(part(1)), part(2),
                                       {.key_padding = padding,
+                                       .prefix = causal_prefix(g),
                                        .causal = 1,
                                        .dropout = attention_dropout(g, s_.attention_dropout),
                                        .cache = "layers." + std::to_string(index)});

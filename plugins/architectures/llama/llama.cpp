@@ -141,6 +141,7 @@ private:
             }
             const Value y = attention(turn(q), turn(k), v,
                                       {.key_padding = padding,
+                                       .prefix = causal_prefix(g),
                                        .causal = 1,
                                        .window = windows_[static_cast<std::size_t>(index)],
                                        .dropout = attention_dropout(g, s_.attention_dropout),

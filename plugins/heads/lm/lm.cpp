@@ -1,5 +1,6 @@
 // A language model's head for bodies that have none of their own: logits by the body's embedding.
 #include "block.hpp"
+#include "decoding.hpp"
 
 using namespace hekla::plugin;
 
@@ -9,54 +10,25 @@ class Lm {
 public:
     explicit Lm(const Config&) {}
     void build(Graph& g) { g.offer("logits", linear(g.ask("hidden"), g.ask("embedding.weight"))); }
-};
 
-// The likeliest next token of each row, as text.
-int32_t decode(void*, const hk_output* outputs, uint32_t output_count, const hk_tokenizer* tokenizer,
-               void (*push)(void*, hk_string), void* context, hk_error* error) {
-    return guarded(error, [&] {
-        for (uint32_t i = 0; i < output_count; ++i) {
-            if (view(outputs[i].port) != "logits" || outputs[i].rank != 3) continue;
-            const int64_t rows = outputs[i].dims[0], length = outputs[i].dims[1], size = outputs[i].dims[2];
-            for (int64_t row = 0; row < rows; ++row) {
-                const float* last = outputs[i].values + (row * length + length - 1) * size;
-                int64_t best = 0;
-                for (int64_t id = 1; id < size; ++id)
-                    if (last[id] > last[best]) best = id;
-                std::string token;
-                if (tokenizer != nullptr) {
-                    uint64_t bytes = 0;
-                    host_interfaces().tokenizer->decode(tokenizer, &best, 1, nullptr, &bytes, nullptr);
-                    token.resize(static_cast<std::size_t>(bytes));
-                    host_interfaces().tokenizer->decode(tokenizer, &best, 1, token.data(), &bytes, nullptr);
-                }
-                std::string escaped;
-                for (const char c : token) {
-                    if (c == '"' || c == '\\') escaped += '\\';
-                    if (static_cast<unsigned char>(c) < 0x20) {
-                        constexpr const char* digits = "0123456789abcdef";
-                        escaped += "\\u00";
-                        escaped += digits[static_cast<unsigned char>(c) >> 4];
-                        escaped += digits[static_cast<unsigned char>(c) & 15];
-                    } else {
-                        escaped += c;
-                    }
-                }
-                push(context, text("{\"next_id\": " + std::to_string(best) + ", \"next\": \"" + escaped + "\"}"));
-            }
+    static std::vector<const char*> ports() { return {"logits"}; }
+    // The likeliest token behind the row's last one.
+    std::string decode(const DecodeInput& in, std::size_t row) const {
+        const hk_output& output = in.output("logits");
+        const auto size = static_cast<std::size_t>(output.dims[output.rank - 1]);
+        const std::span<const float> logits = in.row(output, row);
+        std::size_t last = logits.size() / size - 1;
+        if (in.has_field("attention_mask")) {
+            const std::span<const int32_t> mask = in.ints("attention_mask")[row];
+            for (std::size_t t = 0; t < mask.size() && t * size < logits.size(); ++t)
+                if (mask[t] != 0) last = t;
         }
-    });
-}
-
-const hk_head* table() {
-    static const hk_head lm = [] {
-        hk_head t = head_table<Lm>();
-        t.decode = decode;
-        return t;
-    }();
-    return &lm;
-}
+        const auto best = static_cast<int32_t>(best_of(logits.subspan(last * size, size)));
+        return "{\"next_id\": " + std::to_string(best) + ", \"next\": " + json_text(in.tokens().decode(Ids(&best, 1))) +
+               "}";
+    }
+};
 
 } // namespace
 
-HEKLA_PLUGIN({HK_HEAD_INTERFACE, "lm", table()})
+HEKLA_PLUGIN({HK_HEAD_INTERFACE, "lm", decoding_head<Lm>()})

@@ -1,7 +1,6 @@
 // Causal language modelling: the next token from those before it.
 #include "block.hpp"
-
-#include <cstring>
+#include "collate.hpp"
 
 using namespace hekla::plugin;
 
@@ -36,20 +35,17 @@ public:
         g.loss("clm", loss.sum, loss.count);
     }
 
-    void collate(const hk_example* examples, uint32_t count, uint64_t, uint64_t, hk_field* fields, uint32_t) {
-        auto* ids = static_cast<int32_t*>(fields[0].data);
-        auto* next = static_cast<int32_t*>(fields[1].data);
-        const auto length = static_cast<std::size_t>(fields[0].dims[1]);
-        for (uint32_t row = 0; row < count; ++row) {
-            const int32_t* tokens = examples[row].columns[0];
-            const std::size_t given = static_cast<std::size_t>(examples[row].column_sizes[0]);
-            for (std::size_t i = 0; i < length; ++i) {
-                ids[row * length + i] = i < given ? tokens[i] : 0;
-                next[row * length + i] = i + 1 < given ? tokens[i + 1] : -100;
-            }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        const FieldRows<int32_t> ids = fields.ints("input_ids"), next = fields.ints("next_ids");
+        next.fill_from(0, kIgnored);
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Ids tokens = batch[row].get("text").ids();
+            std::ranges::copy(tokens.first(std::min(tokens.size(), ids.width())), ids[row].begin());
+            if (!tokens.empty())
+                std::ranges::copy(tokens.subspan(1, std::min(tokens.size() - 1, ids.width())), next[row].begin());
         }
-        for (std::size_t i = count * length; i < static_cast<std::size_t>(fields[0].dims[0]) * length; ++i)
-            next[i] = -100;
     }
 };
 

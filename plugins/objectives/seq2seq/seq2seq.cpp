@@ -1,6 +1,6 @@
-// A target sequence from a source sequence with teacher forcing (Sutskever et al. 2014): translation, and the denoising
-// of BART and T5, which only make the source differently.
+// A target sequence from a source sequence with teacher forcing (Sutskever et al. 2014).
 #include "block.hpp"
+#include "targets.hpp"
 
 using namespace hekla::plugin;
 
@@ -8,23 +8,52 @@ namespace {
 
 class Seq2Seq {
 public:
-    static constexpr int32_t example_kind = HK_EXAMPLE_PAIR;
+    static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
 
-    Seq2Seq(const Config& c, const hk_tokenizer*) : smoothing_(c.real("label_smoothing", 0.0)) {}
-    int64_t tokens_per_example(int64_t length) { return length; }
+    Seq2Seq(const Config& c, const hk_tokenizer* tokenizer)
+        : tokens_(tokenizer), layout_(c, tokens_, "seq2seq"), decoder_(c, tokens_, "seq2seq"),
+          smoothing_(c.real("label_smoothing", 0.0)) {}
+
+    std::vector<ColumnNeed> columns() {
+        return {{"source", HK_COLUMN_TOKENS, 0}, {"target", HK_COLUMN_TOKENS, HK_COLUMN_TARGET}};
+    }
+    int64_t example_length(const hk_example& raw) {
+        const Example example(raw);
+        const ColumnView target = example.find("target");
+        return static_cast<int64_t>(std::max(example.get("source").ids().size() + layout_.special(false),
+                                             target ? target.ids().size() + 1 : 1));
+    }
     std::vector<Field> fields(int64_t batch, int64_t length) {
-        return {{"input_ids", HK_KIND_INT32, {batch, length}},
-                {"attention_mask", HK_KIND_INT32, {batch, length}},
-                {"decoder_input_ids", HK_KIND_INT32, {batch, length}},
-                {"labels", HK_KIND_INT32, {batch, length}}};
+        std::vector<Field> all = layout_.fields(batch, length);
+        for (const Field& field : decoder_.fields(batch, length)) all.push_back(field);
+        return all;
     }
     // labels[t]: what the decoder is to say after decoder_input_ids[0..t]; -100 in padding.
     void build(Graph& g) {
-        const LossSum loss = token_loss(g.ask("logits"), g.input("labels"), smoothing_);
+        const Value logits = g.ask("logits"), labels = g.input("labels");
+        const LossSum loss = token_loss(logits, labels, smoothing_);
         g.loss("seq2seq", loss.sum, loss.count);
+        accuracy_metric(g, "token_accuracy", logits, labels);
+    }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            layout_.write(fields, row, example.get("source").ids(), {}, false);
+            if (const ColumnView target = example.find("target"))
+                decoder_.write(fields, row, target.ids());
+            else
+                decoder_.write_empty(fields, row);
+        }
+        layout_.write_empty(fields, batch.size());
+        decoder_.write_empty(fields, batch.size());
     }
 
 private:
+    Tokens tokens_;
+    RowLayout layout_;
+    DecoderRows decoder_;
     double smoothing_;
 };
 

@@ -1,5 +1,6 @@
-// A label for every token: parts of speech, names.
+// A label for every word: parts of speech, names. Words come as pieces; the label stands at the first.
 #include "block.hpp"
+#include "rows.hpp"
 
 using namespace hekla::plugin;
 
@@ -9,20 +10,50 @@ class Tagging {
 public:
     static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
 
-    Tagging(const Config& c, const hk_tokenizer*) : smoothing_(c.real("label_smoothing", 0.0)) {}
-    int64_t tokens_per_example(int64_t length) { return length; }
-    std::vector<Field> fields(int64_t batch, int64_t length) {
-        return {{"input_ids", HK_KIND_INT32, {batch, length}},
-                {"attention_mask", HK_KIND_INT32, {batch, length}},
-                {"labels", HK_KIND_INT32, {batch, length}}};
+    Tagging(const Config& c, const hk_tokenizer* tokenizer)
+        : tokens_(tokenizer), layout_(c, tokens_, "tagging"), smoothing_(c.real("label_smoothing", 0.0)) {}
+    std::vector<ColumnNeed> columns() {
+        return {{"words", HK_COLUMN_WORDS, 0}, {"tags", HK_COLUMN_CLASSES, HK_COLUMN_TARGET}};
     }
-    // labels: -100 where no label counts (later pieces of a word, padding).
+    int64_t example_length(const hk_example& raw) {
+        return static_cast<int64_t>(Example(raw).get("words").ids().size() + layout_.special(false));
+    }
+    // word_numbers: which word's first piece stands here, -1 for none; for whoever reads the labels.
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        std::vector<Field> all = layout_.fields(batch, length);
+        all.push_back({"labels", HK_KIND_INT32, {batch, length}});
+        all.push_back({"word_numbers", HK_KIND_INT32, {batch, length}});
+        return all;
+    }
+    // labels: -100 where no label counts (later pieces of a word, special tokens, padding).
     void build(Graph& g) {
-        const LossSum loss = token_loss(g.ask("logits"), g.input("labels"), smoothing_);
+        const Value logits = g.ask("logits"), labels = g.input("labels");
+        const LossSum loss = token_loss(logits, labels, smoothing_);
         g.loss("tagging", loss.sum, loss.count);
+        accuracy_metric(g, "accuracy", logits, labels);
+    }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        fields.ints("labels").fill_from(0, kIgnored);
+        fields.ints("word_numbers").fill_from(0, -1);
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            const ColumnView words = example.get("words"), tags = example.find("tags");
+            const RowLayout::Placed placed = layout_.write(fields, row, words.ids(), {}, false);
+            for (std::size_t w = 0; w < words.parts(); ++w) {
+                if (words.part_begin(w) >= placed.first_size) break; // fell off the row
+                const std::size_t at = placed.first_at + words.part_begin(w);
+                fields.ints("word_numbers")[row][at] = static_cast<int32_t>(w);
+                if (tags && tags.ids()[w] >= 0) fields.ints("labels")[row][at] = tags.ids()[w];
+            }
+        }
+        layout_.write_empty(fields, batch.size());
     }
 
 private:
+    Tokens tokens_;
+    RowLayout layout_;
     double smoothing_;
 };
 

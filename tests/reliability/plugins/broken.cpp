@@ -2,6 +2,7 @@
 // through.
 #include "hekla_plugin.hpp"
 
+#include <atomic>
 #include <limits>
 #include <stdexcept>
 
@@ -28,15 +29,19 @@ public:
         const LossSum loss = token_loss(logits * reshape(scale, {scale.dim(0), 1, 1}), g.input("next_ids"));
         g.loss("clm", loss.sum, loss.count);
     }
-    void collate(const hk_example* examples, uint32_t count, uint64_t seed, uint64_t epoch, hk_field* fields,
-                 uint32_t field_count) {
-        Clm::collate(examples, count, seed, epoch, fields, field_count);
+    void collate(const hk_batch& batch, hk_field* fields, uint32_t field_count) {
+        Clm::collate(batch, fields, field_count);
         auto* scale = static_cast<float*>(fields[2].data);
-        for (uint32_t row = 0; row < count; ++row) {
-            const bool bad = examples[row].index >= 24 && examples[row].index < HEKLA_FAULT_NAN;
+        for (uint32_t row = 0; row < batch.example_count; ++row) {
+            const bool evaluated = batch.examples[row].epoch == std::numeric_limits<uint64_t>::max();
+            const uint64_t number = evaluated ? 0 : drawn_++;
+            const bool bad = number >= 24 && number < HEKLA_FAULT_NAN;
             scale[row] = bad ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
         }
     }
+
+private:
+    std::atomic<uint64_t> drawn_ = 0; // a fault of its own: no pure function
 };
 #else
 using Objective = Clm;
@@ -56,8 +61,9 @@ const hk_objective* table() {
             throw 42;
         };
 #elif defined(HEKLA_FAULT_THROW_COLLATE)
-        t.collate = [](void*, const hk_example*, uint32_t, uint64_t, uint64_t, hk_field*, uint32_t,
-                       hk_error*) -> int32_t { throw std::runtime_error("collate says no"); };
+        t.collate = [](void*, const hk_batch*, hk_field*, uint32_t, hk_error*) -> int32_t {
+            throw std::runtime_error("collate says no");
+        };
 #endif
         return t;
     }();

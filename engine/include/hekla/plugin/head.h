@@ -4,12 +4,13 @@
 
 #include "config.h"
 #include "entry.h"
+#include "field.h"
 #include "graph.h"
 #include "tokenizer.h"
 
-#define HK_HEAD_INTERFACE "hekla.head/1"
+#define HK_HEAD_INTERFACE "hekla.head/2"
 
-// One output of a head on the host, row-major.
+// One output of the network on the host, row-major.
 typedef struct hk_output {
     uint32_t struct_size;
     uint32_t rank;
@@ -18,6 +19,17 @@ typedef struct hk_output {
     int64_t dims[HK_MAX_RANK];
 } hk_output;
 
+// What decode reads.
+typedef struct hk_decode_input {
+    uint32_t struct_size;
+    uint32_t output_count;
+    const hk_output* outputs;
+    const hk_field* fields; // of the batch
+    uint32_t field_count;
+    uint32_t row_count;            // of the fields' rows, the first ones that stand for an example
+    const hk_tokenizer* tokenizer; // may be null
+} hk_decode_input;
+
 typedef struct hk_head {
     // [any-thread]
     int32_t(HK_ABI* create)(const hk_config* config, void** self, hk_error* error);
@@ -25,15 +37,25 @@ typedef struct hk_head {
     // [any-thread]
     void(HK_ABI* destroy)(void* self);
 
-    // Asks for ports of the body and offers its own, eg: "logits".
+    // Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of this
+    // id itself; decode then reads that one's ports.
     // [describe]
     int32_t(HK_ABI* build)(void* self, hk_builder* builder, hk_error* error);
 
-    // Turns the outputs of a batch into one JSON text a row, by calling `push` once for each row in order.
-    // eg: {"label": 2, "probability": 0.93}. The texts are copied by push. Null if the head has nothing to say.
+    // Says the ports that decode reads, by calling `push` once for each. Null if there is no decode.
+    // [any-thread]
+    int32_t(HK_ABI* decode_ports)(void* self, void(HK_ABI* push)(void* context, hk_string port), void* context,
+                                  hk_error* error);
+
+    // Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
+    // order. The texts are copied by push. Members that hosts know, and score against the columns of the example:
+    //   "label": a class, "probabilities": of all; "labels": several classes, or one a word
+    //   "value": a number; "choice": which of several; "next": a text
+    //   "embedding": numbers; "masks": what stood behind each mask
+    // Null if the head has nothing to say.
     // [worker]
-    int32_t(HK_ABI* decode)(void* self, const hk_output* outputs, uint32_t output_count, const hk_tokenizer* tokenizer,
-                            void(HK_ABI* push)(void* context, hk_string json), void* context, hk_error* error);
+    int32_t(HK_ABI* decode)(void* self, const hk_decode_input* input, void(HK_ABI* push)(void* context, hk_string json),
+                            void* context, hk_error* error);
 } hk_head;
 
 #endif

@@ -4,40 +4,34 @@
 
 #include "config.h"
 #include "entry.h"
+#include "example.h"
+#include "field.h"
 #include "graph.h"
 #include "tokenizer.h"
 
-#define HK_OBJECTIVE_INTERFACE "hekla.objective/1"
+#define HK_OBJECTIVE_INTERFACE "hekla.objective/2"
 
 // What one example is.
-#define HK_EXAMPLE_WINDOW ((int32_t)0)   // consecutive tokens of the corpus, tokens_per_example() of them
-#define HK_EXAMPLE_DOCUMENT ((int32_t)1) // the tokens of one document
-#define HK_EXAMPLE_PAIR ((int32_t)2)     // two texts' tokens
-#define HK_EXAMPLE_ROW ((int32_t)3)      // columns of a table
+#define HK_EXAMPLE_WINDOW ((int32_t)0) // consecutive tokens of the corpus, tokens_per_example() of them: column "text"
+#define HK_EXAMPLE_DOCUMENT ((int32_t)1) // consecutive sentences of one text, about as many tokens: column "text"
+#define HK_EXAMPLE_ROW ((int32_t)2)      // the columns that columns() names, of a table
 
-// One example: the tokens of each of its columns.
-typedef struct hk_example {
-    uint32_t struct_size;
-    uint32_t column_count;
-    const hk_string* column_names; // eg: "text", "label"
-    const int32_t* const* columns;
-    const uint64_t* column_sizes;
-    uint64_t index; // in the corpus; with the seed it keys every random number of this example
-} hk_example;
+// The data may lack the column.
+#define HK_COLUMN_OPTIONAL ((uint32_t)1)
+// What is to be predicted: absent where nobody knows it yet. A loss then counts nothing of the row.
+#define HK_COLUMN_TARGET ((uint32_t)2)
 
-// One field of the batch: described by fields(), its storage filled by collate().
-typedef struct hk_field {
+// A column that an objective reads.
+typedef struct hk_column_need {
     uint32_t struct_size;
-    int32_t kind; // HK_KIND_INT32 or HK_KIND_FLOAT32
+    int32_t kind; // HK_COLUMN_*
     hk_string name;
-    uint32_t rank;
+    uint32_t flags;    // HK_COLUMN_OPTIONAL, HK_COLUMN_TARGET
     uint32_t reserved; // zero
-    int64_t dims[HK_MAX_RANK];
-    void* data; // int32_t or float values, row-major, zeroed by the host; null in fields()
-} hk_field;
+} hk_column_need;
 
 typedef struct hk_objective {
-    // tokenizer may be null where a graph is only described for fields that are given.
+    // tokenizer may be null where a graph is only described for fields that are given, or columns are asked for.
     // It stays valid until destroy().
     // [any-thread]
     int32_t(HK_ABI* create)(const hk_config* config, const hk_tokenizer* tokenizer, void** self, hk_error* error);
@@ -49,9 +43,20 @@ typedef struct hk_objective {
     // [any-thread]
     int32_t(HK_ABI* example_kind)(void* self);
 
-    // How many raw tokens fill one row of the given length, eg: length + 1 for next-token prediction.
+    // Windows and documents: how many raw tokens fill one row of the given length, eg: length + 1 for next-token
+    // prediction, length - 2 where two special tokens stand around them.
     // [any-thread]
     int64_t(HK_ABI* tokens_per_example)(void* self, int64_t length);
+
+    // Rows: says the columns, by calling `push` once for each. Null for windows and documents.
+    // [any-thread]
+    int32_t(HK_ABI* columns)(void* self, void(HK_ABI* push)(void* context, const hk_column_need* column), void* context,
+                             hk_error* error);
+
+    // The length of a row that cuts nothing off the example; where rows are longer than any example, time is lost.
+    // Null: every example fills a row.
+    // [worker]
+    int64_t(HK_ABI* example_length)(void* self, const hk_example* example);
 
     // Says the fields of a batch of that many rows and tokens a row, by calling `push` once for each.
     // [any-thread]
@@ -68,12 +73,13 @@ typedef struct hk_objective {
     // [describe]
     int32_t(HK_ABI* build)(void* self, hk_builder* builder, hk_error* error);
 
-    // Fills the fields of one batch from its examples (one a row). A pure function of its arguments: random numbers are
-    // keyed by (seed, epoch, example index, a stream of the objective's own), never by row or thread.
-    // Null where fields cannot be made from text: such an objective only measures given batches.
+    // Fills the fields of one batch. A pure function of its arguments: random numbers are keyed by (seed, epoch, index
+    // of the example, a stream of the objective's own), never by row or thread. A row that is too short for an example
+    // cuts it off, as fits the objective.
+    // Null where fields cannot be made from examples: such an objective only measures given batches.
     // [worker]
-    int32_t(HK_ABI* collate)(void* self, const hk_example* examples, uint32_t example_count, uint64_t seed,
-                             uint64_t epoch, hk_field* fields, uint32_t field_count, hk_error* error);
+    int32_t(HK_ABI* collate)(void* self, const hk_batch* batch, hk_field* fields, uint32_t field_count,
+                             hk_error* error);
 } hk_objective;
 
 #endif

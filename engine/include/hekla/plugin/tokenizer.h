@@ -24,8 +24,13 @@ typedef struct hk_tokenizer_interface {
     // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With too small a
     // buffer nothing is written and HK_OK is returned: ask again.
     // [any-thread]
-    int32_t(HK_ABI* decode)(const hk_tokenizer* tokenizer, const int64_t* ids, uint64_t count, char* text, uint64_t* size,
-                            hk_error* error);
+    int32_t(HK_ABI* decode)(const hk_tokenizer* tokenizer, const int64_t* ids, uint64_t count, char* text,
+                            uint64_t* size, hk_error* error);
+
+    // 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
+    // else 0. Ids outside the vocabulary: 0. Since minor 3: ask for it with HK_TARGET_ABI_MINOR.
+    // [any-thread]
+    int32_t(HK_ABI* is_sentence_end)(const hk_tokenizer* tokenizer, int64_t id);
 } hk_tokenizer_interface;
 
 #endif

@@ -1,0 +1,154 @@
+// hekla eval, hekla predict: as any host would, through hekla.h.
+#include "command.hpp"
+#include "output.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct EvalArguments {
+    std::string recipe, output;
+    std::vector<std::string> overrides;
+    bool test = false, json = false;
+};
+
+struct Told {
+    std::vector<std::pair<std::string, double>> scores;
+    std::string predictions; // JSON lines
+};
+
+int run_eval(const Globals& globals, const EvalArguments& a) {
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    std::vector<hk_string> overrides;
+    for (const std::string& o : a.overrides) overrides.push_back(text(o));
+    Told told;
+    hk_evaluate_options options{};
+    options.struct_size = sizeof options;
+    options.test = a.test ? 1 : 0;
+    options.recipe = text(a.recipe);
+    options.overrides = overrides.data();
+    options.override_count = overrides.size();
+    options.user = &told;
+    options.message = [](void*, hk_string m) { std::fprintf(stderr, "%s\n", std::string(view(m)).c_str()); };
+    options.score = [](void* user, const hk_score* s) {
+        static_cast<Told*>(user)->scores.emplace_back(view(s->name), s->value);
+    };
+    options.prediction = [](void* user, uint64_t, hk_string json) {
+        auto& out = static_cast<Told*>(user)->predictions;
+        out += view(json);
+        out += '\n';
+    };
+    if (hk_evaluate(context.context, &options, error.error) != HK_OK) return error.report();
+    if (!a.output.empty()) {
+        const Status written = write_output(a.output, told.predictions);
+        if (!written.ok()) return fail(written);
+    }
+    ordered_json j;
+    std::string line;
+    for (const auto& [name, value] : told.scores) {
+        j[name] = value;
+        line += fmt::format("{}{} {:.4f}", line.empty() ? "" : ", ", name, value);
+        if (name != "loss") continue;
+        j["perplexity"] = std::exp(value);
+        line += fmt::format(", perplexity {:.3f}", std::exp(value));
+    }
+    std::printf("%s\n", a.json ? j.dump().c_str() : line.c_str());
+    return kDone;
+}
+
+struct PredictArguments {
+    std::string model, file, format, output;
+    std::vector<std::string> texts, seconds, columns;
+    int64_t batch = 8, length = 0;
+    bool reference = false;
+};
+
+int run_predict(const Globals& globals, const PredictArguments& a) {
+    if (a.texts.empty() == a.file.empty()) {
+        std::fprintf(stderr, "hekla: error: give texts, or --file\n");
+        return kUsage;
+    }
+    if (!a.seconds.empty() && a.seconds.size() != a.texts.size()) {
+        std::fprintf(stderr, "hekla: error: --second %zu times, %zu texts: expected one each\n", a.seconds.size(),
+                     a.texts.size());
+        return kUsage;
+    }
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    const auto strings = [](const std::vector<std::string>& from) {
+        std::vector<hk_string> to;
+        for (const std::string& s : from) to.push_back(text(s));
+        return to;
+    };
+    const std::vector<hk_string> texts = strings(a.texts), seconds = strings(a.seconds), columns = strings(a.columns);
+    std::vector<std::string> rows;
+    hk_predict_options options;
+    hk_predict_defaults(&options);
+    options.reference = a.reference ? 1 : 0;
+    options.model = text(a.model);
+    options.batch = a.batch;
+    options.length = a.length;
+    options.texts = texts.data();
+    options.second_texts = seconds.empty() ? nullptr : seconds.data();
+    options.text_count = texts.size();
+    options.file = text(a.file);
+    options.format = text(a.format);
+    options.columns = columns.data();
+    options.column_count = columns.size();
+    options.user = &rows;
+    options.row = [](void* user, uint64_t row, hk_string json) -> int32_t {
+        auto& into = *static_cast<std::vector<std::string>*>(user);
+        into.resize(std::max(into.size(), static_cast<std::size_t>(row) + 1));
+        into[row] = view(json);
+        return interrupted() ? 1 : 0;
+    };
+    watch_interrupts();
+    if (hk_predict(context.context, &options, error.error) != HK_OK) return error.report();
+    std::string out;
+    for (const std::string& row : rows) out += row + "\n";
+    const Status written = write_output(a.output, out);
+    return written.ok() ? kDone : fail(written);
+}
+
+} // namespace
+
+void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    {
+        CLI::App* parser =
+            app.add_subcommand("eval", "Loss and scores on a recipe's validation or test data, with its run's newest "
+                                       "checkpoint.");
+        const auto a = std::make_shared<EvalArguments>();
+        parser->add_option("recipe", a->recipe, "the recipe, a TOML file")->required();
+        parser->add_option("overrides", a->overrides, "keys of the recipe: data.test=other.tsv");
+        parser->add_flag("--test", a->test, "on data.test instead of the validation data");
+        parser->add_option("-o,--output", a->output, "a file for what was said of every example, an object a line");
+        parser->add_flag("--json", a->json, "the scores as JSON on standard output");
+        parser->footer("Example: hekla eval apps/recipes/quickstart.toml");
+        verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
+    }
+    CLI::App* parser = app.add_subcommand("predict", "What a fine-tuned model says of texts: labels, numbers, tags.");
+    const auto a = std::make_shared<PredictArguments>();
+    parser->add_option("model", a->model, "the folder of a run or model")->required();
+    parser->add_option("--text", a->texts, "a text (may be repeated)");
+    parser->add_option("--second", a->seconds, "its second text, for models that read two (once for each --text)");
+    parser->add_option("--file", a->file, "rows: .tsv, .csv, .jsonl, .conllu, .txt, also .gz and .zst");
+    parser->add_option("--format", a->format, "of the file, where its name does not say: tsv, csv, jsonl, lines, ...");
+    parser->add_option("--column", a->columns, "where a column stands: text=sentence, text=1 (may be repeated)");
+    parser->add_option("--batch", a->batch, "rows at a time")->capture_default_str();
+    parser->add_option("--length", a->length, "tokens of a row, at most; 0: as it was trained");
+    parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
+    parser->add_option("-o,--output", a->output, "a file instead of standard output");
+    parser->footer("Example: hekla predict out/sst2 --text \"a film that is worth every minute\"");
+    verbs.push_back({parser, [&globals, a] { return run_predict(globals, *a); }});
+}
+
+} // namespace hekla::app

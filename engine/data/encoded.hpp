@@ -1,0 +1,67 @@
+// Examples as objectives read them: token ids, classes and numbers by column. What example.h of the plugins' ABI says,
+// on this side of it.
+#pragma once
+
+#include "base/status.hpp"
+#include "data/token_view.hpp"
+#include "hekla/plugin/example.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hekla::data {
+
+struct EncodedColumn {
+    std::string name;
+    int32_t kind = HK_COLUMN_TOKENS;
+    std::vector<int32_t> ids;
+    std::vector<float> numbers;
+    std::vector<uint64_t> parts; // where each begins in ids
+};
+
+struct EncodedExample {
+    std::vector<EncodedColumn> columns;
+    uint64_t index = 0;
+    uint64_t document = 0;
+};
+
+// The examples of one split. Thread: any, many at once.
+class EncodedExamples {
+public:
+    virtual ~EncodedExamples() = default;
+    EncodedExamples(const EncodedExamples&) = delete;
+    EncodedExamples& operator=(const EncodedExamples&) = delete;
+    virtual uint64_t size() const = 0;
+    // index < size().
+    virtual void get(uint64_t index, EncodedExample& out) const = 0;
+
+protected:
+    EncodedExamples() = default;
+};
+
+// Every window of a long row of tokens, the one that begins at token `index`: column "text". `tokens` must outlive it.
+class WindowExamples final : public EncodedExamples {
+public:
+    WindowExamples(TokenView tokens, uint64_t window) : tokens_(tokens), window_(window) {}
+    uint64_t size() const override { return tokens_.size() < window_ ? 0 : tokens_.size() - window_ + 1; }
+    void get(uint64_t index, EncodedExample& out) const override;
+
+private:
+    TokenView tokens_;
+    uint64_t window_;
+};
+
+// Examples that are held in memory.
+class MemoryExamples final : public EncodedExamples {
+public:
+    uint64_t size() const override { return examples_.size(); }
+    void get(uint64_t index, EncodedExample& out) const override { out = examples_[index]; }
+    const EncodedExample& operator[](uint64_t index) const { return examples_[index]; }
+    void add(EncodedExample example); // its index becomes its place here
+
+private:
+    std::vector<EncodedExample> examples_;
+};
+
+} // namespace hekla::data

@@ -1,0 +1,32 @@
+// An order of examples in which those of a batch are about as long: shuffled every epoch, sorted by length within
+// stretches of 50 batches, and the batches of a stretch shuffled again.
+#pragma once
+
+#include "data/sampler.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace hekla::data {
+
+// Thread: any, many at once.
+class LengthGroups {
+public:
+    // lengths: one an example, at least one. batch > 0.
+    LengthGroups(std::vector<int64_t> lengths, uint64_t batch, uint64_t seed);
+    ~LengthGroups();
+
+    // As Sampler::at: begin is the example. A pure function of (lengths, batch, seed, number).
+    Position at(uint64_t number) const;
+
+private:
+    std::vector<uint32_t> order_of(uint64_t epoch) const;
+    std::vector<int64_t> lengths_;
+    uint64_t batch_, seed_;
+    mutable std::mutex lock_;
+    mutable std::map<uint64_t, std::shared_ptr<const std::vector<uint32_t>>> epochs_; // the last ones asked for
+};
+
+} // namespace hekla::data

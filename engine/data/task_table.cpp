@@ -1,0 +1,255 @@
+#include "data/task_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+namespace hekla::data {
+namespace {
+
+bool is_text(int32_t kind) { return kind == HK_COLUMN_TOKENS || kind == HK_COLUMN_WORDS || kind == HK_COLUMN_CHOICES; }
+
+bool is_list(std::span<const TaskColumn> columns, const TaskColumn& column) {
+    if (column.kind == HK_COLUMN_WORDS || column.kind == HK_COLUMN_CHOICES) return true;
+    // Classes of words are as many as words.
+    return column.kind == HK_COLUMN_CLASSES &&
+           std::ranges::any_of(columns, [](const TaskColumn& c) { return c.kind == HK_COLUMN_WORDS; });
+}
+
+std::string_view trimmed(std::string_view s) {
+    const std::size_t begin = s.find_first_not_of(" \t\r\n");
+    return begin == std::string_view::npos ? std::string_view()
+                                           : s.substr(begin, s.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::optional<double> number_of(std::string_view text) {
+    text = trimmed(text);
+    double value = 0.0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (problem != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return {};
+    return value;
+}
+
+// Ids of one word among others: what a tokenizer that sees spaces would give it there.
+Status encode_word(const text::Tokenizer& tokenizer, std::string_view word, bool first, EncodedColumn& out) {
+    out.parts.push_back(out.ids.size());
+    const bool spaced = !first && tokenizer.kind() == "byte_bpe";
+    HK_ASSIGN(const std::vector<int32_t> ids,
+              tokenizer.encode(spaced ? " " + std::string(word) : std::string(word), {.match_special = false}));
+    out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+    // A word that leaves nothing (white space, say) still has its place.
+    if (ids.empty()) out.ids.push_back(tokenizer.special(text::TokenRole::unk).value_or(0));
+    return {};
+}
+
+Status encode_text(const text::Tokenizer& tokenizer, int32_t kind, std::span<const std::string> texts,
+                   EncodedColumn& out) {
+    out.kind = kind;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        if (kind == HK_COLUMN_WORDS) {
+            HK_TRY(encode_word(tokenizer, texts[i], i == 0, out));
+            continue;
+        }
+        HK_ASSIGN(const std::vector<int32_t> ids, tokenizer.encode(texts[i], {.match_special = false}));
+        if (kind == HK_COLUMN_CHOICES) out.parts.push_back(out.ids.size());
+        out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+    }
+    return {};
+}
+
+std::span<const std::string> texts_of(const Value& value) {
+    return value.items.empty() ? std::span<const std::string>(&value.text, 1) : std::span(value.items);
+}
+
+// What is wrong with a row's values, which are texts in the files and numbers here.
+struct Fault {
+    const char* what = nullptr; // "an unknown label"
+    std::string why;
+};
+
+} // namespace
+
+Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
+    TaskTable table;
+    table.options_ = options;
+    ExampleOptions reading;
+    reading.inputs = options.inputs;
+    reading.format = options.format;
+    reading.header = options.header;
+    reading.on_bad = options.on_bad;
+    for (const TaskColumn& column : options.columns)
+        reading.columns.push_back({column.name, column.source, !column.optional && (options.targets || !column.target),
+                                   is_list(options.columns, column)});
+    HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(reading));
+    for (Example example;;) {
+        HK_ASSIGN(const bool more, reader->next(example));
+        if (!more) break;
+        table.rows_.push_back(std::move(example));
+    }
+    table.files_ = reader->files();
+    table.skipped_ = reader->skipped();
+    if (table.rows_.empty())
+        return invalid_argument(
+            fmt::format("{}: there are no examples{}", fmt::join(table.files_, ", "),
+                        table.skipped_.total() > 0 ? fmt::format(": {}", table.skipped_.describe()) : ""));
+    return table;
+}
+
+std::string TaskTable::place(uint64_t row) const {
+    return fmt::format("{}: line {}", files_[rows_[row].file], rows_[row].line);
+}
+
+std::string TaskTable::text(uint64_t row, std::string_view column) const {
+    for (std::size_t c = 0; c < options_.columns.size(); ++c)
+        if (options_.columns[c].name == column)
+            return fmt::format("{}", fmt::join(texts_of(rows_[row].values[c]), " "));
+    return {};
+}
+
+std::vector<std::string> TaskTable::classes() const {
+    std::set<std::string> found;
+    for (std::size_t c = 0; c < options_.columns.size(); ++c) {
+        if (options_.columns[c].kind != HK_COLUMN_CLASSES) continue;
+        for (const Example& row : rows_)
+            if (row.values[c].present)
+                for (const std::string& label : texts_of(row.values[c])) found.emplace(trimmed(label));
+    }
+    std::vector<std::string> all(found.begin(), found.end());
+    if (std::ranges::all_of(all, [](const std::string& label) { return number_of(label).has_value(); }))
+        std::ranges::stable_sort(all, {}, [](const std::string& label) { return *number_of(label); });
+    return all;
+}
+
+Status TaskTable::train(text::TokenizerTrainer& trainer) const {
+    for (uint64_t row = 0; row < rows_.size(); ++row)
+        for (std::size_t c = 0; c < options_.columns.size(); ++c) {
+            const Value& value = rows_[row].values[c];
+            if (!is_text(options_.columns[c].kind) || !value.present) continue;
+            text::TextOrigin origin;
+            origin.name = files_[rows_[row].file];
+            origin.line = rows_[row].line;
+            // Words as they stand beside each other, for a tokenizer that takes spaces along.
+            if (options_.columns[c].kind == HK_COLUMN_WORDS) {
+                HK_TRY(trainer.add(fmt::format("{}", fmt::join(value.items, " ")), origin));
+                continue;
+            }
+            for (const std::string& text : texts_of(value)) HK_TRY(trainer.add(text, origin));
+        }
+    return {};
+}
+
+Hash128 TaskTable::hash() const {
+    std::string state;
+    for (const TaskColumn& column : options_.columns) state += fmt::format("{} {}\n", column.name, column.kind);
+    for (const Example& row : rows_) {
+        std::string all = state;
+        for (const Value& value : row.values)
+            for (const std::string& text : texts_of(value)) all += fmt::format("{}:{}", text.size(), text);
+        state = to_hex(hash128(all));
+    }
+    return hash128(state);
+}
+
+uint64_t TaskTable::row_key(uint64_t row) const {
+    std::string all;
+    for (std::size_t c = 0; c < options_.columns.size(); ++c)
+        if (!options_.columns[c].target)
+            for (const std::string& text : texts_of(rows_[row].values[c]))
+                all += fmt::format("{}:{}", text.size(), text);
+    return hash64(all);
+}
+
+Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
+                                             std::span<const std::string> classes) const {
+    std::map<std::string_view, int32_t> numbers;
+    for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], static_cast<int32_t>(i));
+    Encoded result;
+    result.examples = std::make_unique<MemoryExamples>();
+    std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
+    const std::optional<int32_t> unknown = tokenizer.special(text::TokenRole::unk);
+    for (uint64_t row = 0; row < rows_.size(); ++row) {
+        EncodedExample example;
+        example.document = row;
+        Fault fault;
+        std::size_t words = 0;
+        for (std::size_t c = 0; c < options_.columns.size() && fault.what == nullptr; ++c) {
+            const TaskColumn& column = options_.columns[c];
+            const Value& value = rows_[row].values[c];
+            if (!value.present) continue;
+            EncodedColumn out;
+            out.name = column.name;
+            out.kind = column.kind;
+            if (is_text(column.kind)) {
+                const Status encoded = encode_text(tokenizer, column.kind, texts_of(value), out);
+                if (!encoded.ok()) fault = {"that cannot be tokenized", encoded.message()};
+                if (encoded.ok() && out.ids.empty() && !column.optional)
+                    fault = {"without a token", fmt::format("\"{}\" has no token", column.name)};
+                if (column.kind == HK_COLUMN_WORDS) words = out.parts.size();
+                result.tokens += out.ids.size();
+                if (unknown) result.unknown_tokens += static_cast<uint64_t>(std::ranges::count(out.ids, *unknown));
+            } else if (column.kind == HK_COLUMN_CLASSES) {
+                for (const std::string& label : texts_of(value)) {
+                    const auto found = numbers.find(trimmed(label));
+                    if (found == numbers.end())
+                        fault = {"with an unknown label",
+                                 fmt::format("the label '{}' is none of {}", trimmed(label), fmt::join(classes, ", "))};
+                    out.ids.push_back(found == numbers.end() ? -1 : found->second);
+                }
+            } else {
+                for (const std::string& text : texts_of(value)) {
+                    const std::optional<double> number = number_of(text);
+                    if (!number)
+                        fault = {"whose number is none", fmt::format("\"{}\": '{}' is no number", column.name, text)};
+                    out.numbers.push_back(static_cast<float>(number.value_or(0.0)));
+                }
+            }
+            example.columns.push_back(std::move(out));
+        }
+        if (fault.what == nullptr && words > 0)
+            for (const EncodedColumn& column : example.columns)
+                if (column.kind == HK_COLUMN_CLASSES && column.ids.size() != words)
+                    fault = {"whose words and tags differ in number",
+                             fmt::format("{} words, but {} labels in \"{}\"", words, column.ids.size(), column.name)};
+        if (fault.what != nullptr) {
+            const std::string why = fmt::format("{}: {}", place(row), fault.why);
+            if (options_.on_bad == OnBadExample::refuse)
+                return invalid_argument(why + "; mend it, or have bad examples skipped (data.on_bad = \"skip\")");
+            auto& [count, first] = faults[fault.what];
+            if (count++ == 0) first = why;
+            continue;
+        }
+        result.examples->add(std::move(example));
+        result.rows.push_back(row);
+    }
+    for (const auto& [what, fault] : faults)
+        result.skipped +=
+            fmt::format("{}{} {} (first: {})", result.skipped.empty() ? "" : ", ", fault.first, what, fault.second);
+    if (result.examples->size() == 0)
+        return invalid_argument(fmt::format("{}: no example is left: {}", fmt::join(files_, ", "), result.skipped));
+    return result;
+}
+
+Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<const TaskColumn> columns,
+                                    const std::map<std::string, std::vector<std::string>>& texts) {
+    EncodedExample example;
+    for (const TaskColumn& column : columns) {
+        if (!is_text(column.kind) || column.target) continue;
+        const auto given = texts.find(column.name);
+        if (given == texts.end()) {
+            if (column.optional) continue;
+            return invalid_argument(fmt::format("a row has no \"{}\", which this model reads", column.name));
+        }
+        EncodedColumn out;
+        out.name = column.name;
+        HK_TRY(encode_text(tokenizer, column.kind, given->second, out));
+        if (out.ids.empty() && !column.optional)
+            return invalid_argument(fmt::format("\"{}\" has no token: give at least one character", column.name));
+        example.columns.push_back(std::move(out));
+    }
+    return example;
+}
+
+} // namespace hekla::data

@@ -1,0 +1,77 @@
+// Rows of a table as examples of a task: texts become ids, labels classes, words pieces with the places where they
+// begin.
+#pragma once
+
+#include "data/encoded.hpp"
+#include "data/examples.hpp"
+#include "text/tokenizer.hpp"
+#include "text/trainer.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace hekla::data {
+
+// A column of the task, and where the files have it.
+struct TaskColumn {
+    std::string name; // as the objective calls it
+    int32_t kind = HK_COLUMN_TOKENS;
+    bool optional = false;
+    bool target = false; // what is to be predicted
+    std::string source;  // ColumnRequest::source
+};
+
+struct TaskTableOptions {
+    std::vector<std::string> inputs;
+    std::optional<ExampleFormat> format;
+    std::optional<bool> header;
+    std::vector<TaskColumn> columns;
+    OnBadExample on_bad = OnBadExample::refuse;
+    bool targets = true; // false: columns that are to be predicted may be missing
+};
+
+// The texts of a table as they stand in the files.
+class TaskTable {
+public:
+    // Reads everything. Errors: those of open_examples and of its reader; no rows.
+    static Result<TaskTable> read(const TaskTableOptions& options);
+
+    uint64_t size() const { return rows_.size(); }
+    std::string place(uint64_t row) const; // "FILE: line N"
+    // The text of a column, empty where the row has none; a list's items joined by spaces.
+    std::string text(uint64_t row, std::string_view column) const;
+
+    // Every class that occurs, in the order of their numbers: as numbers where all are, else as texts.
+    std::vector<std::string> classes() const;
+    // Gives the texts to a trainer of tokenizers.
+    Status train(text::TokenizerTrainer& trainer) const;
+    // Of the texts and of what is to be predicted: the same for the same rows.
+    Hash128 hash() const;
+    // What identifies a row's texts, without what is to be predicted.
+    uint64_t row_key(uint64_t row) const;
+
+    struct Encoded {
+        std::unique_ptr<MemoryExamples> examples;
+        std::vector<uint64_t> rows; // of this table, one an example: some may have been skipped
+        std::string skipped;        // "3 with an unknown label (first: ...)"; empty if nothing was
+        uint64_t tokens = 0, unknown_tokens = 0;
+    };
+    // `classes`: what labels may be; one that is none of them is bad, as is a number that is none.
+    Result<Encoded> encode(const text::Tokenizer& tokenizer, std::span<const std::string> classes) const;
+    const Skipped& skipped() const { return skipped_; } // while reading
+
+private:
+    TaskTableOptions options_;
+    std::vector<Example> rows_;
+    std::vector<std::string> files_;
+    Skipped skipped_;
+};
+
+// One row of a table from texts that a caller has, by column name; columns that are to be predicted are left out.
+Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<const TaskColumn> columns,
+                                    const std::map<std::string, std::vector<std::string>>& texts);
+
+} // namespace hekla::data

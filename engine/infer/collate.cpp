@@ -1,0 +1,121 @@
+#include "infer/collate.hpp"
+
+#include "plugin/host_error.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <fmt/format.h>
+
+namespace hekla::infer {
+namespace {
+
+// One example as the ABI has it; points into the EncodedExample.
+class View {
+public:
+    View(const data::EncodedExample& example, uint64_t epoch) {
+        for (const data::EncodedColumn& column : example.columns) {
+            hk_column c{};
+            c.struct_size = sizeof c;
+            c.kind = column.kind;
+            c.name = {column.name.data(), column.name.size()};
+            c.ids = column.ids.data();
+            c.numbers = column.numbers.data();
+            c.size = column.kind == HK_COLUMN_NUMBERS ? column.numbers.size() : column.ids.size();
+            c.parts = column.parts.data();
+            c.part_count = column.parts.size();
+            columns_.push_back(c);
+        }
+        example_ = {sizeof(hk_example), static_cast<uint32_t>(columns_.size()), columns_.data(), example.index, epoch,
+                    example.document};
+    }
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+    const hk_example& raw() const { return example_; }
+
+private:
+    std::vector<hk_column> columns_;
+    hk_example example_{};
+};
+
+// What one call of collate asked of the corpus, kept until it returns.
+struct Asked {
+    const data::EncodedExamples* corpus = nullptr;
+    std::deque<data::EncodedExample> examples;
+    std::deque<View> views;
+};
+
+int32_t get_example(void* context, uint64_t index, hk_example* out, hk_error* error) {
+    auto& asked = *static_cast<Asked*>(context);
+    try {
+        if (out == nullptr || index >= asked.corpus->size()) {
+            const std::string message =
+                fmt::format("the corpus has {} examples, number {} was asked for", asked.corpus->size(), index);
+            plugin::host_error_interface()->set(error, HK_INVALID_ARGUMENT, {message.data(), message.size()});
+            return HK_INVALID_ARGUMENT;
+        }
+        asked.corpus->get(index, asked.examples.emplace_back());
+        *out = asked.views.emplace_back(asked.examples.back(), 0).raw();
+        return HK_OK;
+    } catch (const std::exception& e) {
+        const std::string_view what = e.what();
+        plugin::host_error_interface()->set(error, HK_INTERNAL, {what.data(), what.size()});
+        return HK_INTERNAL;
+    }
+}
+
+} // namespace
+
+std::vector<hk_field> field_views(std::span<data::Field> fields) {
+    std::vector<hk_field> views;
+    for (data::Field& field : fields) {
+        hk_field f{};
+        f.struct_size = sizeof f;
+        f.kind = field.kind == data::FieldKind::int32 ? HK_KIND_INT32 : HK_KIND_FLOAT32;
+        f.name = {field.name.data(), field.name.size()};
+        f.rank = static_cast<uint32_t>(field.shape.size());
+        std::ranges::copy(field.shape, f.dims);
+        f.data = field.bytes.data();
+        views.push_back(f);
+    }
+    return views;
+}
+
+Status make_fields(const plugin::Composition& composition, std::span<const DrawnExample> examples,
+                   const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
+                   std::vector<data::Field>& fields) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> described, composition.batch_fields(batch, length));
+    fields.clear();
+    for (const plugin::BatchField& field : described) {
+        data::Field made;
+        made.name = field.name;
+        made.kind = field.kind == graph::Kind::int32 ? data::FieldKind::int32 : data::FieldKind::float32;
+        made.shape = field.shape.vector();
+        made.bytes.resize(static_cast<std::size_t>(field.shape.elements()) * 4);
+        fields.push_back(std::move(made));
+    }
+    std::deque<View> views;
+    std::vector<hk_example> raw;
+    for (const DrawnExample& drawn : examples) raw.push_back(views.emplace_back(drawn.example, drawn.epoch).raw());
+    Asked asked;
+    asked.corpus = corpus;
+    hk_corpus others{};
+    others.struct_size = sizeof others;
+    others.context = &asked;
+    others.get = get_example;
+    if (corpus != nullptr) others.example_count = corpus->size();
+    hk_batch given{};
+    given.struct_size = sizeof given;
+    given.example_count = static_cast<uint32_t>(raw.size());
+    given.examples = raw.data();
+    given.corpus = corpus != nullptr ? &others : nullptr;
+    given.seed = seed;
+    std::vector<hk_field> storage = field_views(fields);
+    return composition.collate(given, storage);
+}
+
+int64_t example_length(const plugin::Composition& composition, const data::EncodedExample& example) {
+    const View view(example, 0);
+    return composition.example_length(view.raw());
+}
+
+} // namespace hekla::infer

@@ -1,0 +1,131 @@
+#include "infer/predict.hpp"
+
+#include "infer/collate.hpp"
+#include "infer/decode.hpp"
+#include "infer/forward.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace hekla::infer {
+namespace {
+
+using nlohmann::json;
+
+graph::Tensor tensor_of(const data::Field& field) {
+    graph::Tensor tensor;
+    tensor.kind = field.kind == data::FieldKind::int32 ? graph::Kind::int32 : graph::Kind::float32;
+    tensor.shape = graph::Shape(field.shape);
+    tensor.data.resize(field.bytes.size() / 4);
+    const auto load = [&](auto zero) {
+        for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+            std::memcpy(&zero, field.bytes.data() + i * 4, 4);
+            tensor.data[i] = static_cast<double>(zero);
+        }
+    };
+    if (field.kind == data::FieldKind::int32)
+        load(int32_t{});
+    else
+        load(float{});
+    return tensor;
+}
+
+// The longest row that makes sense for this model.
+int64_t longest_row(const Model& model) {
+    constexpr int64_t kUsual = 512;
+    if (const auto own = model.config.find("hekla"); own != model.config.end() && own->is_object())
+        if (const int64_t length = own->value("context_length", int64_t{0}); length > 0) return length;
+    for (const char* key : {"max_position_embeddings", "n_positions", "n_ctx"})
+        if (const auto value = model.config.find(key); value != model.config.end() && value->is_number_integer())
+            return std::min<int64_t>(kUsual, value->get<int64_t>());
+    return kUsual;
+}
+
+void name_label(json& said, const json& names, const char* key, const char* named) {
+    const auto name_of = [&](const json& label) -> json {
+        const auto found = label.is_number_integer() ? names.find(label.dump()) : names.end();
+        return found != names.end() ? *found : json();
+    };
+    const auto label = said.find(key);
+    if (label == said.end() || !names.is_object()) return;
+    json result;
+    if (label->is_array()) {
+        result = json::array();
+        for (const json& one : *label) result.push_back(name_of(one));
+    } else {
+        result = name_of(*label);
+    }
+    said[named] = std::move(result);
+}
+
+} // namespace
+
+Result<std::vector<data::TaskColumn>> text_columns(const Model& model) {
+    if (!model.composition->can_collate())
+        return unsupported(fmt::format("{}: does not say what it was trained for, so no batch can be made of texts",
+                                       model.path.string()));
+    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, model.composition->columns());
+    if (needs.empty())
+        return unsupported(
+            fmt::format("{}: was trained on plain text, not on rows: use `generate` or `embed`", model.path.string()));
+    std::vector<data::TaskColumn> columns;
+    for (const plugin::ColumnNeed& need : needs)
+        if (need.target && need.kind == HK_COLUMN_TOKENS && model.composition->head() == "lm")
+            return unsupported(fmt::format("{}: what it says of a row is a text: use `generate`", model.path.string()));
+    for (const plugin::ColumnNeed& need : needs)
+        if (!need.target) columns.push_back({need.name, need.kind, need.optional, false, ""});
+    return columns;
+}
+
+Status predict(Model& model, std::span<const data::EncodedExample> examples, const PredictOptions& options,
+               const PredictRow& give) {
+    HK_ASSIGN(const std::vector<std::string> ports, model.composition->decode_ports());
+    if (ports.empty())
+        return unsupported(fmt::format("{}: its head does not say what its outputs mean", model.path.string()));
+    constexpr int64_t kStep = 8; // rows' lengths are multiples of this, so that few programs are made
+    const int64_t most = options.length > 0 ? options.length : longest_row(model);
+    struct Row {
+        std::size_t index;
+        int64_t length;
+    };
+    std::vector<Row> rows;
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+        const int64_t needed = example_length(*model.composition, examples[i]);
+        const int64_t length = needed > 0 ? (needed + kStep - 1) / kStep * kStep : most;
+        rows.push_back({i, std::min(most, length)});
+    }
+    std::ranges::stable_sort(rows, {}, &Row::length);
+    const json names = model.config.value("id2label", json());
+    std::unique_ptr<Forward> forward;
+    int64_t compiled = 0;
+    for (std::size_t begin = 0; begin < rows.size();) {
+        std::size_t end = begin;
+        std::vector<DrawnExample> drawn;
+        while (end < rows.size() && rows[end].length == rows[begin].length &&
+               end - begin < static_cast<std::size_t>(options.batch))
+            drawn.push_back({examples[rows[end++].index], 0});
+        std::vector<data::Field> fields;
+        HK_TRY(make_fields(*model.composition, drawn, nullptr, 0, options.batch, rows[begin].length, fields));
+        Tensors tensors;
+        for (const data::Field& field : fields) tensors.emplace(field.name, tensor_of(field));
+        if (forward == nullptr || compiled != rows[begin].length) {
+            forward.reset(); // its memory first
+            HK_ASSIGN(forward, Forward::create(model, tensors, ports));
+            compiled = rows[begin].length;
+        }
+        HK_ASSIGN(const Tensors outputs, forward->run(tensors));
+        std::map<std::string, graph::Tensor, std::less<>> wanted;
+        for (const std::string& port : ports) wanted.emplace(port, outputs.at(port));
+        HK_ASSIGN(std::vector<json> said, decode_rows(*model.composition, wanted, fields, end - begin));
+        for (std::size_t i = 0; i < said.size(); ++i) {
+            name_label(said[i], names, "label", "label_name");
+            name_label(said[i], names, "labels", "label_names");
+            if (!give(rows[begin + i].index, said[i])) return Status(Code::cancelled, "stopped");
+        }
+        begin = end;
+    }
+    return {};
+}
+
+} // namespace hekla::infer

@@ -1,0 +1,176 @@
+#include "train/evaluate.hpp"
+
+#include "infer/decode.hpp"
+#include "train/task_scores.hpp"
+#include "train/training_graph.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+
+namespace hekla::train {
+namespace {
+
+using nlohmann::json;
+
+// A sum and what it is divided by, over all batches.
+struct Ratio {
+    double sum = 0.0, count = 0.0;
+    Status add(program::Program& program, const std::string& sum_name, const std::string& count_name) {
+        HK_ASSIGN(const program::HostTensor s, program.read_output(sum_name));
+        HK_ASSIGN(const program::HostTensor c, program.read_output(count_name));
+        sum += number(s);
+        count += number(c);
+        return {};
+    }
+    static double number(const program::HostTensor& tensor) {
+        return tensor.kind == graph::Kind::int32 ? static_cast<double>(tensor.ints()[0])
+                                                 : static_cast<double>(tensor.floats()[0]);
+    }
+};
+
+// The head's numbers of classes beside their names.
+void name_labels(json& object, std::span<const std::string> classes) {
+    const auto name = [&](const json& label) -> json {
+        if (!label.is_number_integer() || label < 0 || label >= static_cast<int64_t>(classes.size())) return nullptr;
+        return classes[label.get<std::size_t>()];
+    };
+    if (classes.empty()) return;
+    if (object.contains("label")) object["label_name"] = name(object["label"]);
+    if (!object.contains("labels") || !object["labels"].is_array()) return;
+    json names = json::array();
+    for (const json& label : object["labels"]) names.push_back(name(label));
+    object["label_names"] = std::move(names);
+}
+
+} // namespace
+
+double Evaluation::score(const std::string& name) const {
+    if (name == "loss") return loss;
+    for (const auto& [known, value] : scores)
+        if (known == name) return value;
+    return std::numeric_limits<double>::quiet_NaN();
+}
+
+Evaluator::~Evaluator() = default;
+
+Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, program::ParameterStore& store,
+                                                     const plugin::Composition& composition, int64_t batch,
+                                                     std::vector<int64_t> lengths, uint64_t seed,
+                                                     program::Storage precision) {
+    std::unique_ptr<Evaluator> e(new Evaluator());
+    e->composition_ = &composition;
+    e->batch_ = batch;
+    e->seed_ = seed;
+    // What is to be said of a row is read where it is a class or a number; a text would need generating.
+    if (composition.example_kind() == HK_EXAMPLE_ROW) {
+        HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
+        const bool readable = std::ranges::any_of(needs, [](const plugin::ColumnNeed& need) {
+            return need.target && (need.kind == HK_COLUMN_CLASSES || need.kind == HK_COLUMN_NUMBERS);
+        });
+        if (readable) { HK_ASSIGN(e->decode_ports_, composition.decode_ports()); }
+    }
+    for (const int64_t length : lengths) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
+        HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields, e->decode_ports_));
+        Length& one = e->lengths_[length];
+        HK_ASSIGN(one.graph, evaluation_graph(described));
+        program::CompileOptions options;
+        for (std::size_t i = 0; i < one.graph.losses.size(); ++i) {
+            options.outputs.push_back(fmt::format("loss_sum.{}", i));
+            options.outputs.push_back(fmt::format("loss_count.{}", i));
+        }
+        for (const graph::Metric& metric : one.graph.metrics) {
+            options.outputs.push_back("metric_sum." + metric.name);
+            options.outputs.push_back("metric_count." + metric.name);
+        }
+        for (const std::string& port : e->decode_ports_) options.outputs.push_back(port);
+        options.gradients = program::Gradients::ignore;
+        options.precision = precision;
+        HK_ASSIGN(one.program, program::Program::compile(runtime, one.graph, store, options));
+    }
+    return e;
+}
+
+Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predictions,
+                                  std::span<const std::string> classes) {
+    const uint64_t all = split.size();
+    const uint64_t wanted = limit > 0 ? std::min(limit, all) : all;
+    struct Chosen {
+        uint64_t index;
+        int64_t length;
+    };
+    std::vector<Chosen> chosen;
+    const int64_t longest = lengths_.rbegin()->first;
+    for (uint64_t i = 0; i < wanted; ++i) {
+        const uint64_t index = i * all / wanted;
+        int64_t length = longest;
+        if (lengths_.size() > 1) {
+            const int64_t needed = infer::example_length(*composition_, split.at(index).example);
+            const auto fits = lengths_.lower_bound(std::max<int64_t>(needed, 1));
+            if (needed > 0 && fits != lengths_.end()) length = fits->first;
+        }
+        chosen.push_back({index, length});
+    }
+    std::ranges::stable_sort(chosen, {}, &Chosen::length);
+
+    const graph::Graph& graph = lengths_.begin()->second.graph;
+    std::vector<Ratio> losses(graph.losses.size()), metrics(graph.metrics.size());
+    const bool decodes = !decode_ports_.empty();
+    TaskScores task(classes);
+    std::vector<std::pair<uint64_t, json>> said;
+    for (std::size_t begin = 0; begin < chosen.size();) {
+        std::size_t end = begin;
+        std::vector<infer::DrawnExample> examples;
+        while (end < chosen.size() && chosen[end].length == chosen[begin].length &&
+               end - begin < static_cast<std::size_t>(batch_))
+            examples.push_back(split.at(chosen[end++].index));
+        Length& length = lengths_.at(chosen[begin].length);
+        std::vector<data::Field> fields;
+        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, chosen[begin].length,
+                                  fields));
+        for (const data::Field& field : fields)
+            if (length.program->has_input(field.name)) HK_TRY(length.program->set_input(field.name, field.bytes));
+        HK_TRY(length.program->run({.seed = seed_}));
+        for (std::size_t i = 0; i < losses.size(); ++i)
+            HK_TRY(losses[i].add(*length.program, fmt::format("loss_sum.{}", i), fmt::format("loss_count.{}", i)));
+        for (std::size_t i = 0; i < metrics.size(); ++i)
+            HK_TRY(metrics[i].add(*length.program, "metric_sum." + graph.metrics[i].name,
+                                  "metric_count." + graph.metrics[i].name));
+        if (decodes) {
+            std::map<std::string, graph::Tensor, std::less<>> outputs;
+            for (const std::string& port : decode_ports_) {
+                HK_ASSIGN(const program::HostTensor host, length.program->read_output(port));
+                graph::Tensor& tensor = outputs[port];
+                tensor.kind = host.kind;
+                tensor.shape = host.shape;
+                tensor.data.assign(host.floats().begin(), host.floats().end());
+            }
+            HK_ASSIGN(std::vector<json> rows, infer::decode_rows(*composition_, outputs, fields, end - begin));
+            for (std::size_t i = 0; i < rows.size(); ++i) {
+                HK_TRY(task.add(examples[i].example, rows[i]));
+                if (!predictions) continue;
+                name_labels(rows[i], classes);
+                said.emplace_back(chosen[begin + i].index, std::move(rows[i]));
+            }
+        }
+        begin = end;
+    }
+
+    Evaluation result;
+    result.examples = wanted;
+    for (std::size_t i = 0; i < losses.size(); ++i)
+        if (losses[i].count > 0.0) result.loss += graph.losses[i].weight * losses[i].sum / losses[i].count;
+    for (std::size_t i = 0; i < metrics.size(); ++i)
+        result.scores.emplace_back(graph.metrics[i].name, metrics[i].count > 0.0
+                                                              ? metrics[i].sum / metrics[i].count
+                                                              : std::numeric_limits<double>::quiet_NaN());
+    for (const auto& score : task.scores()) result.scores.push_back(score);
+    result.table = task.table();
+    std::ranges::stable_sort(said, {}, &std::pair<uint64_t, json>::first);
+    for (auto& [index, object] : said) result.predictions.push_back(std::move(object));
+    return result;
+}
+
+} // namespace hekla::train

@@ -1,0 +1,53 @@
+// A split of the data through the network in mode evaluate: loss, scores, and what the head says of every example.
+#pragma once
+
+#include "program/program.hpp"
+#include "train/run_data.hpp"
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hekla::train {
+
+struct Evaluation {
+    double loss = 0.0;
+    uint64_t examples = 0;
+    std::vector<std::pair<std::string, double>> scores; // "accuracy", ...; in the order in which they are told
+    std::string table;                                  // of classes, for people; empty without
+    std::vector<nlohmann::json> predictions;     // one an example, in the data's order, where they were asked for
+    double score(const std::string& name) const; // "loss" too; NaN where there is none
+};
+
+class Evaluator {
+public:
+    // `lengths`: of rows, ascending; an example goes into the shortest that holds it, and the longest cuts it off.
+    // Everything given must outlive this. Programs are compiled now.
+    static Result<std::unique_ptr<Evaluator>> create(program::Runtime& runtime, program::ParameterStore& store,
+                                                     const plugin::Composition& composition, int64_t batch,
+                                                     std::vector<int64_t> lengths, uint64_t seed,
+                                                     program::Storage precision = program::Storage::f32);
+    ~Evaluator();
+
+    // The first examples, or, with a limit above 0, so many spread evenly over the split: the same ones every time. No
+    // number depends on how many rows a batch has. classes: names of the labels in predictions; may be empty.
+    Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
+
+private:
+    Evaluator() = default;
+    struct Length {
+        graph::Graph graph;
+        std::unique_ptr<program::Program> program;
+    };
+    const plugin::Composition* composition_ = nullptr;
+    int64_t batch_ = 0;
+    uint64_t seed_ = 0;
+    std::map<int64_t, Length> lengths_;
+    std::vector<std::string> decode_ports_; // empty where nothing is decoded
+};
+
+} // namespace hekla::train

@@ -1,0 +1,62 @@
+#include "train/features.hpp"
+
+#include "graph/simplify.hpp"
+
+#include <algorithm>
+
+namespace hekla::train {
+
+uint64_t Features::bytes(const graph::FrozenCut& cut, uint64_t examples, int64_t batch) {
+    uint64_t row = 0;
+    for (const std::string& name : cut.features)
+        row += static_cast<uint64_t>(cut.below.shape(cut.below.outputs.at(name)).elements() / batch) * 4;
+    return row * examples;
+}
+
+Result<Features> Features::compute(program::Runtime& runtime, program::ParameterStore& store,
+                                   const plugin::Composition& composition, const graph::FrozenCut& cut,
+                                   const Split& split, int64_t batch, int64_t length, uint64_t seed) {
+    HK_ASSIGN(const graph::Graph graph, graph::simplify(cut.below));
+    program::CompileOptions options;
+    options.outputs = cut.features;
+    options.gradients = program::Gradients::ignore;
+    HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, store, options));
+    Features result;
+    const uint64_t count = split.examples().size();
+    for (const std::string& name : cut.features) {
+        One& one = result.features_.emplace_back();
+        one.name = name;
+        one.row_bytes = static_cast<std::size_t>(graph.shape(graph.outputs.at(name)).elements() / batch) * 4;
+        one.rows.resize(one.row_bytes * count);
+    }
+    for (uint64_t begin = 0; begin < count; begin += static_cast<uint64_t>(batch)) {
+        const uint64_t end = std::min(count, begin + static_cast<uint64_t>(batch));
+        std::vector<infer::DrawnExample> examples(end - begin);
+        for (uint64_t i = begin; i < end; ++i) split.examples().get(i, examples[i - begin].example);
+        std::vector<data::Field> fields;
+        HK_TRY(infer::make_fields(composition, examples, nullptr, seed, batch, length, fields));
+        for (const data::Field& field : fields)
+            if (program->has_input(field.name)) HK_TRY(program->set_input(field.name, field.bytes));
+        HK_TRY(program->run());
+        for (One& one : result.features_) {
+            HK_ASSIGN(const program::HostTensor host, program->read_output(one.name));
+            std::copy_n(host.bytes.begin(), (end - begin) * one.row_bytes,
+                        one.rows.begin() + static_cast<std::ptrdiff_t>(begin * one.row_bytes));
+        }
+    }
+    return result;
+}
+
+Status Features::set(program::Program& program, std::span<const uint64_t> examples) const {
+    for (const One& one : features_) {
+        std::vector<std::byte> bytes;
+        for (const uint64_t example : examples) {
+            const auto from = one.rows.begin() + static_cast<std::ptrdiff_t>(example * one.row_bytes);
+            bytes.insert(bytes.end(), from, from + static_cast<std::ptrdiff_t>(one.row_bytes));
+        }
+        if (program.has_input(one.name)) HK_TRY(program.set_input(one.name, bytes));
+    }
+    return {};
+}
+
+} // namespace hekla::train

@@ -1,0 +1,37 @@
+// What a frozen body says of every training example, computed once and kept: the steps then compute the head alone.
+#pragma once
+
+#include "data/batcher.hpp"
+#include "graph/cut_frozen.hpp"
+#include "program/program.hpp"
+#include "train/run_data.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hekla::train {
+
+class Features {
+public:
+    // Runs the part below the cut over every example of `split`, `batch` rows at a time. The split's fields must not
+    // depend on the epoch.
+    static Result<Features> compute(program::Runtime& runtime, program::ParameterStore& store,
+                                    const plugin::Composition& composition, const graph::FrozenCut& cut,
+                                    const Split& split, int64_t batch, int64_t length, uint64_t seed);
+    // Bytes that so many examples take.
+    static uint64_t bytes(const graph::FrozenCut& cut, uint64_t examples, int64_t batch);
+
+    // Sets the features of these examples (by index), one a row, as fields of a program.
+    Status set(program::Program& program, std::span<const uint64_t> examples) const;
+
+private:
+    struct One {
+        std::string name;
+        std::size_t row_bytes = 0;
+        std::vector<std::byte> rows; // by example
+    };
+    std::vector<One> features_;
+};
+
+} // namespace hekla::train

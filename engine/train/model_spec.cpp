@@ -1,0 +1,115 @@
+#include "train/model_spec.hpp"
+
+#include "infer/model.hpp"
+#include "model/folder.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::train {
+namespace {
+
+using nlohmann::json;
+
+bool knows(const plugin::Provided& provided, std::string_view key) {
+    return std::ranges::find(provided.parameters, key) != provided.parameters.end();
+}
+
+bool lacks(const json& config, const char* key) {
+    const auto found = config.find(key);
+    return found == config.end() || found->is_null();
+}
+
+// Ids of special tokens that the configuration leaves to the tokenizer.
+void complete_ids(const plugin::Provided& architecture, const text::Tokenizer& tokenizer, bool rows, json& config) {
+    const auto role = [&](text::TokenRole which) { return tokenizer.special(which); };
+    const auto set = [&](const char* key, std::optional<int32_t> id) {
+        if (id && lacks(config, key) && knows(architecture, key)) config[key] = *id;
+    };
+    const std::optional<int32_t> pad = role(text::TokenRole::pad), eos = role(text::TokenRole::eos),
+                                 bos = role(text::TokenRole::bos), separator = role(text::TokenRole::separator);
+    // Rows of different lengths need padding; where the tokenizer has none, the end token is the custom.
+    set("pad_token_id", pad ? pad : rows ? eos : std::nullopt);
+    set("eos_token_id", eos ? eos : separator);
+    set("bos_token_id", bos ? bos : role(text::TokenRole::cls));
+    // T5 starts its decoder with padding, the others with the end of a text.
+    const std::optional<int32_t> start = eos ? eos : bos ? bos : separator;
+    set("decoder_start_token_id", architecture.id == "t5" && pad ? pad : start ? start : pad);
+}
+
+} // namespace
+
+Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
+                                           const text::Tokenizer& tokenizer, std::span<const std::string> classes,
+                                           bool numbers) {
+    plugin::CompositionSpec spec;
+    spec.architecture = recipe.model.architecture;
+    spec.config = recipe.model.config;
+    if (!recipe.model.from.empty()) {
+        HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.model.from));
+        HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
+        json config = json::parse(folder.config_json(), nullptr, false);
+        if (const auto own = config.find("hekla"); own != config.end()) {
+            if (spec.architecture.empty() && own->is_object()) spec.architecture = own->value("architecture", "");
+            config.erase(own); // the old run's head and objective
+        }
+        if (!classes.empty() || numbers)
+            for (const char* key : {"id2label", "label2id", "num_labels", "problem_type"}) config.erase(key);
+        for (const auto& [key, value] : recipe.model.config.items()) config[key] = value;
+        spec.config = std::move(config);
+        spec.refuse_unknown_keys = false;
+        if (spec.architecture.empty()) {
+            HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
+            spec.architecture = entry.provided->id;
+        }
+    }
+    HK_ASSIGN(const plugin::Registry::Entry architecture, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
+    if (!spec.config.contains("vocab_size")) {
+        for (const char* key : {"source_vocab_size", "target_vocab_size"})
+            if (knows(*architecture.provided, key) && lacks(spec.config, key))
+                spec.config[key] = tokenizer.vocabulary_size();
+        if (knows(*architecture.provided, "vocab_size") || !knows(*architecture.provided, "source_vocab_size"))
+            spec.config["vocab_size"] = tokenizer.vocabulary_size();
+    }
+    if (const auto size = spec.config.find("vocab_size");
+        size != spec.config.end() && size->is_number_integer() && size->get<int64_t>() < tokenizer.vocabulary_size())
+        return invalid_argument(
+            fmt::format("model.vocab_size = {} is less than the tokenizer's {} ids: leave it out, or make it larger",
+                        size->get<int64_t>(), tokenizer.vocabulary_size()));
+    complete_ids(*architecture.provided, tokenizer, !classes.empty() || numbers, spec.config);
+
+    spec.head = recipe.head.id;
+    spec.head_config = recipe.head.config;
+    spec.objective = recipe.objective.id;
+    spec.objective_config = recipe.objective.config;
+    spec.context_length = recipe.train.context_length;
+    const int64_t labels = numbers ? 1 : static_cast<int64_t>(classes.size());
+    if (labels == 0) return spec;
+    for (json* config : {&spec.config, &spec.head_config})
+        if (const auto given = config->find("num_labels"); given != config->end() && *given != labels && !numbers)
+            return invalid_argument(
+                fmt::format("num_labels = {}, but the data has {} classes: leave it out, or name the "
+                            "classes in data.labels",
+                            given->dump(), labels));
+    json names = json::object(), ids = json::object();
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+        names[fmt::format("{}", i)] = classes[i];
+        ids[classes[i]] = i;
+    }
+    const bool native = knows(*architecture.provided, "num_labels");
+    json& place = native ? spec.config : spec.notes; // a body that has no classes keeps their names for the reader
+    if (!classes.empty()) {
+        place["id2label"] = std::move(names);
+        place["label2id"] = std::move(ids);
+        spec.config.erase("num_labels");
+    } else {
+        if (native && lacks(spec.config, "num_labels")) spec.config["num_labels"] = labels;
+        spec.notes["problem_type"] = "regression";
+    }
+    const auto head = registry.find(HK_HEAD_INTERFACE, spec.head);
+    if (head.ok() && knows(*head->provided, "num_labels") && !spec.head_config.contains("num_labels"))
+        spec.head_config["num_labels"] = labels;
+    return spec;
+}
+
+} // namespace hekla::train

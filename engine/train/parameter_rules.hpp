@@ -1,0 +1,39 @@
+// What a recipe says of single parameters: which are frozen, and whose learning rate is another.
+#pragma once
+
+#include "base/status.hpp"
+#include "train/recipe.hpp"
+
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hekla::train {
+
+// Where a parameter stands in the depth of a network, by its name: "bert.encoder.layer.3.attention..." is in layer 3.
+// A decoder's layers stand behind its encoder's.
+struct Depth {
+    // 0: embeddings; 1 to layers: the layers; layers + 1: what stands behind them, the head too.
+    std::map<std::string, int64_t, std::less<>> of;
+    int64_t layers = 0;
+};
+Depth depths(std::span<const std::string> names, const std::set<std::string>& body);
+
+struct ParameterRules {
+    std::set<std::string, std::less<>> frozen;
+    bool body_frozen = false;                           // every parameter of the body is
+    std::map<std::string, double, std::less<>> factors; // of the learning rate; absent: 1
+};
+
+// names: of all parameters. body: of those, the ones that the body has without its head. train.freeze holds patterns
+// with
+// '*', "body", "embeddings", or "layers:FIRST-LAST" (from 0). train.learning_rates: pattern -> rate at the peak; the
+// first that matches counts. train.layer_lr_decay multiplies the rate once for every layer that stands behind.
+// Errors: a pattern that no parameter matches; nothing left to train.
+Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std::string> names,
+                                       const std::set<std::string>& body);
+
+} // namespace hekla::train

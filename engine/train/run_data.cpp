@@ -1,0 +1,333 @@
+#include "train/run_data.hpp"
+
+#include "data/documents.hpp"
+#include "train/report.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <unordered_set>
+
+namespace hekla::train {
+namespace {
+
+constexpr uint64_t kDataSalt = 0x64617461; // the data's random numbers are not the parameters'
+
+std::string count_text(uint64_t n) { return grouped(static_cast<double>(n)); }
+
+// The task's columns with their places in the files.
+Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs) {
+    std::map<std::string, std::string> sources = recipe.data.columns;
+    if (const auto a = sources.find("text_a"); a != sources.end() && !sources.contains("text")) {
+        sources["text"] = a->second; // the other common name of the first of two texts
+        sources.erase(a);
+    }
+    std::vector<data::TaskColumn> columns;
+    for (const plugin::ColumnNeed& need : needs) {
+        data::TaskColumn column{need.name, need.kind, need.optional, need.target, ""};
+        const auto given = sources.find(need.name);
+        if (given != sources.end()) {
+            column.source = given->second;
+            sources.erase(given);
+        } else if (need.optional && !sources.empty()) {
+            continue; // columns are named, and this one is not among them
+        }
+        columns.push_back(std::move(column));
+    }
+    // A name that the objective does not know is another column of the files where it stands for a place, and else a
+    // mistake.
+    std::vector<std::string> reads;
+    for (const plugin::ColumnNeed& need : needs) reads.push_back(need.name);
+    const auto is_place = [](const std::string& source) {
+        return !source.empty() && std::ranges::all_of(source, [](char c) { return c >= '0' && c <= '9'; });
+    };
+    for (const auto& [name, source] : sources)
+        if (!is_place(source))
+            return invalid_argument(fmt::format("[data] columns: the objective '{}' has no column '{}': it reads {}",
+                                                recipe.objective.id, name, fmt::join(reads, ", ")));
+    for (const plugin::ColumnNeed& need : needs)
+        if (!need.optional && !recipe.data.columns.empty() && !recipe.data.columns.contains(need.name) &&
+            !(need.name == "text" && recipe.data.columns.contains("text_a"))) {
+            std::vector<std::string> given;
+            for (const auto& [name, source] : recipe.data.columns) given.push_back(name);
+            return invalid_argument(fmt::format("[data] columns names {}; the objective '{}' reads {}: '{}' is missing",
+                                                fmt::join(given, ", "), recipe.objective.id, fmt::join(reads, ", "),
+                                                need.name));
+        }
+    return columns;
+}
+
+Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const std::vector<data::TaskColumn>& columns,
+                                                    const std::vector<std::string>& inputs) {
+    data::TaskTableOptions options;
+    options.inputs = inputs;
+    options.columns = columns;
+    options.header = recipe.data.header;
+    options.on_bad = recipe.data.on_bad == "skip" ? data::OnBadExample::skip : data::OnBadExample::refuse;
+    if (!recipe.data.format.empty()) { HK_ASSIGN(options.format, data::format_of_name(recipe.data.format)); }
+    if (options.format == data::ExampleFormat::parallel) {
+        options.inputs.clear();
+        for (std::size_t c = 0; c < options.columns.size(); ++c) {
+            std::string& source = options.columns[c].source;
+            std::size_t place = c + 1;
+            if (!source.empty()) place = static_cast<std::size_t>(std::strtoul(source.c_str(), nullptr, 10));
+            if (place < 1 || place > inputs.size())
+                return invalid_argument(
+                    fmt::format("[data]: with format = \"parallel\" the column '{}' is file {} of {}: "
+                                "give a file a column",
+                                options.columns[c].name, place, inputs.size()));
+            source = inputs[place - 1];
+        }
+    }
+    HK_ASSIGN(data::TaskTable table, data::TaskTable::read(options));
+    return std::make_shared<data::TaskTable>(std::move(table));
+}
+
+} // namespace
+
+infer::DrawnExample Split::draw(uint64_t number) const {
+    const data::Position position = groups_ != nullptr ? groups_->at(number) : order_.at(number);
+    infer::DrawnExample drawn;
+    drawn.epoch = position.epoch;
+    examples_->get(position.begin, drawn.example);
+    return drawn;
+}
+
+infer::DrawnExample Split::at(uint64_t i) const {
+    infer::DrawnExample drawn;
+    drawn.epoch = std::numeric_limits<uint64_t>::max(); // the evaluations' own
+    examples_->get(sequence_.at(i).begin, drawn.example);
+    return drawn;
+}
+
+std::string Split::place(uint64_t i) const { return table_ != nullptr ? table_->place(rows_[i]) : std::string(); }
+
+std::string Split::text(uint64_t i, std::string_view column) const {
+    return table_ != nullptr ? table_->text(rows_[i], column) : std::string();
+}
+
+Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs) {
+    RunData data;
+    data.recipe_ = &recipe;
+    if (needs.empty()) return data;
+    const DataSection& d = recipe.data;
+    const bool has_classes =
+        std::ranges::any_of(needs, [](const auto& need) { return need.kind == HK_COLUMN_CLASSES; });
+    HK_ASSIGN(data.columns_, columns_of(recipe, std::move(needs)));
+    HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train));
+    if (!d.valid.empty()) { HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid)); }
+    if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test)); }
+    if (!has_classes) return data;
+    data.classes_ = d.labels.empty() ? data.train_table_->classes() : d.labels;
+    if (data.classes_.size() < 2)
+        return invalid_argument(fmt::format("{}: every example has the label '{}': telling classes apart needs two or "
+                                            "more; say which there are in data.labels if this is meant",
+                                            fmt::join(d.train, ", "), fmt::join(data.classes_, "")));
+    return data;
+}
+
+Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {
+    if (train_table_ != nullptr) {
+        HK_TRY(train_table_->train(trainer));
+        return trainer.finish();
+    }
+    std::vector<std::string> inputs = recipe_->data.train;
+    inputs.insert(inputs.end(), recipe_->data.valid.begin(), recipe_->data.valid.end());
+    return data::train_tokenizer(trainer, inputs);
+}
+
+Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                     const std::filesystem::path& cache_folder,
+                     const std::function<void(const std::string&)>& message) {
+    if (is_table()) return open_tables(tokenizer, composition, message);
+    if (!recipe_->data.format.empty() && recipe_->data.format != "text")
+        return invalid_argument(fmt::format("[data] format = \"{}\": the objective '{}' reads plain text",
+                                            recipe_->data.format, recipe_->objective.id));
+    if (composition.example_kind() == HK_EXAMPLE_DOCUMENT) return open_documents(tokenizer, composition, message);
+    return open_windows(tokenizer, composition, cache_folder, message);
+}
+
+Result<Split> RunData::split_of(std::shared_ptr<const data::EncodedExamples> examples, uint64_t window,
+                                const std::string& name) const {
+    Split split;
+    split.examples_ = std::move(examples);
+    data::SamplerOptions sampling;
+    sampling.order = window > 1 && recipe_->data.order == "random" ? data::Order::random : data::Order::shuffle;
+    sampling.window = window;
+    sampling.tokens = split.examples_->size() + window - 1;
+    sampling.seed = static_cast<uint64_t>(recipe_->train.seed) ^ kDataSalt;
+    sampling.name = name;
+    HK_ASSIGN(split.order_, data::Sampler::create(sampling));
+    sampling.order = data::Order::sequential;
+    HK_ASSIGN(split.sequence_, data::Sampler::create(sampling));
+    return split;
+}
+
+Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                             const std::filesystem::path& cache_folder,
+                             const std::function<void(const std::string&)>& message) {
+    const DataSection& d = recipe_->data;
+    if (!d.test.empty()) return unsupported("[data] test: plain text is validated on `valid`; `test` is for tables");
+    HK_ASSIGN(const int64_t tokens, composition.tokens_per_example(recipe_->train.context_length));
+    const auto window = static_cast<uint64_t>(tokens);
+    data::DatasetOptions options;
+    options.train.inputs = d.train;
+    options.train.cache_folder = cache_folder;
+    options.valid = d.valid;
+    options.valid_fraction = recipe_->train.eval_steps > 0 || !d.valid.empty() ? d.valid_fraction : 0.0;
+    HK_ASSIGN(data::Dataset opened, data::open_dataset(tokenizer, options));
+    texts_ = std::make_shared<data::Dataset>(std::move(opened));
+    identity_ = texts_->corpus.cache_file().filename().string();
+    message(fmt::format("{} files, {} bytes of text, {} tokens to train on, {} to validate with, vocabulary {}",
+                        texts_->corpus.files().size(), count_text(texts_->corpus.text_bytes()),
+                        count_text(texts_->train.size()), count_text(texts_->valid.size()),
+                        tokenizer.vocabulary_size()));
+    // Texts that are too short are found now, not at the first evaluation.
+    const auto split = [&](data::TokenView view, const std::string& name) -> Result<Split> {
+        if (view.size() < window) {
+            data::SamplerOptions sampling;
+            sampling.window = window;
+            sampling.tokens = view.size();
+            sampling.name = name;
+            return data::Sampler::create(sampling).status();
+        }
+        return split_of(std::make_shared<data::WindowExamples>(view, window), window, name);
+    };
+    HK_ASSIGN(train_, split(texts_->train, "the training data"));
+    if (texts_->valid.size() > 0) {
+        HK_ASSIGN(valid_, split(texts_->valid,
+                                d.valid.empty() ? "the validation data (the end of the text, data.valid_fraction of it)"
+                                                : "the validation data"));
+    }
+    return {};
+}
+
+Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                               const std::function<void(const std::string&)>& message) {
+    const DataSection& d = recipe_->data;
+    HK_ASSIGN(const int64_t tokens, composition.tokens_per_example(recipe_->train.context_length));
+    data::DocumentOptions options;
+    options.tokens = static_cast<uint64_t>(tokens);
+    HK_ASSIGN(options.end, data::document_end_of_name(d.documents));
+    const auto open_one = [&](const std::vector<std::string>& inputs) {
+        options.inputs = inputs;
+        return data::open_documents(tokenizer, options);
+    };
+    HK_ASSIGN(std::unique_ptr<data::MemoryExamples> all, open_one(d.train));
+    std::unique_ptr<data::MemoryExamples> valid;
+    if (!d.valid.empty()) {
+        HK_ASSIGN(valid, open_one(d.valid));
+    } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // whole documents from the end
+        auto train = std::make_unique<data::MemoryExamples>();
+        valid = std::make_unique<data::MemoryExamples>();
+        const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
+        const uint64_t document = (*all)[std::min(first, all->size() - 1)].document;
+        for (uint64_t i = 0; i < all->size(); ++i) ((*all)[i].document < document ? train : valid)->add((*all)[i]);
+        if (train->size() == 0)
+            return invalid_argument(fmt::format("{}: the text is one document, so no part of it can be validated on: "
+                                                "name other texts in data.valid, set "
+                                                "data.valid_fraction = 0, or say in data.documents where documents end",
+                                                fmt::join(d.train, ", ")));
+        all = std::move(train);
+    }
+    std::string state;
+    for (uint64_t i = 0; i < all->size(); ++i) {
+        const std::vector<int32_t>& ids = (*all)[i].columns[0].ids;
+        state = to_hex(hash128(state + std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * 4)));
+    }
+    identity_ = "documents " + state;
+    message(fmt::format("{} documents in {} examples to train on, {} to validate with, vocabulary {}",
+                        count_text((*all)[all->size() - 1].document + 1), count_text(all->size()),
+                        count_text(valid != nullptr ? valid->size() : 0), tokenizer.vocabulary_size()));
+    HK_ASSIGN(train_, split_of(std::move(all), 1, "the training data"));
+    if (valid != nullptr && valid->size() > 0) {
+        HK_ASSIGN(valid_, split_of(std::move(valid), 1, "the validation data"));
+    }
+    return {};
+}
+
+Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                            const std::function<void(const std::string&)>& message) {
+    const int64_t length = recipe_->train.context_length;
+    std::unordered_set<uint64_t> trained;
+    const auto open_one = [&](const std::shared_ptr<data::TaskTable>& table, const char* name,
+                              const auto& belongs) -> Result<std::optional<Split>> {
+        HK_ASSIGN(data::TaskTable::Encoded encoded, table->encode(tokenizer, classes_));
+        auto examples = std::make_shared<data::MemoryExamples>();
+        std::vector<uint64_t> rows;
+        std::vector<int64_t> lengths;
+        std::vector<uint64_t> of_class(classes_.size(), 0);
+        uint64_t cut = 0, total = 0, seen = 0;
+        int64_t longest = 0;
+        for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
+            const uint64_t row = encoded.rows[i];
+            if (!belongs(table->row_key(row))) continue;
+            const data::EncodedExample& example = (*encoded.examples)[i];
+            for (const data::EncodedColumn& column : example.columns)
+                if (column.kind == HK_COLUMN_CLASSES)
+                    for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
+            const int64_t needed = infer::example_length(composition, example);
+            longest = std::max(longest, needed);
+            lengths.push_back(std::min(needed, length));
+            total += static_cast<uint64_t>(needed);
+            cut += needed > length ? 1 : 0;
+            if (std::string_view(name) == "train")
+                trained.insert(table->row_key(row));
+            else
+                seen += trained.contains(table->row_key(row)) ? 1 : 0;
+            examples->add(example);
+            rows.push_back(row);
+        }
+        if (rows.empty()) return std::optional<Split>();
+        const auto n = static_cast<double>(rows.size());
+        std::string text = fmt::format("{}: {} examples, {:.1f} tokens each, at most {}", name, count_text(rows.size()),
+                                       static_cast<double>(total) / n, longest);
+        if (cut > 0)
+            text += fmt::format(", {} cut off at {} ({:.1f}%)", count_text(cut), length,
+                                100.0 * static_cast<double>(cut) / n);
+        if (encoded.unknown_tokens > 0)
+            text += fmt::format(", {:.2f}% unknown tokens", 100.0 * static_cast<double>(encoded.unknown_tokens) /
+                                                                static_cast<double>(encoded.tokens));
+        if (seen > 0) text += fmt::format(", {} are in train too", count_text(seen));
+        if (!classes_.empty() && classes_.size() <= 8) {
+            std::vector<std::string> parts;
+            for (std::size_t c = 0; c < classes_.size(); ++c)
+                parts.push_back(fmt::format("{} {}", classes_[c], count_text(of_class[c])));
+            text += fmt::format("; labels: {}", fmt::join(parts, ", "));
+        }
+        message(text);
+        for (const std::string& skipped : {table->skipped().describe(), encoded.skipped})
+            if (!skipped.empty()) message(fmt::format("{}: left out: {}", name, skipped));
+        Result<Split> split = split_of(examples, 1, name);
+        if (!split.ok()) return split.status();
+        split->table_ = table;
+        if (recipe_->train.group_by_length)
+            split->groups_ = std::make_shared<data::LengthGroups>(
+                std::move(lengths), static_cast<uint64_t>(recipe_->train.per_device_train_batch_size),
+                static_cast<uint64_t>(recipe_->train.seed) ^ kDataSalt);
+        split->rows_ = std::move(rows);
+        return std::optional<Split>(split.take());
+    };
+    const auto all = [](uint64_t) { return true; };
+    const double fraction = recipe_->data.valid_fraction;
+    // Without data of its own, validation gets rows by the hash of their texts: rows that are alike stay together.
+    const bool held_out = valid_table_ == nullptr && fraction > 0.0 && recipe_->train.eval_steps > 0;
+    const auto validates = [&](uint64_t key) { return static_cast<double>(hash64("valid", key)) * 0x1p-64 < fraction; };
+    if (held_out) {
+        HK_ASSIGN(train_, open_one(train_table_, "train", [&](uint64_t key) { return !validates(key); }));
+        HK_ASSIGN(valid_, open_one(train_table_, "valid", validates));
+    } else {
+        HK_ASSIGN(train_, open_one(train_table_, "train", all));
+        if (valid_table_ != nullptr) { HK_ASSIGN(valid_, open_one(valid_table_, "valid", all)); }
+    }
+    if (test_table_ != nullptr) { HK_ASSIGN(test_, open_one(test_table_, "test", all)); }
+    if (!train_)
+        return invalid_argument(
+            "[data] valid_fraction leaves nothing to train on: give more examples, or name others in "
+            "data.valid");
+    identity_ = fmt::format("rows {} {}", to_hex(train_table_->hash()), held_out ? fraction : 0.0);
+    return {};
+}
+
+} // namespace hekla::train

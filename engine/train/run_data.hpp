@@ -1,0 +1,89 @@
+// The data of a run: what the recipe's [data] names, as examples of what the objective reads.
+#pragma once
+
+#include "data/corpus.hpp"
+#include "data/encoded.hpp"
+#include "data/length_groups.hpp"
+#include "data/sampler.hpp"
+#include "data/task_table.hpp"
+#include "infer/collate.hpp"
+#include "plugin/compose.hpp"
+#include "train/recipe.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hekla::train {
+
+// One of training, validation and test data.
+class Split {
+public:
+    uint64_t size() const { return order_.examples_per_epoch(); } // examples an epoch
+    const data::EncodedExamples& examples() const { return *examples_; }
+    // The example that a run draws as its number-th. Thread: any, many at once.
+    infer::DrawnExample draw(uint64_t number) const;
+    // Example i of size(), in the data's own order.
+    infer::DrawnExample at(uint64_t i) const;
+    // Where example i of a table came from, and what it says; empty without a table.
+    std::string place(uint64_t i) const;
+    std::string text(uint64_t i, std::string_view column) const;
+
+private:
+    friend class RunData;
+    std::shared_ptr<const data::EncodedExamples> examples_;
+    std::shared_ptr<const data::LengthGroups> groups_; // in place of order_, where rows are grouped by length
+    data::Sampler order_, sequence_;
+    std::shared_ptr<const data::TaskTable> table_;
+    std::vector<uint64_t> rows_; // of the table
+};
+
+class RunData {
+public:
+    // Tables are read now, because their classes decide what the model is; the rest waits for open(). `needs`: the
+    // columns that the objective reads, none where it reads plain text.
+    static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs);
+
+    bool is_table() const { return !columns_.empty(); }
+    uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
+    const std::vector<std::string>& classes() const { return classes_; } // empty where the task has none
+    const std::vector<data::TaskColumn>& columns() const { return columns_; }
+
+    // Gives the training texts to a trainer of tokenizers.
+    Result<std::unique_ptr<text::Tokenizer>> train_tokenizer(text::TokenizerTrainer& trainer) const;
+
+    // Tokenizes what the composition's objective reads. cache_folder: of token files (plain text in windows).
+    // `message`: one line about what was found. Errors: texts that are too short, and everything the data can be
+    // damaged by.
+    Status open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message);
+
+    const Split& train() const { return *train_; }
+    const Split* valid() const { return valid_ ? &*valid_ : nullptr; }
+    const Split* test() const { return test_ ? &*test_ : nullptr; }
+    // The same for the same training data and tokenizer: a run goes on only with these.
+    const std::string& identity() const { return identity_; }
+
+private:
+    Status open_windows(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                        const std::filesystem::path& cache_folder,
+                        const std::function<void(const std::string&)>& message);
+    Status open_documents(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                          const std::function<void(const std::string&)>& message);
+    Status open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
+                       const std::function<void(const std::string&)>& message);
+    Result<Split> split_of(std::shared_ptr<const data::EncodedExamples> examples, uint64_t window,
+                           const std::string& name) const;
+
+    const Recipe* recipe_ = nullptr;
+    std::vector<data::TaskColumn> columns_;
+    std::vector<std::string> classes_;
+    std::shared_ptr<data::TaskTable> train_table_, valid_table_, test_table_;
+    std::shared_ptr<data::Dataset> texts_; // windows
+    std::optional<Split> train_, valid_, test_;
+    std::string identity_;
+};
+
+} // namespace hekla::train

@@ -1,0 +1,21 @@
+// The values that a run's parameters begin with: random, or a model folder's, whose head stays where it is of the kind
+// that is trained, and otherwise goes.
+#pragma once
+
+#include "graph/graph.hpp"
+#include "plugin/compose.hpp"
+#include "program/program.hpp"
+#include "train/recipe.hpp"
+
+#include <functional>
+#include <string>
+
+namespace hekla::train {
+
+// `described`: the run's graph, with head. `message`: one line that says what was loaded and what starts random.
+// Errors: tensors of the body that the folder lacks, has too many of, or in other shapes.
+Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, const plugin::Composition& composition,
+                        const graph::Graph& described, program::ParameterStore& store,
+                        const std::function<void(const std::string&)>& message);
+
+} // namespace hekla::train

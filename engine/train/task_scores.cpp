@@ -1,0 +1,67 @@
+#include "train/task_scores.hpp"
+
+#include "score/regression.hpp"
+
+namespace hekla::train {
+namespace {
+
+using nlohmann::json;
+
+int64_t class_of(const json& said, std::size_t classes) {
+    if (!said.is_number_integer()) return static_cast<int64_t>(classes);
+    const auto label = said.get<int64_t>();
+    return label >= 0 && label < static_cast<int64_t>(classes) ? label : static_cast<int64_t>(classes);
+}
+
+} // namespace
+
+TaskScores::TaskScores(std::span<const std::string> classes) : classes_(classes.size()) {
+    if (classes.empty()) return;
+    std::vector<std::string> names(classes.begin(), classes.end());
+    names.push_back("(nothing)");
+    matrix_.emplace(std::move(names));
+}
+
+Status TaskScores::add(const data::EncodedExample& example, const json& said) {
+    for (const data::EncodedColumn& column : example.columns) {
+        if (column.kind == HK_COLUMN_CLASSES && matrix_) {
+            const json labels = said.value("labels", json());
+            for (std::size_t i = 0; i < column.ids.size(); ++i) {
+                if (column.ids[i] < 0) continue;
+                const json one =
+                    labels.is_array() ? (i < labels.size() ? labels[i] : json()) : said.value("label", json());
+                const int64_t label = class_of(one, classes_);
+                nothing_said_ = nothing_said_ || label == static_cast<int64_t>(classes_);
+                HK_TRY(matrix_->add(column.ids[i], label));
+            }
+        }
+        if (column.kind == HK_COLUMN_NUMBERS && column.numbers.size() == 1 && said.contains("value") &&
+            said["value"].is_number()) {
+            truth_.push_back(static_cast<double>(column.numbers[0]));
+            said_.push_back(said["value"].get<double>());
+        }
+    }
+    return {};
+}
+
+std::vector<std::pair<std::string, double>> TaskScores::scores() const {
+    std::vector<std::pair<std::string, double>> all;
+    if (matrix_ && matrix_->total() > 0) {
+        if (nothing_said_) all.emplace_back("accuracy_of_all", matrix_->accuracy());
+        if (classes_ == 2) all.emplace_back("f1", matrix_->of_class(1).f1);
+        all.emplace_back("f1_macro", matrix_->macro().f1);
+        all.emplace_back("matthews", matrix_->matthews());
+    }
+    if (said_.size() < 2) return all;
+    const auto add = [&](const char* name, const Result<double>& value) {
+        if (value.ok()) all.emplace_back(name, value.value());
+    };
+    add("pearson", score::pearson(said_, truth_));
+    add("spearman", score::spearman(said_, truth_));
+    add("mse", score::mean_squared_error(said_, truth_));
+    return all;
+}
+
+std::string TaskScores::table() const { return matrix_ && matrix_->total() > 0 ? matrix_->table() : std::string(); }
+
+} // namespace hekla::train

@@ -1,0 +1,76 @@
+#include "train/tokenizer_choice.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::train {
+namespace {
+
+using text::SpecialToken;
+using enum text::TokenRole;
+
+constexpr int kSentinels = 100; // as T5's
+
+bool needs(const std::vector<std::string>& roles, const char* role) {
+    return std::ranges::find(roles, role) != roles.end();
+}
+
+void add_sentinels(const std::vector<std::string>& roles, std::vector<SpecialToken>& tokens) {
+    if (!needs(roles, "sentinel")) return;
+    for (int i = 0; i < kSentinels; ++i) tokens.push_back({fmt::format("<extra_id_{}>", i), {}});
+}
+
+// RoBERTa's names.
+std::vector<SpecialToken> of_bytes(const std::vector<std::string>& roles) {
+    std::vector<SpecialToken> tokens;
+    if (roles.empty()) return tokens;
+    tokens = {{"<s>", {bos, cls}}, {"<pad>", {pad}}, {"</s>", {eos, separator}}, {"<unk>", {unk}}};
+    if (needs(roles, "mask")) tokens.push_back({"<mask>", {mask}});
+    add_sentinels(roles, tokens);
+    return tokens;
+}
+
+// XLNet's names beside SentencePiece's own.
+std::vector<SpecialToken> beside_pieces(const std::vector<std::string>& roles) {
+    std::vector<SpecialToken> tokens;
+    if (needs(roles, "classifier")) tokens.push_back({"<cls>", {cls}});
+    if (needs(roles, "separator")) tokens.push_back({"<sep>", {separator}});
+    if (needs(roles, "mask")) tokens.push_back({"<mask>", {mask}});
+    add_sentinels(roles, tokens);
+    return tokens;
+}
+
+} // namespace
+
+std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
+                                                          const std::vector<std::string>& roles) {
+    const auto size = static_cast<int32_t>(section.vocab_size);
+    if (section.kind == "wordpiece") {
+        text::WordPieceTraining options;
+        options.vocabulary_size = size;
+        options.lower_case = options.strip_accents = section.lower_case;
+        add_sentinels(roles, options.special);
+        return text::make_wordpiece_trainer(options);
+    }
+    if (section.kind == "unigram") {
+        text::SentencePieceTraining options;
+        options.vocabulary_size = size;
+        options.special = beside_pieces(roles);
+        return text::make_sentencepiece_trainer(options);
+    }
+    if (section.kind == "words") {
+        text::WordTraining options;
+        options.vocabulary_size = size;
+        options.normalization.lower_case = section.lower_case;
+        for (SpecialToken& token : beside_pieces(roles)) options.special.push_back(std::move(token));
+        return text::make_word_trainer(options);
+    }
+    const std::vector<SpecialToken> special = of_bytes(roles);
+    if (section.kind == "char") return text::make_character_trainer(special);
+    text::ByteBpeTraining options;
+    options.vocabulary_size = size;
+    if (!special.empty()) options.special = special;
+    return text::make_byte_bpe_trainer(options);
+}
+
+} // namespace hekla::train

@@ -1,0 +1,18 @@
+// The tokenizer that a recipe asks to be trained, with the special tokens that its objective needs.
+#pragma once
+
+#include "text/trainer.hpp"
+#include "train/recipe.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hekla::train {
+
+// section.kind is one that is trained. roles: of the objective's manifest ("mask", "sentinel", ...); each kind has the
+// names for them that its family's models use.
+std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
+                                                          const std::vector<std::string>& roles);
+
+} // namespace hekla::train

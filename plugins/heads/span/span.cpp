@@ -1,0 +1,53 @@
+// Where an answer begins and ends in a row (Devlin et al. 2019): two numbers a token.
+#include "block.hpp"
+#include "decoding.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+class Span {
+public:
+    explicit Span(const Config& c) : port_(c.string("port", "hidden")), dropout_(c.real("dropout", 0.1)) {}
+
+    // start_logits, end_logits [B, T]; padding cannot be either.
+    void build(Graph& g) {
+        const Value hidden = g.ask(port_);
+        const Value both = linear_layer(g, drop(g, hidden, dropout_), "head.span", 2);
+        const auto of = [&](int64_t which, const char* port) {
+            Value x = reshape(slice(both, 2, which, 1), {hidden.dim(0), hidden.dim(1)});
+            if (g.has_field("attention_mask")) x = where(g.input("attention_mask"), x, like(x, -1e9));
+            g.offer(port, x);
+        };
+        of(0, "start_logits");
+        of(1, "end_logits");
+    }
+
+    static std::vector<const char*> ports() { return {"start_logits", "end_logits"}; }
+    // The best pair whose end is not before its start.
+    std::string decode(const DecodeInput& in, std::size_t row) const {
+        const std::span<const float> start = in.row(in.output("start_logits"), row),
+                                     end = in.row(in.output("end_logits"), row);
+        std::size_t best_start = 0, from = 0, to = 0;
+        float best = start[0] + end[0];
+        for (std::size_t t = 0; t < end.size(); ++t) {
+            if (start[t] > start[best_start]) best_start = t;
+            if (start[best_start] + end[t] > best) {
+                best = start[best_start] + end[t];
+                from = best_start;
+                to = t;
+            }
+        }
+        const Ids ids = Ids(in.ints("input_ids")[row]).subspan(from, to - from + 1);
+        return "{\"span\": [" + std::to_string(from) + ", " + std::to_string(to) +
+               "], \"text\": " + json_text(in.tokens().decode(ids)) + "}";
+    }
+
+private:
+    std::string port_;
+    double dropout_;
+};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_HEAD_INTERFACE, "span", decoding_head<Span>()})

@@ -1,0 +1,73 @@
+// Embeddings of sentences from pairs that mean the same: each text's own partner against those of the other rows
+// (InfoNCE, van den Oord et al. 2018; as Reimers and Gurevych 2019 and Gao et al. 2021 use it).
+#include "block.hpp"
+#include "rows.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+class Contrastive {
+public:
+    static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
+
+    Contrastive(const Config& c, const hk_tokenizer* tokenizer)
+        : tokens_(tokenizer), layout_(c, tokens_, "contrastive"), temperature_(c.real("temperature", 0.05)) {
+        require(temperature_ > 0.0, "temperature is not above 0");
+    }
+    std::vector<ColumnNeed> columns() {
+        return {{"text", HK_COLUMN_TOKENS, 0}, {"text_b", HK_COLUMN_TOKENS, HK_COLUMN_TARGET}};
+    }
+    int64_t example_length(const hk_example& raw) {
+        const Example example(raw);
+        const ColumnView b = example.find("text_b");
+        return static_cast<int64_t>(std::max(example.get("text").ids().size(), b ? b.ids().size() : 0) +
+                                    layout_.special(false));
+    }
+    // The first texts of all rows, then their partners: [2 B, T]. pair_labels[b]: b where the row counts, else -100.
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        std::vector<Field> all = layout_.fields(2 * batch, length);
+        all.push_back({"pair_labels", HK_KIND_INT32, {batch}});
+        return all;
+    }
+    void build(Graph& g) {
+        const Value labels = g.input("pair_labels"), pooled = g.ask("pooled");
+        const int64_t batch = labels.dim(0);
+        if (pooled.rank() != 2 || pooled.dim(0) != 2 * batch) {
+            g.fail("contrastive needs a port 'pooled' with one vector a text");
+            return;
+        }
+        const Value unit = pooled / sqrt(reshape(sum(pooled * pooled, {1}), {2 * batch, 1}) + 1e-12);
+        const Value likeness = matmul(slice(unit, 0, 0, batch), slice(unit, 0, batch, batch), {.transpose_b = 1});
+        // The partner of a row that stands for no example is nobody's.
+        const Value real = not_equal(labels, static_cast<double>(kIgnored));
+        const Value logits = where(reshape(real, {1, batch}), likeness / temperature_, like(likeness, -1e9));
+        const LossSum loss = token_loss(logits, labels);
+        g.loss("contrastive", loss.sum, loss.count);
+        accuracy_metric(g, "partner_accuracy", logits, labels);
+    }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        layout_.write_empty(fields, 0);
+        const FieldRows<int32_t> labels = fields.ints("pair_labels");
+        labels.fill_from(0, kIgnored);
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            layout_.write(fields, row, example.get("text").ids(), {}, false);
+            const ColumnView partner = example.find("text_b");
+            if (!partner) continue;
+            layout_.write(fields, labels.rows() + row, partner.ids(), {}, false);
+            labels[row][0] = static_cast<int32_t>(row);
+        }
+    }
+
+private:
+    Tokens tokens_;
+    RowLayout layout_;
+    double temperature_;
+};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "contrastive", objective<Contrastive>()})

@@ -1,0 +1,124 @@
+// Language models that see a prefix whole: the prefix LM over plain text (Raffel et al. 2020), and prompts with their
+// completions, of which only the completion is learnt.
+#include "block.hpp"
+#include "collate.hpp"
+
+using namespace hekla::plugin;
+
+namespace {
+
+constexpr uint64_t kSplitStream = 1;
+
+void completion_loss(Graph& g, const char* name, bool prefix) {
+    // Only a body whose causal attention opens up for the prefix reads the field; any other would learn something else.
+    if (prefix && !g.has_port("reads_prefix"))
+        g.fail("this body does not open its attention for a prefix: a decoder that reads prefix_length is needed");
+    const Value logits = g.ask("logits"), labels = g.input("next_ids");
+    const LossSum loss = token_loss(logits, labels);
+    g.loss(name, loss.sum, loss.count);
+    accuracy_metric(g, "token_accuracy", logits, labels);
+}
+
+// A window of text, cut at a place of its own: what stands before it is seen from both sides, what follows is
+// predicted.
+class PrefixLm {
+public:
+    static constexpr int32_t example_kind = HK_EXAMPLE_WINDOW;
+
+    PrefixLm(const Config&, const hk_tokenizer*) {}
+    int64_t tokens_per_example(int64_t length) { return length + 1; }
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        return {{"input_ids", HK_KIND_INT32, {batch, length}},
+                {"prefix_length", HK_KIND_INT32, {batch}},
+                {"next_ids", HK_KIND_INT32, {batch, length}}};
+    }
+    void build(Graph& g) { completion_loss(g, "prefix_lm", true); }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        fields.ints("next_ids").fill_from(0, kIgnored);
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            const Ids text = example.get("text").ids();
+            const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row];
+            Random random = example.random(batch.seed(), kSplitStream);
+            const std::size_t n = std::min(ids.size(), text.size() - 1);
+            const std::size_t prefix = 1 + random.below(n); // at least one token is seen, at least one predicted
+            fields.ints("prefix_length")[row][0] = static_cast<int32_t>(prefix);
+            for (std::size_t t = 0; t < n; ++t) {
+                ids[t] = text[t];
+                if (t + 1 >= prefix) next[t] = text[t + 1];
+            }
+        }
+    }
+};
+
+// Rows of prompt and completion. The end token stands behind the completion and is learnt too.
+class Completion {
+public:
+    static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
+
+    Completion(const Config& c, const hk_tokenizer* tokenizer)
+        : tokens_(tokenizer), pad_(padding_id(c, tokens_)), prefix_(c.boolean("bidirectional_prompt", false)) {
+        end_ = tokens_.role("eos");
+    }
+    std::vector<ColumnNeed> columns() {
+        return {{"prompt", HK_COLUMN_TOKENS, 0}, {"completion", HK_COLUMN_TOKENS, HK_COLUMN_TARGET}};
+    }
+    int64_t example_length(const hk_example& raw) {
+        const Example example(raw);
+        const ColumnView completion = example.find("completion");
+        return static_cast<int64_t>(example.get("prompt").ids().size() + (completion ? completion.ids().size() : 0));
+    }
+    std::vector<Field> fields(int64_t batch, int64_t length) {
+        std::vector<Field> all{{"input_ids", HK_KIND_INT32, {batch, length}},
+                               {"attention_mask", HK_KIND_INT32, {batch, length}},
+                               {"next_ids", HK_KIND_INT32, {batch, length}}};
+        if (prefix_) all.push_back({"prefix_length", HK_KIND_INT32, {batch}});
+        return all;
+    }
+    void build(Graph& g) { completion_loss(g, "completion", prefix_); }
+    void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        fields.ints("input_ids").fill_from(0, pad_);
+        fields.ints("next_ids").fill_from(0, kIgnored);
+        const FieldRows<int32_t> mask = fields.ints("attention_mask");
+        for (std::size_t row = 0; row < mask.rows(); ++row) mask[row][0] = 1;
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            const Ids prompt = example.get("prompt").ids();
+            std::vector<int32_t> all(prompt.begin(), prompt.end());
+            const ColumnView completion = example.find("completion");
+            if (completion) {
+                all.insert(all.end(), completion.ids().begin(), completion.ids().end());
+                if (end_) all.push_back(*end_);
+            }
+            const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row];
+            // A row that is too long loses its beginning: what is learnt stands at its end.
+            const std::size_t inputs = completion && !all.empty() ? all.size() - 1 : all.size();
+            const std::size_t from = inputs > ids.size() ? inputs - ids.size() : 0;
+            const std::size_t learnt =
+                prompt.empty() ? 0 : prompt.size() - 1; // the place that predicts the first token
+            for (std::size_t t = from; t < inputs; ++t) {
+                ids[t - from] = all[t];
+                mask[row][t - from] = 1;
+                if (completion && t >= learnt) next[t - from] = all[t + 1];
+            }
+            if (prefix_)
+                fields.ints("prefix_length")[row][0] =
+                    static_cast<int32_t>(prompt.size() > from ? prompt.size() - from : 0);
+        }
+    }
+
+private:
+    Tokens tokens_;
+    int32_t pad_ = 0;
+    std::optional<int32_t> end_;
+    bool prefix_;
+};
+
+} // namespace
+
+HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "prefix_lm", objective<PrefixLm>()},
+             {HK_OBJECTIVE_INTERFACE, "completion", objective<Completion>()})

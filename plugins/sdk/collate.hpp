@@ -1,0 +1,158 @@
+// C++ manners for collate: the tokenizer's roles, examples by column name, fields by field name.
+#pragma once
+
+#include "random.hpp"
+#include "settings.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace hekla::plugin {
+
+using Ids = std::span<const int32_t>;
+
+// The run's tokenizer. Empty where there is none: then every role is missing.
+class Tokens {
+public:
+    explicit Tokens(const hk_tokenizer* tokenizer) : tokenizer_(tokenizer) {}
+    explicit operator bool() const { return tokenizer_ != nullptr; }
+
+    int64_t size() const { return tokenizer_ != nullptr ? api().vocabulary_size(tokenizer_) : 0; }
+    std::optional<int32_t> role(std::string_view name) const {
+        if (tokenizer_ == nullptr) return {};
+        const int64_t id = api().id_of_role(tokenizer_, text(name));
+        return id >= 0 ? std::optional(static_cast<int32_t>(id)) : std::nullopt;
+    }
+    // A role that the objective cannot do without. Describing a graph needs no tokenizer and gets 0.
+    int32_t required(std::string_view name, const char* objective) const {
+        if (tokenizer_ == nullptr) return 0;
+        if (const std::optional<int32_t> id = role(name)) return *id;
+        throw invalid(std::string(objective) + " needs a " + std::string(name) +
+                      " token, and the tokenizer has none: use one that has it, or let [tokenizer] train one");
+    }
+    bool word_start(int32_t id) const { return api().is_word_start(tokenizer_, id) != 0; }
+#if HK_TARGET_ABI_MINOR >= 3
+    bool sentence_end(int32_t id) const { return api().is_sentence_end(tokenizer_, id) != 0; }
+#endif
+    std::string decode(Ids ids) const {
+        if (tokenizer_ == nullptr) return {};
+        const std::vector<int64_t> wide(ids.begin(), ids.end());
+        uint64_t bytes = 0;
+        api().decode(tokenizer_, wide.data(), wide.size(), nullptr, &bytes, nullptr);
+        std::string result(static_cast<std::size_t>(bytes), '\0');
+        api().decode(tokenizer_, wide.data(), wide.size(), result.data(), &bytes, nullptr);
+        return result;
+    }
+
+private:
+    static const hk_tokenizer_interface& api() { return *host_interfaces().tokenizer; }
+    const hk_tokenizer* tokenizer_;
+};
+
+// One column, as it was given.
+struct ColumnView {
+    const hk_column* raw = nullptr;
+    explicit operator bool() const { return raw != nullptr; }
+    Ids ids() const { return {raw->ids, static_cast<std::size_t>(raw->size)}; }
+    std::span<const float> numbers() const { return {raw->numbers, static_cast<std::size_t>(raw->size)}; }
+    std::size_t parts() const { return static_cast<std::size_t>(raw->part_count); }
+    std::size_t part_begin(std::size_t i) const { return static_cast<std::size_t>(raw->parts[i]); }
+    Ids part(std::size_t i) const {
+        const std::size_t end = i + 1 < parts() ? part_begin(i + 1) : static_cast<std::size_t>(raw->size);
+        return ids().subspan(part_begin(i), end - part_begin(i));
+    }
+};
+
+class Example {
+public:
+    explicit Example(const hk_example& raw) : raw_(&raw) {}
+    const hk_example& raw() const { return *raw_; }
+    // Empty where the data has no such column.
+    ColumnView find(std::string_view name) const {
+        const auto* bytes = reinterpret_cast<const char*>(raw_->columns);
+        for (uint32_t i = 0; i < raw_->column_count; ++i) {
+            const auto* column = reinterpret_cast<const hk_column*>(bytes);
+            if (view(column->name) == name) return {column};
+            bytes += column->struct_size;
+        }
+        return {};
+    }
+    ColumnView get(std::string_view name) const {
+        if (const ColumnView column = find(name)) return column;
+        throw invalid("the example has no column '" + std::string(name) + "'");
+    }
+    Random random(uint64_t seed, uint64_t stream) const { return {seed, raw_->epoch, raw_->index, stream}; }
+
+private:
+    const hk_example* raw_;
+};
+
+class BatchView {
+public:
+    explicit BatchView(const hk_batch& raw) : raw_(raw) {}
+    uint32_t size() const { return raw_.example_count; }
+    Example operator[](uint32_t row) const {
+        const auto* bytes = reinterpret_cast<const char*>(raw_.examples);
+        return Example(*reinterpret_cast<const hk_example*>(bytes + row * raw_.examples->struct_size));
+    }
+    uint64_t seed() const { return raw_.seed; }
+    const hk_corpus* corpus() const { return raw_.corpus; }
+
+private:
+    const hk_batch& raw_;
+};
+
+// The storage of one field as rows: the first axis by everything behind it.
+template<class T>
+class FieldRows {
+public:
+    explicit FieldRows(hk_field& field) : field_(field) {
+        for (uint32_t i = 1; i < field.rank; ++i) width_ *= static_cast<std::size_t>(field.dims[i]);
+    }
+    std::size_t rows() const { return static_cast<std::size_t>(field_.dims[0]); }
+    std::size_t width() const { return width_; }
+    std::span<T> operator[](std::size_t row) const { return {static_cast<T*>(field_.data) + row * width_, width_}; }
+    std::span<T> all() const { return {static_cast<T*>(field_.data), rows() * width_}; }
+    // Rows from `row` on that stand for no example.
+    void fill_from(std::size_t row, T value) const { std::ranges::fill(all().subspan(row * width_), value); }
+
+private:
+    hk_field& field_;
+    std::size_t width_ = 1;
+};
+
+// The fields that collate fills, by name.
+class FieldSet {
+public:
+    FieldSet(hk_field* fields, uint32_t count) : fields_(fields), count_(count) {}
+    hk_field* find(std::string_view name) const {
+        for (uint32_t i = 0; i < count_; ++i)
+            if (view(fields_[i].name) == name) return &fields_[i];
+        return nullptr;
+    }
+    FieldRows<int32_t> ints(std::string_view name) const { return FieldRows<int32_t>(get(name, HK_KIND_INT32)); }
+    FieldRows<float> floats(std::string_view name) const { return FieldRows<float>(get(name, HK_KIND_FLOAT32)); }
+
+private:
+    hk_field& get(std::string_view name, int32_t kind) const {
+        hk_field* field = find(name);
+        if (field == nullptr || field->kind != kind)
+            throw Error(HK_FAILED_PRECONDITION, "the batch has no field '" + std::string(name) + "' of this kind");
+        return *field;
+    }
+    hk_field* fields_;
+    uint32_t count_;
+};
+
+// Label of a place that counts nothing.
+inline constexpr int32_t kIgnored = -100;
+
+inline constexpr int32_t kPadding = 0; // id of padding where neither model nor tokenizer has one
+
+// What stands in places that hold no token: the model's own, or the tokenizer's.
+inline int32_t padding_id(const Config& config, const Tokens& tokens) {
+    if (config.has("pad_token_id")) return static_cast<int32_t>(config.integer("pad_token_id"));
+    return tokens.role("pad").value_or(kPadding);
+}
+
+} // namespace hekla::plugin

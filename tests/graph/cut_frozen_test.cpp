@@ -1,0 +1,91 @@
+// Frozen parameters: no gradient, and what they alone decide can be kept.
+#include "graph/cut_frozen.hpp"
+
+#include "graph/builder.hpp"
+#include "graph/gradient.hpp"
+#include "graph/reference.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace hekla;
+using namespace hekla::graph;
+
+namespace {
+
+// loss = sum over rows of (x W + dropout(x W)) . v, where W is the body and v the head; the count is a field's.
+Graph network(double dropout) {
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {4, 3});
+    const ValueId w = b.parameter("body.weight", {3, 2}, 0, 0, 0, 0);
+    const ValueId v = b.parameter("head.weight", {2, 1}, 0, 0, 0, 0);
+    ValueId h = b(Op::tanh, {b(Op::matmul, {x, w})});
+    if (dropout > 0.0) h = b(Op::dropout, {h}, {{"probability", dropout}});
+    const ValueId y = b(Op::matmul, {h, v});
+    const ValueId sum = b(Op::sum, {b(Op::mul, {y, y})}, {{"axes", std::vector<int64_t>{0, 1}}});
+    b.loss("loss", sum, b.fill(Kind::int32, Shape{}, 4), 1.0);
+    auto graph = b.finish();
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    return graph.take();
+}
+
+Tensor numbers(const Shape& shape) {
+    Tensor tensor{Kind::float_, shape, {}};
+    for (int64_t i = 0; i < shape.elements(); ++i) tensor.data.push_back(0.1 * static_cast<double>(i * 7 % 11) - 0.4);
+    return tensor;
+}
+
+} // namespace
+
+TEST_CASE("a frozen parameter gets no gradient, the others the same one") {
+    const Graph described = network(0.0);
+    auto whole = differentiate(described);
+    auto frozen = differentiate(described, {"body.weight"});
+    REQUIRE(whole.ok());
+    REQUIRE(frozen.ok());
+    CHECK(whole->outputs.contains("grad.body.weight"));
+    CHECK(!frozen->outputs.contains("grad.body.weight"));
+    Feeds feeds;
+    feeds.fields.emplace("x", numbers({4, 3}));
+    feeds.parameters.emplace("body.weight", numbers({3, 2}));
+    feeds.parameters.emplace("head.weight", numbers({2, 1}));
+    feeds.step_scalars.emplace("loss_scale.0", 0.25);
+    const auto gradient = [&](const Graph& graph) {
+        const std::vector<ValueId> wanted{graph.outputs.at("grad.head.weight")};
+        auto values = evaluate(graph, feeds, wanted);
+        REQUIRE_MESSAGE(values.ok(), values.message());
+        return values.value()[0].data;
+    };
+    CHECK(gradient(whole.value()) == gradient(frozen.value()));
+}
+
+TEST_CASE("the cut: features below, the same loss above") {
+    const Graph described = network(0.0);
+    auto cut = cut_frozen(described, {"body.weight"}, 4);
+    REQUIRE_MESSAGE(cut.ok(), cut.message());
+    REQUIRE(cut->has_value());
+    const FrozenCut& parts = **cut;
+    REQUIRE(parts.features == std::vector<std::string>{"feature.0"});
+    CHECK(parts.above.find_leaf(Op::parameter, "body.weight") == kNone);
+    CHECK(parts.above.find_leaf(Op::input, "x") == kNone);
+    Feeds feeds;
+    feeds.fields.emplace("x", numbers({4, 3}));
+    feeds.parameters.emplace("body.weight", numbers({3, 2}));
+    feeds.parameters.emplace("head.weight", numbers({2, 1}));
+    const std::vector<ValueId> feature{parts.below.outputs.at("feature.0")};
+    auto features = evaluate(parts.below, feeds, feature);
+    REQUIRE_MESSAGE(features.ok(), features.message());
+    feeds.fields.emplace("feature.0", features.value()[0]);
+    const std::vector<ValueId> above{parts.above.losses[0].sum}, all{described.losses[0].sum};
+    auto one = evaluate(parts.above, feeds, above), other = evaluate(described, feeds, all);
+    REQUIRE_MESSAGE(one.ok(), one.message());
+    CHECK(one.value()[0].data == other.value()[0].data);
+}
+
+TEST_CASE("no cut: nothing frozen, or rows that are not examples") {
+    CHECK(!cut_frozen(network(0.0), {}, 4)->has_value());
+    CHECK(!cut_frozen(network(0.0), {"body.weight"}, 3)->has_value());
+    // Behind a dropout nothing is fixed; what stands before it is.
+    auto before = cut_frozen(network(0.5), {"body.weight"}, 4);
+    REQUIRE(before->has_value());
+    CHECK((*before)->features.size() == 1);
+}

@@ -1,0 +1,99 @@
+// An objective with a tokenizer of a few characters, and fields made of examples that a test writes down.
+#pragma once
+
+#include "infer/collate.hpp"
+#include "text/trainer.hpp"
+
+#include <cstring>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+namespace hekla::test {
+
+using nlohmann::json;
+
+inline const plugin::Registry& registry() {
+    static const plugin::Registry plugins = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    return plugins;
+}
+
+// Ids: <cls> 0, <pad> 1, <sep> 2, <mask> 3 and sentinels come behind the characters, so the test asks for them.
+struct Objective {
+    explicit Objective(const std::string& id, json config = json::object(), const std::string& architecture = "bert",
+                       const std::string& head = "", const std::string& model_type = "") {
+        using enum text::TokenRole;
+        std::vector<text::SpecialToken> special{{"<cls>", {cls, bos}}, {"<pad>", {pad}}, {"<sep>", {separator}},
+                                                {"<mask>", {mask}},    {"<unk>", {unk}}, {"<eos>", {eos}}};
+        for (int i = 0; i < 100; ++i) special.push_back({fmt::format("<extra_id_{}>", i), {}});
+        const auto trainer = text::make_character_trainer(special);
+        REQUIRE(trainer->add("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ .!?\n", {}).ok());
+        auto made = trainer->finish();
+        REQUIRE_MESSAGE(made.ok(), made.message());
+        tokenizer = made.take();
+        plugin::CompositionSpec spec;
+        spec.architecture = architecture;
+        if (!model_type.empty()) spec.config["model_type"] = model_type;
+        spec.config["vocab_size"] = tokenizer->vocabulary_size();
+        spec.config["pad_token_id"] = id_of("<pad>");
+        spec.refuse_unknown_keys = false;
+        spec.head = head;
+        spec.objective = id;
+        spec.objective_config = std::move(config);
+        auto created = plugin::Composition::create(registry(), spec, tokenizer.get());
+        REQUIRE_MESSAGE(created.ok(), created.message());
+        composition = created.take();
+    }
+
+    int32_t id_of(std::string_view token) const { return *tokenizer->find(token); }
+    std::vector<int32_t> ids(std::string_view text) const {
+        auto encoded = tokenizer->encode(text);
+        REQUIRE_MESSAGE(encoded.ok(), encoded.message());
+        return encoded.take();
+    }
+    std::string text(std::span<const int32_t> of) const {
+        std::string out;
+        for (const int32_t id : of) out += tokenizer->token(id).ok() ? tokenizer->token(id).value() : "?";
+        return out;
+    }
+
+    std::unique_ptr<text::Tokenizer> tokenizer;
+    std::unique_ptr<plugin::Composition> composition;
+};
+
+inline infer::DrawnExample example_of(std::vector<int32_t> ids, uint64_t index = 0, uint64_t epoch = 0) {
+    infer::DrawnExample drawn;
+    drawn.epoch = epoch;
+    drawn.example.index = index;
+    drawn.example.document = index;
+    drawn.example.columns.push_back({"text", HK_COLUMN_TOKENS, std::move(ids), {}, {}});
+    return drawn;
+}
+
+struct Fields {
+    std::vector<data::Field> all;
+
+    const data::Field& field(std::string_view name) const {
+        for (const data::Field& f : all)
+            if (f.name == name) return f;
+        FAIL("no field " << name);
+        return all.front();
+    }
+    template<class T = int32_t>
+    std::vector<T> row(std::string_view name, std::size_t row) const {
+        const data::Field& f = field(name);
+        const std::size_t width = f.bytes.size() / 4 / static_cast<std::size_t>(f.shape[0]);
+        std::vector<T> out(width);
+        std::memcpy(out.data(), f.bytes.data() + row * width * 4, width * 4);
+        return out;
+    }
+};
+
+inline Fields collate(const Objective& objective, const std::vector<infer::DrawnExample>& examples, int64_t batch,
+                      int64_t length, uint64_t seed = 1, const data::EncodedExamples* corpus = nullptr) {
+    Fields fields;
+    const Status made = infer::make_fields(*objective.composition, examples, corpus, seed, batch, length, fields.all);
+    REQUIRE_MESSAGE(made.ok(), made.message());
+    return fields;
+}
+
+} // namespace hekla::test
