@@ -76,6 +76,7 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         if (!store->index_.emplace(entry.name, i).second)
             return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
         if (halves && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
+        entry.trained = !options.frozen.contains(entry.name);
         HK_TRY(store->place(entry, largest));
     }
     if (store->chunks_.empty()) store->chunks_.push_back({kTensorAlignment, Storage::f32, true});

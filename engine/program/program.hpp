@@ -17,10 +17,13 @@
 #include "program/lower.hpp"
 #include "program/memory_plan.hpp"
 #include "program/ordering_check.hpp"
+#include "program/tuning.hpp"
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +38,9 @@ struct RuntimeOptions {
     uint64_t max_block_bytes = 0;     // of the activation arena; 0: what one allocation may be
     double budget_seconds = 0;        // no single submit is estimated to take longer; 0: no budget
     double segment_seconds = 0.002;   // about how much work a recorded segment holds
+    // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
+    Measure measure_kernels = Measure::never;
+    std::filesystem::path tuning_folder = {}; // what was measured is read from and written to it; empty: in memory only
 };
 
 // The activation arena: blocks shared by all programs of a runtime, as large as the largest needs. Growing it moves it;
@@ -69,6 +75,7 @@ public:
     // unsupported or not_found names the shader. Compiled once, kept.
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
     Status save_caches(); // writes the driver's pipeline cache
+    Tuning& tuning() { return *tuning_; }
 
 private:
     Runtime() = default;
@@ -77,6 +84,7 @@ private:
     Limits limits_;
     Arena arena_;
     std::map<std::string, gpu::Shader, std::less<>> shaders_;
+    std::unique_ptr<Tuning> tuning_;
 };
 
 // A tensor of the parameter table.
@@ -84,11 +92,11 @@ struct ParameterEntry {
     std::string name;
     graph::Shape shape;
     bool readable_in_16_bits = false; // by everything that reads it
-    bool trained = true;              // false: frozen; no memory for its gradient and moments
     // Where it lies. Filled by create().
     uint32_t chunk = 0;
     uint64_t offset = 0; // elements from the beginning of its chunk in each arena; a multiple of 256
     Storage storage = Storage::f32;
+    bool trained = true; // not among StoreOptions::frozen
 };
 
 // How a program names a whole chunk of an arena, beside the tensors in it (ResourceKind::parameter, gradient, moment1,
@@ -105,7 +113,8 @@ struct StoreOptions {
     // f16 or bf16: parameters of two dimensions and more that everything reads in 16 bits are held so, which is half
     // their memory. For inference: such a store has neither gradients nor moments.
     Storage weights = Storage::f32;
-    uint64_t max_chunk_bytes = 0; // of one allocation; 0: what the device takes
+    uint64_t max_chunk_bytes = 0;                   // of one allocation; 0: what the device takes
+    std::set<std::string, std::less<>> frozen = {}; // parameters that have neither
 };
 
 // A tensor on the host.

@@ -58,7 +58,7 @@ Evaluator::~Evaluator() = default;
 Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
                                                      std::vector<int64_t> lengths, uint64_t seed,
-                                                     program::Storage precision) {
+                                                     const EvaluatorOptions& how) {
     std::unique_ptr<Evaluator> e(new Evaluator());
     e->composition_ = &composition;
     e->batch_ = batch;
@@ -87,10 +87,18 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, 
         }
         for (const std::string& port : e->decode_ports_) options.outputs.push_back(port);
         options.gradients = program::Gradients::ignore;
-        options.precision = precision;
+        options.precision = how.precision;
+        options.kernel_choices = how.kernel_choices;
         HK_ASSIGN(one.program, program::Program::compile(runtime, one.graph, store, options));
     }
     return e;
+}
+
+std::vector<std::string> Evaluator::kernel_choices() const {
+    std::vector<std::string> all;
+    for (const auto& [length, one] : lengths_)
+        for (std::string& choice : one.program->kernel_choices()) all.push_back(std::move(choice));
+    return all;
 }
 
 Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predictions,

@@ -23,6 +23,12 @@ struct Evaluation {
     double score(const std::string& name) const; // "loss" too; NaN where there is none
 };
 
+// How its programs are compiled; as the training's, so that equal products have equal kernels.
+struct EvaluatorOptions {
+    program::Storage precision = program::Storage::f32;
+    std::map<std::string, std::string> kernel_choices = {};
+};
+
 class Evaluator {
 public:
     // `lengths`: of rows, ascending; an example goes into the shortest that holds it, and the longest cuts it off.
@@ -30,12 +36,14 @@ public:
     static Result<std::unique_ptr<Evaluator>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
                                                      std::vector<int64_t> lengths, uint64_t seed,
-                                                     program::Storage precision = program::Storage::f32);
+                                                     const EvaluatorOptions& options = {});
     ~Evaluator();
 
     // The first examples, or, with a limit above 0, so many spread evenly over the split: the same ones every time. No
     // number depends on how many rows a batch has. classes: names of the labels in predictions; may be empty.
     Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
+
+    std::vector<std::string> kernel_choices() const; // of all its programs, as Program::kernel_choices() says them
 
 private:
     Evaluator() = default;

@@ -31,8 +31,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kKernelsFile = "kernels.json";  // in the run's folder
 constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; more are computed in every step
 constexpr double kLongStep = 5.0; // seconds at the device's peak: a plan does not wait for such steps
+
+// A line of Program::kernel_choices() to key -> kernel.
+void add_choice(const std::string& line, std::map<std::string, std::string>& choices) {
+    if (const std::size_t end = line.rfind(": "); end != std::string::npos)
+        choices[line.substr(0, end)] = line.substr(end + 2);
+}
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -257,19 +264,48 @@ Status Trainer::describe() {
     return {};
 }
 
+// The kernels that the run began with, where it began on this device with this version: from the checkpoint, or the
+// run's folder.
+std::map<std::string, std::string> Trainer::recorded_choices() const {
+    const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
+    const Result<std::string> text = read_file(file);
+    const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+    std::map<std::string, std::string> choices;
+    if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_.tuning().identity())) return choices;
+    for (const json& line : record.value("kernel_choices", json::array()))
+        if (line.is_string()) add_choice(line.get<std::string>(), choices);
+    return choices;
+}
+
+// Of training and evaluation.
+std::vector<std::string> Trainer::kernel_choices() const {
+    std::vector<std::string> all = train_program_->kernel_choices();
+    const auto add = [&](std::vector<std::string> more) {
+        all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    };
+    for (const auto& [length, shorter] : shorter_) add(shorter.program->kernel_choices());
+    if (evaluator_ != nullptr) add(evaluator_->kernel_choices());
+    std::ranges::sort(all);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+}
+
 Status Trainer::compile() {
     message("compiling kernels");
-    std::vector<program::ParameterEntry> table = program::parameter_table(described_);
-    for (program::ParameterEntry& entry : table) entry.trained = !rules_.frozen.contains(entry.name);
-    HK_ASSIGN(store_,
-              program::ParameterStore::create(runtime_, std::move(table), {.gradients = true, .moments = true}));
+    std::map<std::string, std::string> choices = recorded_choices();
+    HK_ASSIGN(store_, program::ParameterStore::create(runtime_, program::parameter_table(described_),
+                                                      {.gradients = true, .moments = true, .frozen = rules_.frozen}));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
+    options.kernel_choices = choices;
     options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
     HK_ASSIGN(train_program_, program::Program::compile(runtime_, differentiated_, *store_, options));
+    // The same for the same product, also where only one of several programs was measured.
+    for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
+    options.kernel_choices = choices;
     for (auto& [length, shorter] : shorter_) {
         HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
         HK_ASSIGN(shorter.program, program::Program::compile(runtime_, differentiated, *store_, options));
@@ -279,7 +315,8 @@ Status Trainer::compile() {
         const int64_t batch = settings.per_device_eval_batch_size > 0 ? settings.per_device_eval_batch_size
                                                                       : settings.per_device_train_batch_size;
         HK_ASSIGN(evaluator_, Evaluator::create(runtime_, *store_, *composition_, batch, row_lengths(),
-                                                static_cast<uint64_t>(settings.seed), options.precision));
+                                                static_cast<uint64_t>(settings.seed),
+                                                EvaluatorOptions{options.precision, choices}));
     }
     std::vector<std::string> no_decay;
     for (const graph::Node& node : differentiated_.nodes)
@@ -399,6 +436,7 @@ Status Trainer::save_checkpoint() {
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
     state["loss_window"] = loss_window_.losses();
+    state["kernels_of"] = runtime_.tuning().identity();
     state["kernel_choices"] = kernel_choices();
     state["evaluations_since_best"] = evaluations_since_best_;
     HK_TRY(writer.add_text("config.json", config));
@@ -491,14 +529,6 @@ const graph::Graph& Trainer::described(int64_t length) const {
 program::Program& Trainer::train_program(int64_t length) const {
     const auto found = shorter_.find(length);
     return found != shorter_.end() ? *found->second.program : *train_program_;
-}
-
-std::vector<std::string> Trainer::kernel_choices() const {
-    std::vector<std::string> all = train_program_->kernel_choices();
-    for (const auto& [length, shorter] : shorter_)
-        for (const std::string& choice : shorter.program->kernel_choices())
-            all.push_back(fmt::format("{}: {}", length, choice));
-    return all;
 }
 
 Result<std::vector<data::Batch>> Trainer::next_micro_batches(data::Batcher& batcher) const {
@@ -597,6 +627,7 @@ Result<std::string> Trainer::plan() {
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
+    options.kernel_choices = recorded_choices();
     options.timings = true;
     // Where a step would take long, one example stands for all.
     const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
@@ -675,6 +706,8 @@ Result<TrainerResult> Trainer::train() {
     const TrainSection& s = recipe_.train;
     HK_TRY(tokenizer_->save(run_));
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
+    const json kernels{{"kernels_of", runtime_.tuning().identity()}, {"kernel_choices", kernel_choices()}};
+    HK_TRY(write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n"));
     HK_ASSIGN(RunLog log, RunLog::open(run_ / "train_log.jsonl", step_));
     TrainerResult result;
     result.run = run_;

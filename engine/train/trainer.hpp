@@ -93,6 +93,8 @@ private:
     Status open_tokenizer();
     Status open_data();
     Status describe();
+    std::map<std::string, std::string> recorded_choices() const;
+    std::vector<std::string> kernel_choices() const;
     Status compile();
     Status begin_or_resume();
     Result<TrainerResult> train();
@@ -106,7 +108,6 @@ private:
     std::vector<int64_t> row_lengths() const; // ascending, the recipe's context length last
     const graph::Graph& described(int64_t length) const;
     program::Program& train_program(int64_t length) const;
-    std::vector<std::string> kernel_choices() const;
     Status load_parameters(const model::Checkpoint& checkpoint);
     Status load_best(); // the best checkpoint's parameters, where there is one that is not the last
     // On the validation data, as much of it as the recipe says.

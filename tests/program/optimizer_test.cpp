@@ -81,12 +81,14 @@ void check_plan(const OptimizerPlan& plan, uint64_t max_chunk_bytes = 0, bool fr
     Bench bench;
     Random random(5);
     Model model(random);
-    for (std::size_t t = 0; t < model.table.size(); ++t) model.table[t].trained = !frozen || plan.group_of[t] >= 0;
-    auto store = program::ParameterStore::create(
-        *bench, model.table, {.gradients = true, .moments = true, .max_chunk_bytes = max_chunk_bytes});
+    program::StoreOptions options{.gradients = true, .moments = true, .max_chunk_bytes = max_chunk_bytes};
+    for (std::size_t t = 0; frozen && t < model.table.size(); ++t)
+        if (plan.group_of[t] < 0) options.frozen.insert(model.table[t].name);
+    auto store = program::ParameterStore::create(*bench, model.table, options);
     REQUIRE_MESSAGE(store.ok(), store.message());
     program::ParameterStore& s = *store.value();
     if (max_chunk_bytes > 0) CHECK(s.chunks().size() > 2);
+    model.table = s.table();
     for (std::size_t t = 0; t < model.table.size(); ++t) {
         const std::vector<float> values(model.p[t].begin(), model.p[t].end());
         REQUIRE(s.upload(model.table[t].name, values).ok());
