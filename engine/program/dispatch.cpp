@@ -235,8 +235,10 @@ View Lowering::runtime() {
                  Storage::i32);
 }
 
-const std::string& Lowering::choose(const std::string& key, const std::string& preferred) {
-    return choices.try_emplace(key, preferred).first->second;
+const std::string& Lowering::choose(KernelProblem problem) {
+    const auto [it, fresh] = choices.try_emplace(problem.key, problem.candidates.front());
+    if (fresh) problems.push_back(std::move(problem));
+    return it->second;
 }
 
 } // namespace hekla::program

@@ -121,6 +121,15 @@ struct Limits {
     bool generated_shaders = true; // runtime GLSL is available
 };
 
+// A product for which several kernels would do: what a tuner needs to measure them.
+struct KernelProblem {
+    std::string key;                     // "matmul NT f32 [1x 512, 512, 512]": Lowering::choices has it
+    std::vector<std::string> candidates; // the preferred one first; all give the same result but for rounding
+    bool transpose_a = false, transpose_b = false;
+    int64_t batches = 1, m = 0, n = 0, k = 0;
+    Storage a = Storage::f32, b = Storage::f32, c = Storage::f32;
+};
+
 // What every replay finds in the resource runtime(): shaders declare the same struct (scalar layout, 4-byte words).
 struct RuntimeRecord {
     uint32_t seed_low = 0;
@@ -174,10 +183,10 @@ public:
     // no copy. False, and nothing changed, where that cannot be.
     bool move_to(const View& view, ResourceKind kind, const std::string& name);
 
-    // Which kernel, where several would do. `key` names the problem ("matmul NT f32 [512, 512, 512]"); the answer is
-    // what a run, a tuner or a test has fixed for that key, else `preferred`, which is noted. Never changes after step
-    // 0.
-    const std::string& choose(const std::string& key, const std::string& preferred);
+    // Which kernel, where several would do: what a run, a tuner or a test has fixed for the problem's key, else the
+    // first candidate, which is noted. Never changes after step 0.
+    const std::string& choose(KernelProblem problem);
+    std::vector<KernelProblem> problems; // that nothing was fixed for
 
     std::map<std::string, float> scalar_initials;
     std::map<std::string, View> outputs;     // every tensor of kind output, as its maker shaped it

@@ -17,7 +17,9 @@
 #include "program/lower.hpp"
 #include "program/memory_plan.hpp"
 #include "program/ordering_check.hpp"
+#include "program/tuning.hpp"
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +37,9 @@ struct RuntimeOptions {
     uint64_t max_block_bytes = 0;     // of the activation arena; 0: what one allocation may be
     double budget_seconds = 0;        // no single submit is estimated to take longer; 0: no budget
     double segment_seconds = 0.002;   // about how much work a recorded segment holds
+    // Where several kernels would do, measure them once (tuning.hpp). Off: the same kernels on every run.
+    bool tune = false;
+    std::filesystem::path tuning_folder; // what was measured is read from and written to it; empty: kept in memory only
 };
 
 // The activation arena: blocks shared by all programs of a runtime, as large as the largest needs. Growing it moves it;
@@ -69,6 +74,7 @@ public:
     // unsupported or not_found names the shader. Compiled once, kept.
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
     Status save_caches(); // writes the driver's pipeline cache
+    Tuning& tuning() { return *tuning_; }
 
 private:
     Runtime() = default;
@@ -77,6 +83,7 @@ private:
     Limits limits_;
     Arena arena_;
     std::map<std::string, gpu::Shader, std::less<>> shaders_;
+    std::unique_ptr<Tuning> tuning_;
 };
 
 // A tensor of the parameter table.

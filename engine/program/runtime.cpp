@@ -29,6 +29,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.uniform_loads = device.uniform_loads;
     limits.generated_shaders = options.generated_shaders && runtime->gpu_.glsl && runtime->gpu_.glsl->available().ok();
 
+    HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.tuning_folder, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
     own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
@@ -78,6 +79,9 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
     return gpu_.pipelines->get(description);
 }
 
-Status Runtime::save_caches() { return gpu_.pipelines->save(); }
+Status Runtime::save_caches() {
+    HK_TRY(tuning_->save());
+    return gpu_.pipelines->save();
+}
 
 } // namespace hekla::program

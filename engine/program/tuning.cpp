@@ -1,0 +1,235 @@
+#include "program/tuning.hpp"
+
+#include "base/file.hpp"
+#include "base/hash.hpp"
+#include "base/philox.hpp"
+#include "kernels_shaders.hpp"
+#include "program/half.hpp"
+#include "program/lower_common.hpp"
+#include "program/program.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace hekla::program {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSeconds = 10;                     // of all measurements for one program
+constexpr double kWorthIt = 0.95;                   // of the preferred kernel's time
+constexpr double kMostFlops = 4e9;                  // of one product that is measured
+constexpr int64_t kMostElements = int64_t{1} << 25; // of all three matrices
+constexpr const char* kPlainest = "direct.t4x4";    // no shared memory, the smallest tile
+
+double seconds_from(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+double flops_of(const KernelProblem& p) {
+    return 2.0 * static_cast<double>(p.batches * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+}
+
+// The problem with fewer rows and batches, where it would take too long.
+KernelProblem shortened(KernelProblem p) {
+    const auto large = [&] {
+        return flops_of(p) > kMostFlops || p.batches * (p.m * p.k + p.k * p.n + p.m * p.n) > kMostElements;
+    };
+    while (large() && p.batches > 1) p.batches = (p.batches + 1) / 2;
+    for (int64_t* size : {&p.m, &p.n, &p.k})
+        while (large() && *size > 512) *size = (*size + 1) / 2;
+    return p;
+}
+
+std::vector<std::byte> random_bytes(int64_t elements, Storage storage, uint64_t stream) {
+    RandomStream random(1, stream);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(elements) * bytes_of(storage));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(elements); ++i) {
+        const auto x = static_cast<float>(2.0 * random.next_unit() - 1.0);
+        const uint16_t half = bytes_of(storage) == 2 ? to_half(storage, x) : uint16_t{0};
+        if (bytes_of(storage) == 2)
+            std::memcpy(bytes.data() + i * 2, &half, 2);
+        else
+            std::memcpy(bytes.data() + i * 4, &x, 4);
+    }
+    return bytes;
+}
+
+std::vector<float> floats_of(std::span<const std::byte> bytes, Storage storage) {
+    std::vector<float> values(bytes.size() / bytes_of(storage));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        uint16_t half = 0;
+        if (bytes_of(storage) == 2) {
+            std::memcpy(&half, bytes.data() + i * 2, 2);
+            values[i] = from_half(storage, half);
+        } else {
+            std::memcpy(&values[i], bytes.data() + i * 4, 4);
+        }
+    }
+    return values;
+}
+
+struct Measured {
+    double seconds = 0; // the best of some runs
+    std::vector<float> product;
+};
+
+// One problem on the device, its matrices states of a store of its own.
+class TuningBench {
+public:
+    static Result<std::unique_ptr<TuningBench>> create(Runtime& runtime, const KernelProblem& problem) {
+        std::unique_ptr<TuningBench> bench(new TuningBench(runtime, problem));
+        HK_ASSIGN(bench->store_, ParameterStore::create(runtime, {}));
+        HK_TRY(bench->fill("a", problem.m * problem.k, problem.a, 1));
+        HK_TRY(bench->fill("b", problem.k * problem.n, problem.b, 2));
+        return bench;
+    }
+
+    Result<Measured> measure(const std::string& kernel) {
+        // What the sizes are called is known once they are lowered.
+        const Lowering named = lowered({});
+        Lowering lowering = lowered({{named.choices.begin()->first, kernel}});
+        HK_ASSIGN(const auto program, Program::compile(runtime_, std::move(lowering), *store_));
+        HK_TRY(program->run()); // compiles
+        double best = 1e30;
+        const Clock::time_point begin = Clock::now();
+        for (int i = 0; i < 3 || (i < 20 && seconds_from(begin) < 0.03); ++i) {
+            const Clock::time_point one = Clock::now();
+            HK_TRY(program->run());
+            best = std::min(best, seconds_from(one));
+        }
+        HK_ASSIGN(const std::vector<std::byte> bytes, store_->download_state("c"));
+        return Measured{best, floats_of(bytes, problem_.c)};
+    }
+
+private:
+    Lowering lowered(std::map<std::string, std::string> choices) const {
+        const KernelProblem& p = problem_;
+        Lowering lowering;
+        lowering.limits = runtime_.limits();
+        lowering.choices = std::move(choices);
+        const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, Storage storage) {
+            if (transposed) std::swap(rows, columns);
+            return lowering.named(ResourceKind::state, name, {p.batches, rows, columns}, storage);
+        };
+        multiply(lowering, matrix("a", p.m, p.k, p.transpose_a, p.a), p.transpose_a,
+                 matrix("b", p.k, p.n, p.transpose_b, p.b), p.transpose_b, matrix("c", p.m, p.n, false, p.c), {});
+        return lowering;
+    }
+
+    TuningBench(Runtime& runtime, const KernelProblem& problem) : runtime_(runtime), problem_(problem) {}
+    Status fill(const char* name, int64_t elements, Storage storage, uint64_t stream) {
+        const std::vector<std::byte> bytes = random_bytes(problem_.batches * elements, storage, stream);
+        HK_TRY(store_->make_state(name, bytes.size()));
+        return store_->upload_state(name, bytes);
+    }
+    Runtime& runtime_;
+    KernelProblem problem_;
+    std::unique_ptr<ParameterStore> store_;
+};
+
+bool near(std::span<const float> x, std::span<const float> plain, Storage storage) {
+    double largest = 0, worst = 0;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+        largest = std::max(largest, std::abs(static_cast<double>(plain[i])));
+        const double difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(plain[i]));
+        worst = difference <= worst ? worst : difference; // what is not a number counts as the worst
+    }
+    const double bound = storage == Storage::f32 ? 1e-5 : storage == Storage::f16 ? 0x1p-10 : 0x1p-7;
+    return worst <= bound * largest;
+}
+
+// The fastest candidate whose product is right.
+Result<std::string> fastest(Runtime& runtime, const KernelProblem& given, const Log& log) {
+    HK_ASSIGN(const auto bench, TuningBench::create(runtime, shortened(given)));
+    HK_ASSIGN(const Measured plain, bench->measure(kPlainest));
+    std::string best = given.candidates.front();
+    double to_beat = 0;
+    for (const std::string& kernel : given.candidates) {
+        Measured measured = plain;
+        if (kernel != kPlainest) { HK_ASSIGN(measured, bench->measure(kernel)); }
+        const bool preferred = kernel == given.candidates.front();
+        if (!near(measured.product, plain.product, given.c)) {
+            log.warning(fmt::format("{}: the kernel {} computes another product than {}: it is not used", given.key,
+                                    kernel, kPlainest));
+            if (preferred) best = kPlainest, to_beat = plain.seconds;
+        } else if (preferred) {
+            to_beat = measured.seconds * kWorthIt;
+        } else if (measured.seconds < to_beat) {
+            best = kernel;
+            to_beat = measured.seconds;
+        }
+    }
+    return best;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Tuning>> Tuning::create(const gpu::Capabilities& device, const std::filesystem::path& folder,
+                                               const Log& log) {
+    std::string who = fmt::format("{}/{}/{}/{}/{}", device.vendor_id, device.device_id, device.device_name,
+                                  device.driver_version, device.driver_info);
+    for (const gpu::EmbeddedShader& shader : embedded::kernels())
+        if (shader.name.starts_with("matmul/")) who += fmt::format("/{}", shader.source_hash);
+    std::unique_ptr<Tuning> tuning(
+        new Tuning(folder.empty() ? folder : folder / fmt::format("tuning-{}.json", to_hex(hash128(who))), log));
+    tuning->read();
+    return tuning;
+}
+
+void Tuning::read() {
+    std::error_code problem;
+    if (file_.empty() || !std::filesystem::exists(file_, problem)) return;
+    const Result<std::string> text = read_file(file_);
+    const nlohmann::json content =
+        text.ok() ? nlohmann::json::parse(text.value(), nullptr, false) : nlohmann::json(nullptr);
+    if (!content.is_object()) {
+        log_.warning(fmt::format("{}: what was measured before is not used: {}", file_.string(),
+                                 text.ok() ? "it is no JSON object" : text.message()));
+        return;
+    }
+    for (const auto& [key, kernel] : content.items())
+        if (kernel.is_string()) measured_[key] = kernel.get<std::string>();
+}
+
+std::string Tuning::bucket(const KernelProblem& p) {
+    const auto up = [](int64_t size) { return std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(size, 1))); };
+    return fmt::format("matmul {}{} {} {} {} [{}x {}, {}, {}]", p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N',
+                       storage_name(p.a), storage_name(p.b), storage_name(p.c), up(p.batches), up(p.m), up(p.n),
+                       up(p.k));
+}
+
+Status Tuning::choose(Runtime& runtime, const std::vector<KernelProblem>& problems,
+                      std::map<std::string, std::string>& choices) {
+    std::vector<const KernelProblem*> order;
+    for (const KernelProblem& problem : problems) order.push_back(&problem);
+    std::ranges::stable_sort(order, std::greater<>(), [](const KernelProblem* p) { return flops_of(*p); });
+    const Clock::time_point begin = Clock::now();
+    for (const KernelProblem* problem : order) {
+        const std::string where = bucket(*problem);
+        auto found = measured_.find(where);
+        if (found == measured_.end()) {
+            if (seconds_from(begin) > kSeconds) continue;
+            HK_ASSIGN(const std::string best, fastest(runtime, *problem, log_));
+            found = measured_.emplace(where, best).first;
+            changed_ = true;
+        }
+        // A bucket's kernel may be none of this problem's: few rows have fewer.
+        if (std::ranges::find(problem->candidates, found->second) != problem->candidates.end())
+            choices[problem->key] = found->second;
+    }
+    return {};
+}
+
+Status Tuning::save() const {
+    if (file_.empty() || !changed_) return {};
+    HK_TRY(write_file_atomically(file_, nlohmann::json(measured_).dump(1) + "\n"));
+    changed_ = false;
+    return {};
+}
+
+} // namespace hekla::program

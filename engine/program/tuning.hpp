@@ -1,0 +1,47 @@
+// Which kernel is fastest where several would do: measured once for a device, a driver, the kernels' text and a bucket
+// of sizes, and kept in a file. A kernel whose product is not that of the plainest one is never chosen.
+#pragma once
+
+#include "base/log.hpp"
+#include "gpu/capabilities.hpp"
+#include "program/dispatch.hpp"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hekla::program {
+
+class Runtime;
+
+// Thread: its runtime's.
+class Tuning {
+public:
+    // Reads what was measured before from a file of `folder` (empty: nothing is read or written). A file that cannot be
+    // read is a warning; it is replaced.
+    static Result<std::unique_ptr<Tuning>> create(const gpu::Capabilities& device, const std::filesystem::path& folder,
+                                                  const Log& log);
+
+    // Adds to `choices` (key -> kernel) what is fastest for each problem. The dearest are measured first; those that
+    // 10 seconds do not suffice for keep their preferred kernel, and are measured another time. Another kernel than the
+    // preferred one must be a twentieth faster.
+    Status choose(Runtime& runtime, const std::vector<KernelProblem>& problems,
+                  std::map<std::string, std::string>& choices);
+    Status save() const; // where something was measured since it was read
+
+    // Sizes rounded up to powers of two: what is measured for one holds for all. "matmul NT f32 [1x 512, 128, 512]".
+    static std::string bucket(const KernelProblem& problem);
+    const std::map<std::string, std::string>& measured() const { return measured_; } // bucket -> kernel
+
+private:
+    Tuning(std::filesystem::path file, const Log& log) : file_(std::move(file)), log_(log) {}
+    void read();
+    std::filesystem::path file_;
+    Log log_;
+    std::map<std::string, std::string> measured_;
+    mutable bool changed_ = false;
+};
+
+} // namespace hekla::program
