@@ -109,7 +109,7 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
 
 Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
     const program::Storage storage = storage_of(a.type);
-    HK_ASSIGN(const auto runtime, create_runtime(globals));
+    HK_ASSIGN(const auto runtime, create_runtime(globals, {.measure_kernels = measure_of(globals)}));
     std::vector<float> left = random_values(static_cast<std::size_t>(a.m * a.k), 1),
                        right = random_values(static_cast<std::size_t>(a.k * a.n), 2);
     // Both operands are parameters: nothing but the product is in a replay.
@@ -336,7 +336,7 @@ int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure
     const plugin::Registry registry = scan_plugins(globals);
     for (const std::string& name : a.cases) {
         const Case* c = find_case(name);
-        const auto runtime = create_runtime(globals);
+        const auto runtime = create_runtime(globals, {.measure_kernels = measure_of(globals)});
         if (!runtime.ok()) return fail(runtime.status());
         const auto measured = measure(*runtime.value(), registry, *c);
         if (!measured.ok()) return fail(measured.status().with_context(name));

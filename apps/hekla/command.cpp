@@ -116,18 +116,25 @@ gpu::ContextOptions context_options(const Globals& globals) {
     return options;
 }
 
+program::Measure measure_of(const Globals& globals) {
+    return globals.measure_kernels == "always" ? program::Measure::always
+           : globals.measure_kernels == "gpus" ? program::Measure::on_gpus
+                                               : program::Measure::never;
+}
+
 Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options) {
     choose_vector_width();
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
     if (context.device->chosen_for_lack_of_another())
         std::fprintf(stderr, "hekla: there is no GPU: computing on the CPU through %s\n",
                      context.capabilities().device_name.c_str());
+    options.tuning_folder = globals.cache_folder();
     return program::Runtime::create(std::move(context), options);
 }
 
 int HostError::report() const { return fail(std::string(view(hk_error_message(error)))); }
 
-int HostContext::create(const Globals& globals, const HostError& error) {
+int HostContext::create(const Globals& globals, const HostError& error, bool trains) {
     std::vector<std::string> folders;
     for (const fs::path& folder : globals.plugin_folders()) folders.push_back(folder.string());
     std::vector<hk_string> texts;
@@ -140,6 +147,7 @@ int HostContext::create(const Globals& globals, const HostError& error) {
     options.plugin_folders = texts.data();
     options.plugin_folder_count = texts.size();
     options.cache_folder = text(cache);
+    options.measure_kernels = trains ? static_cast<int32_t>(measure_of(globals)) : 0;
     options.log = [](void*, int32_t severity, hk_string message) {
         Globals().log().write(static_cast<Severity>(severity), view(message));
     };

@@ -25,6 +25,7 @@ struct Globals {
     bool validate = false;                 // the validation layer
     bool verbose = false;
     bool no_cache = false;
+    std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
 
     std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
     std::filesystem::path cache_folder() const;                // empty with no_cache
@@ -56,12 +57,13 @@ int fail(const Status& status);
 int fail(const std::string& message);
 
 // Mesa's CPU driver is told the widest vectors that this CPU has, unless the user decided. A training step of
-// shakespeare-char-cpu took 205 ms instead of 283 on Mesa 25.0.7, a matmul a third of the time on 26.2. Called before the
-// driver is loaded into this process.
+// shakespeare-char-cpu took 205 ms instead of 283 on Mesa 25.0.7, a matmul a third of the time on 26.2. Called before
+// the driver is loaded into this process.
 void choose_vector_width();
 
 plugin::Registry scan_plugins(const Globals& globals);
 gpu::ContextOptions context_options(const Globals& globals);
+program::Measure measure_of(const Globals& globals);
 Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options = {});
 
 // hekla.h from C++: an error object, a context, and options filled from the globals.
@@ -78,7 +80,8 @@ struct HostContext {
     HostContext(const HostContext&) = delete;
     HostContext& operator=(const HostContext&) = delete;
     ~HostContext() { hk_context_destroy(context); }
-    int create(const Globals& globals, const HostError& error); // kDone or the status it failed with
+    int create(const Globals& globals, const HostError& error,
+               bool trains = false); // kDone or the status it failed with
     hk_context* context = nullptr;
 };
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }

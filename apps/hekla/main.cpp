@@ -13,6 +13,10 @@ int main(int argc, char** argv) {
     app.add_option("--device", globals.device, "the device: an index of `hekla devices`, or a part of its name");
     app.add_option("--plugin-path", globals.plugin_paths, "a folder with plugins, before the others (may be repeated)")
         ->allow_extra_args(false); // what follows it is the verb's
+    app.add_option("--measure-kernels", globals.measure_kernels,
+                   "before training and in bench, measure once which kernels are fastest: never, on GPUs, always")
+        ->check(CLI::IsMember({"never", "gpus", "always"}))
+        ->capture_default_str();
     app.add_flag("--validate", globals.validate, "run with Vulkan's validation layer");
     app.add_flag("--verbose", globals.verbose, "say more");
     app.add_flag("--no-cache", globals.no_cache, "keep no compiled kernels between runs");

@@ -80,7 +80,7 @@ hk_train_options options_of(const TrainArguments& a, std::vector<hk_string>& ove
 int run_train(const Globals& globals, const TrainArguments& a) {
     const HostError error;
     HostContext context;
-    if (const int code = context.create(globals, error); code != kDone) return code;
+    if (const int code = context.create(globals, error, true); code != kDone) return code;
     Progress progress;
     std::vector<hk_string> overrides;
     hk_train_options options = options_of(a, overrides, progress);

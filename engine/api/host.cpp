@@ -244,7 +244,13 @@ int32_t hk_context_create(const hk_context_options* options, hk_context** out, h
         context->device = made.capabilities().device_name;
         if (made.device->chosen_for_lack_of_another())
             context->log.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device));
-        HK_ASSIGN(context->runtime, program::Runtime::create(std::move(made)));
+        program::RuntimeOptions runtime;
+        if (options->measure_kernels < 0 || options->measure_kernels > 2)
+            return invalid_argument(
+                fmt::format("hk_context_options.measure_kernels is {}, expected 0, 1 or 2", options->measure_kernels));
+        runtime.measure_kernels = static_cast<program::Measure>(options->measure_kernels);
+        runtime.tuning_folder = gpu.cache_folder;
+        HK_ASSIGN(context->runtime, program::Runtime::create(std::move(made), runtime));
         *out = context.release();
         return {};
     });

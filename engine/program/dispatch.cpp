@@ -237,7 +237,11 @@ View Lowering::runtime() {
 
 const std::string& Lowering::choose(KernelProblem problem) {
     const auto [it, fresh] = choices.try_emplace(problem.key, problem.candidates.front());
-    if (fresh) problems.push_back(std::move(problem));
+    if (!fresh) return it->second;
+    if (const auto fixed = fixed_choices.find(problem.key); fixed != fixed_choices.end())
+        it->second = fixed->second;
+    else
+        problems.push_back(std::move(problem));
     return it->second;
 }
 

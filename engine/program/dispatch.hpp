@@ -147,7 +147,8 @@ public:
     std::vector<Resource> resources{1};
     std::vector<Dispatch> dispatches;
     std::vector<View> views;                             // by graph::ValueId; resource 0: not made yet
-    std::map<std::string, std::string> choices;          // kernel choices, given and made
+    std::map<std::string, std::string> fixed_choices;    // CompileOptions::kernel_choices
+    std::map<std::string, std::string> choices;          // kernel choices made, fixed ones too
     std::map<std::string, Storage> parameter_storage;    // CompileOptions::parameters
     Storage precision = Storage::f32;                    // CompileOptions::precision
     std::vector<bool> readable_in_16;                    // by graph::ValueId, where precision is 16 bits

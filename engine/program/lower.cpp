@@ -218,7 +218,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     lowering.graph = &graph;
     lowering.limits = limits;
     lowering.limits.generated_shaders = limits.generated_shaders && options.fused;
-    lowering.choices = options.kernel_choices;
+    lowering.fixed_choices = options.kernel_choices;
     lowering.states_of_inputs = options.state_inputs;
     HK_TRY(check_storage(limits, options.precision));
     lowering.precision = options.precision;

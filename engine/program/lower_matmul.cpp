@@ -106,7 +106,7 @@ bool pairs_of_b(const Problem& p) {
 }
 
 // The kernels that could do it, the preferred one first.
-std::vector<std::string> candidates(const Lowering& lowering, const Problem& p, const std::string& preferred) {
+std::vector<std::string> candidates(const Lowering& lowering, const std::string& preferred) {
     std::vector<std::string> all{preferred};
     const auto add = [&](std::initializer_list<const char*> kernels) {
         for (const char* kernel : kernels)
@@ -114,11 +114,10 @@ std::vector<std::string> candidates(const Lowering& lowering, const Problem& p, 
     };
     if (preferred.starts_with("uniform.")) add({"uniform.t6x4", "uniform.t2x4", "uniform.t8x1"});
     add({"direct.t4x4", "direct.t16x4"});
-    if (lowering.limits.cpu) {
-        if (p.m > 16) add({"direct.t32x4", "direct.t64x4"});
-    } else {
+    if (lowering.limits.cpu)
+        add({"direct.t32x4", "direct.t64x4"});
+    else
         add({"tiled.t64", "tiled.t128"});
-    }
     return all;
 }
 
@@ -148,9 +147,9 @@ Cut cut(Lowering& lowering, const Problem& p) {
                                      : "f32";
     const std::string key = fmt::format("matmul {}{} {} [{}x {}, {}, {}]", p.a.transposed ? 'T' : 'N',
                                         p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k);
-    const std::string choice = lowering.choose(
-        {key, candidates(lowering, p, preferred), p.a.transposed, p.b.transposed, batches, p.m, p.n, p.k,
-         p.a.view.storage, p.b.view.storage, p.c.storage});
+    const std::string choice =
+        lowering.choose({key, candidates(lowering, preferred), p.a.transposed, p.b.transposed, batches, p.m, p.n, p.k,
+                         p.a.view.storage, p.b.view.storage, p.c.storage});
     const bool on_lanes = choice.starts_with("direct.");
     cut.shader = "matmul/" + choice;
     const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | (p.epilogue.accumulate ? 4u : 0u) |

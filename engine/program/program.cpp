@@ -101,7 +101,7 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph:
     CompileOptions with_store = options;
     with_store.parameters = store.storage();
     HK_ASSIGN(Lowering lowering, lower(graph, runtime.limits(), with_store));
-    if (runtime.options().tune && !lowering.problems.empty()) {
+    if (runtime.options().measure_kernels == Measure::always && !lowering.problems.empty()) {
         HK_TRY(runtime.tuning().choose(runtime, lowering.problems, with_store.kernel_choices));
         HK_ASSIGN(lowering, lower(graph, runtime.limits(), with_store));
     }

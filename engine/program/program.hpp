@@ -37,8 +37,8 @@ struct RuntimeOptions {
     uint64_t max_block_bytes = 0;     // of the activation arena; 0: what one allocation may be
     double budget_seconds = 0;        // no single submit is estimated to take longer; 0: no budget
     double segment_seconds = 0.002;   // about how much work a recorded segment holds
-    // Where several kernels would do, measure them once (tuning.hpp). Off: the same kernels on every run.
-    bool tune = false;
+    // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
+    Measure measure_kernels = Measure::never;
     std::filesystem::path tuning_folder; // what was measured is read from and written to it; empty: kept in memory only
 };
 

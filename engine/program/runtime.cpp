@@ -31,6 +31,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
 
     HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.tuning_folder, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;
+    if (own.measure_kernels == Measure::on_gpus) own.measure_kernels = limits.cpu ? Measure::never : Measure::always;
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
     own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
     return runtime;

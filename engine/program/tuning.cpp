@@ -111,7 +111,7 @@ private:
         const KernelProblem& p = problem_;
         Lowering lowering;
         lowering.limits = runtime_.limits();
-        lowering.choices = std::move(choices);
+        lowering.fixed_choices = std::move(choices);
         const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, Storage storage) {
             if (transposed) std::swap(rows, columns);
             return lowering.named(ResourceKind::state, name, {p.batches, rows, columns}, storage);
@@ -175,11 +175,14 @@ Result<std::unique_ptr<Tuning>> Tuning::create(const gpu::Capabilities& device, 
                                   device.driver_version, device.driver_info);
     for (const gpu::EmbeddedShader& shader : embedded::kernels())
         if (shader.name.starts_with("matmul/")) who += fmt::format("/{}", shader.source_hash);
-    std::unique_ptr<Tuning> tuning(
-        new Tuning(folder.empty() ? folder : folder / fmt::format("tuning-{}.json", to_hex(hash128(who))), log));
+    std::unique_ptr<Tuning> tuning(new Tuning(to_hex(hash128(who)), folder, log));
     tuning->read();
     return tuning;
 }
+
+Tuning::Tuning(std::string identity, const std::filesystem::path& folder, const Log& log)
+    : identity_(std::move(identity)),
+      file_(folder.empty() ? folder : folder / fmt::format("tuning-{}.json", identity_)), log_(log) {}
 
 void Tuning::read() {
     std::error_code problem;

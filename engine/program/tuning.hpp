@@ -16,6 +16,9 @@ namespace hekla::program {
 
 class Runtime;
 
+// On which devices kernels are measured. CPUs' kernels are chosen by rules that were measured (shaders/TRIED.md).
+enum class Measure : uint8_t { never, on_gpus, always };
+
 // Thread: its runtime's.
 class Tuning {
 public:
@@ -34,10 +37,12 @@ public:
     // Sizes rounded up to powers of two: what is measured for one holds for all. "matmul NT f32 [1x 512, 128, 512]".
     static std::string bucket(const KernelProblem& problem);
     const std::map<std::string, std::string>& measured() const { return measured_; } // bucket -> kernel
+    const std::string& identity() const { return identity_; } // of the device, its driver and the kernels' text
 
 private:
-    Tuning(std::filesystem::path file, const Log& log) : file_(std::move(file)), log_(log) {}
+    Tuning(std::string identity, const std::filesystem::path& folder, const Log& log);
     void read();
+    std::string identity_;
     std::filesystem::path file_;
     Log log_;
     std::map<std::string, std::string> measured_;

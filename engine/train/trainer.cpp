@@ -28,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kKernelsFile = "kernels.json"; // in the run's folder
 constexpr double kLongStep = 5.0;          // seconds at the device's peak: a plan does not wait for such steps
 constexpr uint64_t kDataSalt = 0x64617461; // the data's random numbers are not the parameters'
 
@@ -272,13 +273,41 @@ Status Trainer::describe() {
     return {};
 }
 
+// The kernels that the run began with, where it began on this device with this version: from the checkpoint, or the
+// run's folder.
+std::map<std::string, std::string> Trainer::recorded_choices() const {
+    const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
+    const Result<std::string> text = read_file(file);
+    const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+    std::map<std::string, std::string> choices;
+    if (!record.is_object() || record.value("kernels_of", "") != runtime_.tuning().identity()) return choices;
+    for (const json& line : record.value("kernel_choices", json::array())) {
+        const std::string choice = line.is_string() ? line.get<std::string>() : "";
+        if (const std::size_t end = choice.rfind(": "); end != std::string::npos)
+            choices[choice.substr(0, end)] = choice.substr(end + 2);
+    }
+    return choices;
+}
+
+// Of training and evaluation.
+std::vector<std::string> Trainer::kernel_choices() const {
+    std::vector<std::string> choices = train_program_->kernel_choices();
+    if (eval_program_ != nullptr)
+        for (std::string& choice : eval_program_->kernel_choices()) choices.push_back(std::move(choice));
+    std::ranges::sort(choices);
+    choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+    return choices;
+}
+
 Status Trainer::compile() {
     message("compiling kernels");
+    const std::map<std::string, std::string> recorded = recorded_choices();
     HK_ASSIGN(store_, program::ParameterStore::create(runtime_, program::parameter_table(described_),
                                                       {.gradients = true, .moments = true}));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
+    options.kernel_choices = recorded;
     options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
@@ -290,6 +319,7 @@ Status Trainer::compile() {
             evaluation.outputs.push_back(fmt::format("loss_count.{}", i));
         }
         evaluation.gradients = program::Gradients::ignore;
+        evaluation.kernel_choices = recorded;
         evaluation.precision = storage_of(recipe_.train);
         HK_ASSIGN(eval_program_, program::Program::compile(runtime_, evaluated_, *store_, evaluation));
     }
@@ -353,7 +383,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         loss_window_ = LossWindow();
         for (const json& loss : state.at("loss_window")) loss_window_.add(loss.get<double>());
         const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
-        if (choices != train_program_->kernel_choices())
+        if (choices != kernel_choices())
             log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
                          "goes on, its bits will differ");
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
@@ -417,7 +447,8 @@ Status Trainer::save_checkpoint() {
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
     state["loss_window"] = loss_window_.losses();
-    state["kernel_choices"] = train_program_->kernel_choices();
+    state["kernels_of"] = runtime_.tuning().identity();
+    state["kernel_choices"] = kernel_choices();
     HK_TRY(writer.add_text("config.json", config));
     HK_TRY(writer.add_text("recipe.toml", write_recipe(recipe_)));
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
@@ -608,6 +639,7 @@ Result<std::string> Trainer::plan() {
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
+    options.kernel_choices = recorded_choices();
     options.timings = true;
     // Where a step would take long, one example stands for all.
     const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
@@ -682,6 +714,8 @@ Result<TrainerResult> Trainer::train() {
     const TrainSection& s = recipe_.train;
     HK_TRY(tokenizer_->save(run_));
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
+    const json kernels{{"kernels_of", runtime_.tuning().identity()}, {"kernel_choices", kernel_choices()}};
+    HK_TRY(write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n"));
     HK_ASSIGN(RunLog log, RunLog::open(run_ / "train_log.jsonl", step_));
     TrainerResult result;
     result.run = run_;

@@ -88,6 +88,8 @@ private:
     Status open_tokenizer();
     Status open_data();
     Status describe();
+    std::map<std::string, std::string> recorded_choices() const;
+    std::vector<std::string> kernel_choices() const;
     Status compile();
     Status begin_or_resume();
     Result<TrainerResult> train();

@@ -36,6 +36,10 @@ typedef struct hk_context_options {
     void* user;
     // Messages of the engine: severity as in plugin/log.h. May be null.
     void(HK_ABI* log)(void* user, int32_t severity, hk_string message);
+    // Whether to measure, once, which kernels are fastest here, before a program is made: 0 never, 1 on devices that are
+    // no CPU, 2 always. A run keeps the choices that it began with.
+    int32_t measure_kernels;
+    int32_t reserved; // zero
 } hk_context_options;
 
 // [any-thread]

@@ -1,0 +1,162 @@
+// Kernels chosen by measuring them: which, kept where, and that results stay.
+#include "program/kernel_case.hpp"
+#include "program/tuning.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+using namespace hekla;
+using namespace hekla::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+    fs::path path = fs::temp_directory_path() / fmt::format("hekla-tuning-{}", ::getpid());
+    Folder() { fs::create_directories(path); }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder() { fs::remove_all(path); }
+    fs::path only_file() const {
+        REQUIRE(std::distance(fs::directory_iterator(path), fs::directory_iterator()) == 1);
+        return fs::directory_iterator(path)->path();
+    }
+};
+
+program::RuntimeOptions measuring(const fs::path& folder = {}) {
+    program::RuntimeOptions options;
+    options.measure_kernels = program::Measure::always;
+    options.tuning_folder = folder;
+    return options;
+}
+
+Graph two_products() {
+    Builder b;
+    const ValueId x = b.parameter("x", {33, 20}, 0, 0, 0, 0), w = b.parameter("w", {20, 70}, 0, 0, 0, 0);
+    const ValueId y = b(Op::tanh, {b(Op::matmul, {x, w})});
+    b.output("z", b(Op::matmul, {y, w}, {{"transpose_b", int64_t{1}}}));
+    return finished(std::move(b));
+}
+
+std::vector<std::string> choices_of(program::Runtime& runtime, const Graph& graph,
+                                    const program::CompileOptions& options = {.outputs = {"z"}}) {
+    auto store = program::ParameterStore::create(runtime, program::parameter_table(graph));
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    auto program = program::Program::compile(runtime, graph, *store.value(), options);
+    REQUIRE_MESSAGE(program.ok(), program.message());
+    return program.value()->kernel_choices();
+}
+
+} // namespace
+
+TEST_CASE("tuning: sizes share a bucket up to a power of two") {
+    program::KernelProblem p;
+    p.transpose_b = true;
+    p.batches = 3;
+    p.m = 100;
+    p.n = 128;
+    p.k = 1;
+    CHECK(program::Tuning::bucket(p) == "matmul NT f32 f32 f32 [4x 128, 128, 1]");
+    p.m = 65;
+    p.c = program::Storage::bf16;
+    CHECK(program::Tuning::bucket(p) == "matmul NT f32 f32 bf16 [4x 128, 128, 1]");
+    p.m = 64;
+    CHECK(program::Tuning::bucket(p) == "matmul NT f32 f32 bf16 [4x 64, 128, 1]");
+}
+
+TEST_CASE("tuning: what was measured is kept for the next time, and results stay") {
+    const Folder folder;
+    const Graph graph = two_products();
+    Random random(3);
+    const graph::Feeds feeds = kernel_feeds(graph, random);
+    std::map<std::string, std::string> first;
+    {
+        Bench bench(measuring(folder.path));
+        std::string where;
+        const double error =
+            worst_error(run_on_device(*bench, graph, feeds, {}), run_in_interpreter(graph, feeds), &where);
+        CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
+        first = bench->tuning().measured();
+        CHECK(first.size() == 2);
+        for (const auto& [bucket, kernel] : first) {
+            CAPTURE(bucket);
+            CHECK(bucket.starts_with("matmul N"));
+            CHECK(std::ranges::any_of(choices_of(*bench, graph),
+                                      [&](const std::string& line) { return line.ends_with(": " + kernel); }));
+        }
+        REQUIRE(bench->save_caches().ok());
+    }
+    // The next one measures nothing: a choice that nobody would make is taken from the file.
+    std::ofstream(folder.only_file()) << "{\"matmul NN f32 f32 f32 [1x 64, 128, 32]\": \"direct.t16x4\", \"else\": 3}";
+    {
+        Bench bench(measuring(folder.path));
+        CHECK(bench->tuning().measured().size() == 1);
+        const auto choices = choices_of(*bench, graph);
+        CHECK(std::ranges::find(choices, "matmul NN f32 [1x 33, 70, 20]: direct.t16x4") != choices.end());
+        CHECK(bench->tuning().measured().size() == 2); // the other product's
+        // What a run has fixed is not measured.
+        const auto fixed = choices_of(
+            *bench, graph, {.outputs = {"z"}, .kernel_choices = {{"matmul NN f32 [1x 33, 70, 20]", "direct.t4x4"}}});
+        CHECK(std::ranges::find(fixed, "matmul NN f32 [1x 33, 70, 20]: direct.t4x4") != fixed.end());
+    }
+    std::ofstream(folder.only_file()) << "no JSON";
+    {
+        Bench bench(measuring(folder.path));
+        CHECK(bench->tuning().measured().empty());
+        CHECK(choices_of(*bench, graph).size() == 2);
+        REQUIRE(bench->save_caches().ok());
+    }
+    Bench bench(measuring(folder.path));
+    CHECK(bench->tuning().measured().size() == 2);
+}
+
+TEST_CASE("tuning: off unless it is asked for, and no file without a folder") {
+    const Graph graph = two_products();
+    Bench plain;
+    CHECK(choices_of(*plain, graph).size() == 2);
+    CHECK(plain->tuning().measured().empty());
+    Bench without(measuring());
+    CHECK(choices_of(*without, graph).size() == 2);
+    CHECK(without->tuning().measured().size() == 2);
+    CHECK(without->save_caches().ok());
+    CHECK(plain->tuning().identity() == without->tuning().identity());
+    program::RuntimeOptions gpus;
+    gpus.measure_kernels = program::Measure::on_gpus;
+    Bench bench(gpus);
+    if (bench->limits().cpu) {
+        CHECK(choices_of(*bench, graph) == choices_of(*plain, graph));
+        CHECK(bench->tuning().measured().empty());
+    }
+}
+
+TEST_CASE("tuning: large and batched products, 16-bit storage") {
+    Bench bench(measuring());
+    const bool halves = bench->limits().storage16;
+    Builder b;
+    const ValueId x = b.input("x", Kind::float_, {2, 40, 24}), w = b.parameter("w", {2, 24, 10}, 0, 0, 0, 0);
+    b.output("z", b(Op::add, {b(Op::matmul, {x, w}), b.scalar(1.0)}));
+    const Graph graph = finished(std::move(b));
+    Random random(3);
+    graph::Feeds feeds = kernel_feeds(graph, random);
+    for (const auto storage : {program::Storage::f32, program::Storage::bf16, program::Storage::f16}) {
+        if (storage != program::Storage::f32 && !halves) continue;
+        RunOptions options;
+        options.compile.precision = storage;
+        std::string where;
+        const double error =
+            worst_error(run_on_device(*bench, graph, feeds, options), run_in_interpreter(graph, feeds), &where);
+        CHECK_MESSAGE(error <= (storage == program::Storage::f32 ? 2e-6 : 0x1p-6),
+                      "error " << error << " at " << where);
+    }
+    CHECK(bench->tuning().measured().size() == (halves ? 3 : 1));
+    // More rows than are measured.
+    std::map<std::string, std::string> choices;
+    program::KernelProblem large;
+    large.key = "large";
+    large.candidates = {"direct.t4x4", "direct.t32x4"};
+    large.batches = 3;
+    large.m = large.n = large.k = 4096;
+    REQUIRE(bench->tuning().choose(*bench, {large}, choices).ok());
+    CHECK(choices.contains("large"));
+}
