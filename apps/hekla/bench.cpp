@@ -71,6 +71,13 @@ const char* long_name(program::Storage storage) {
     return storage == program::Storage::f16 ? "float16" : storage == program::Storage::bf16 ? "bfloat16" : "float32";
 }
 
+// On which kernels are measured as the globals say.
+Result<std::unique_ptr<program::Runtime>> create_measuring_runtime(const Globals& globals) {
+    program::RuntimeOptions options;
+    options.measure_kernels = measure_of(globals);
+    return create_runtime(globals, options);
+}
+
 std::vector<float> random_values(std::size_t count, uint64_t stream) {
     RandomStream random(kSeed, stream);
     std::vector<float> values(count);
@@ -109,7 +116,7 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
 
 Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
     const program::Storage storage = storage_of(a.type);
-    HK_ASSIGN(const auto runtime, create_runtime(globals, {.measure_kernels = measure_of(globals)}));
+    HK_ASSIGN(const auto runtime, create_measuring_runtime(globals));
     std::vector<float> left = random_values(static_cast<std::size_t>(a.m * a.k), 1),
                        right = random_values(static_cast<std::size_t>(a.k * a.n), 2);
     // Both operands are parameters: nothing but the product is in a replay.
@@ -336,7 +343,7 @@ int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure
     const plugin::Registry registry = scan_plugins(globals);
     for (const std::string& name : a.cases) {
         const Case* c = find_case(name);
-        const auto runtime = create_runtime(globals, {.measure_kernels = measure_of(globals)});
+        const auto runtime = create_measuring_runtime(globals);
         if (!runtime.ok()) return fail(runtime.status());
         const auto measured = measure(*runtime.value(), registry, *c);
         if (!measured.ok()) return fail(measured.status().with_context(name));

@@ -158,7 +158,9 @@ Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, c
     if (context.device->chosen_for_lack_of_another())
         globals.log().info(
             fmt::format("there is no GPU: computing on the CPU through {}", context.capabilities().device_name));
-    return program::Runtime::create(std::move(context), {.shared_memory_bytes = a.shared_memory_bytes});
+    program::RuntimeOptions runtime;
+    runtime.shared_memory_bytes = a.shared_memory_bytes;
+    return program::Runtime::create(std::move(context), runtime);
 }
 
 int run_verify(const Globals& globals, const VerifyArguments& a) {

@@ -205,8 +205,7 @@ TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with
         CHECK(last_loss(type) != last_loss("first"));
         // The same steps from the checkpoint after the second.
         fs::copy(place.path(type), place.path(type + "-again"), fs::copy_options::recursive);
-        for (const char* later : {"checkpoint-4", "checkpoint-6"})
-            fs::remove_all(place.path(type + "-again/" + later));
+        for (const char* later : {"checkpoint-4", "checkpoint-6"}) fs::remove_all(place.path(type + "-again/" + later));
         succeed(place.run({"train", "recipe.toml", key, "output.dir=" + type + "-again"}));
         const json parted = json::parse(place.run({"diff", type, type + "-again", "--json"}).out);
         CHECK(parted["step"].is_null());
@@ -221,6 +220,45 @@ TEST_CASE("training in 16 bits is near float32's, goes on from a checkpoint with
     const Ran both = place.run({"train", "recipe.toml", "train.bf16=true", "train.fp16=true", "output.dir=both"});
     CHECK(both.status == 1);
     CHECK(has(both.err, "choose one"));
+}
+
+TEST_CASE("a run keeps the kernels that it began with") {
+    const Place place;
+    write_text(place);
+    const std::vector<std::string> train{"--measure-kernels", "always", "train", "recipe.toml"};
+    succeed(place.run(train));
+    const json kernels = json::parse(place.read("first/kernels.json"));
+    CHECK(kernels["kernel_choices"].size() > 4);
+    // Others are recorded than anybody would choose: the checkpoint's are used, the folder's where there is none.
+    const auto plainest = [](json record) {
+        for (json& line : record["kernel_choices"]) {
+            const std::string text = line.get<std::string>();
+            line = text.substr(0, text.rfind(": ")) + ": direct.t4x4";
+        }
+        return record;
+    };
+    fs::create_directories(place.path("second"));
+    place.write("second/kernels.json", plainest(kernels).dump());
+    std::vector<std::string> again = train;
+    again.insert(again.end(), {"output.dir=second", "train.max_steps=2"});
+    succeed(place.run(again));
+    CHECK(json::parse(place.read("second/kernels.json")) == plainest(kernels));
+    const json state = json::parse(place.read("second/checkpoint-2/trainer_state.json"));
+    CHECK(state["kernel_choices"] == plainest(kernels)["kernel_choices"]);
+    place.write("second/kernels.json", kernels.dump());
+    again.back() = "train.max_steps=4";
+    const Ran resumed = succeed(place.run(again));
+    CHECK(!has(resumed.err, "kernels chosen here"));
+    CHECK(json::parse(place.read("second/checkpoint-4/trainer_state.json"))["kernel_choices"] ==
+          state["kernel_choices"]);
+    // Another device's or version's are not.
+    json foreign = plainest(kernels);
+    foreign["kernels_of"] = "another";
+    fs::create_directories(place.path("third"));
+    place.write("third/kernels.json", foreign.dump());
+    succeed(place.run({"train", "recipe.toml", "output.dir=third", "train.max_steps=1"}));
+    CHECK(json::parse(place.read("third/kernels.json"))["kernels_of"] == kernels["kernels_of"]);
+    CHECK(json::parse(place.read("third/kernels.json"))["kernel_choices"] != foreign["kernel_choices"]);
 }
 
 TEST_CASE("replay names the first value that is not finite") {
