@@ -32,6 +32,12 @@ constexpr const char* kKernelsFile = "kernels.json"; // in the run's folder
 constexpr double kLongStep = 5.0;          // seconds at the device's peak: a plan does not wait for such steps
 constexpr uint64_t kDataSalt = 0x64617461; // the data's random numbers are not the parameters'
 
+// A line of Program::kernel_choices() to key -> kernel.
+void add_choice(const std::string& line, std::map<std::string, std::string>& choices) {
+    if (const std::size_t end = line.rfind(": "); end != std::string::npos)
+        choices[line.substr(0, end)] = line.substr(end + 2);
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -280,12 +286,9 @@ std::map<std::string, std::string> Trainer::recorded_choices() const {
     const Result<std::string> text = read_file(file);
     const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
     std::map<std::string, std::string> choices;
-    if (!record.is_object() || record.value("kernels_of", "") != runtime_.tuning().identity()) return choices;
-    for (const json& line : record.value("kernel_choices", json::array())) {
-        const std::string choice = line.is_string() ? line.get<std::string>() : "";
-        if (const std::size_t end = choice.rfind(": "); end != std::string::npos)
-            choices[choice.substr(0, end)] = choice.substr(end + 2);
-    }
+    if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_.tuning().identity())) return choices;
+    for (const json& line : record.value("kernel_choices", json::array()))
+        if (line.is_string()) add_choice(line.get<std::string>(), choices);
     return choices;
 }
 
@@ -301,13 +304,13 @@ std::vector<std::string> Trainer::kernel_choices() const {
 
 Status Trainer::compile() {
     message("compiling kernels");
-    const std::map<std::string, std::string> recorded = recorded_choices();
+    std::map<std::string, std::string> choices = recorded_choices();
     HK_ASSIGN(store_, program::ParameterStore::create(runtime_, program::parameter_table(described_),
                                                       {.gradients = true, .moments = true}));
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
-    options.kernel_choices = recorded;
+    options.kernel_choices = choices;
     options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
@@ -319,7 +322,9 @@ Status Trainer::compile() {
             evaluation.outputs.push_back(fmt::format("loss_count.{}", i));
         }
         evaluation.gradients = program::Gradients::ignore;
-        evaluation.kernel_choices = recorded;
+        // The same for the same product, also where only one of them was measured.
+        for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
+        evaluation.kernel_choices = choices;
         evaluation.precision = storage_of(recipe_.train);
         HK_ASSIGN(eval_program_, program::Program::compile(runtime_, evaluated_, *store_, evaluation));
     }
