@@ -39,7 +39,7 @@ struct RuntimeOptions {
     double segment_seconds = 0.002;   // about how much work a recorded segment holds
     // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
-    std::filesystem::path tuning_folder; // what was measured is read from and written to it; empty: kept in memory only
+    std::filesystem::path tuning_folder = {}; // what was measured is read from and written to it; empty: in memory only
 };
 
 // The activation arena: blocks shared by all programs of a runtime, as large as the largest needs. Growing it moves it;
