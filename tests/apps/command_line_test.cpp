@@ -1,6 +1,7 @@
 // The command line without a device: what it says, where it says it, and with which exit status.
 #include "program.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -57,6 +58,8 @@ TEST_CASE("every verb has a help with an example") {
                                                       {"tokenize", "encode"},
                                                       {"tokenize", "decode"},
                                                       {"tokenize", "inspect"},
+                                                      {"tokenize", "add"},
+                                                      {"tokenize", "speed"},
                                                       {"bench", "matmul"},
                                                       {"bench", "train"},
                                                       {"bench", "generate"},
@@ -79,7 +82,7 @@ TEST_CASE("used wrongly: exit status 2") {
                                                {"tran"},
                                                {"train"},
                                                {"tokenize"},
-                                               {"tokenize", "train", "x", "-o", "y", "--kind", "words"},
+                                               {"tokenize", "train", "x", "-o", "y", "--kind", "subwords"},
                                                {"bench", "matmul", "--m", "0"},
                                                {"bench", "train", "no-such-case"},
                                                {"inspect", "x", "--graph", "png"},
@@ -92,6 +95,32 @@ TEST_CASE("used wrongly: exit status 2") {
         CHECK(!ran.err.empty());
         CHECK(ran.out.empty());
     }
+}
+
+TEST_CASE("tokenize: every kind trains, takes special tokens, and says how fast it is") {
+    const Place place;
+    place.write("text.txt", kPoem);
+    for (const char* kind : {"bpe", "wordpiece", "unigram", "sentencepiece-bpe", "words", "char"}) {
+        CAPTURE(kind);
+        const Ran trained =
+            place.run({"tokenize", "train", "text.txt", "--kind", kind, "--vocab-size", "280", "-o", kind, "--json"});
+        CAPTURE(trained.err);
+        REQUIRE(trained.status == 0);
+        const int size = json::parse(trained.out)["vocabulary_size"].get<int>();
+        const std::string larger = std::string(kind) + "-pairs";
+        const Ran added =
+            place.run({"tokenize", "add", kind, "-t", "[DELIM]", "-t", "[EXTRACT]", "-o", larger, "--json"});
+        CAPTURE(added.err);
+        REQUIRE(added.status == 0);
+        CHECK(json::parse(added.out)["vocabulary_size"].get<int>() == size + 2);
+        const json j = json::parse(place.run({"tokenize", "encode", larger, "--text", "fox[DELIM]fox", "--json"}).out);
+        CHECK(std::ranges::count(j["ids"], json(size)) == 1);
+        const json speed =
+            json::parse(place.run({"tokenize", "speed", kind, "text.txt", "--seconds", "0", "--json"}).out);
+        CHECK(speed["megabytes_per_second"].get<double>() > 0.0);
+    }
+    fails_with(place.run({"tokenize", "train", "text.txt", "--kind", "wordpiece", "--vocab-size", "6", "-o", "small"}),
+               {"need at least"});
 }
 
 TEST_CASE("tokenize: text to ids and back") {
