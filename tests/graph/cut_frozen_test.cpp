@@ -63,7 +63,7 @@ TEST_CASE("the cut: features below, the same loss above") {
     auto cut = cut_frozen(described, {"body.weight"}, 4);
     REQUIRE_MESSAGE(cut.ok(), cut.message());
     REQUIRE(cut->has_value());
-    const FrozenCut& parts = **cut;
+    const FrozenCut& parts = *cut.value();
     REQUIRE(parts.features == std::vector<std::string>{"feature.0"});
     CHECK(parts.above.find_leaf(Op::parameter, "body.weight") == kNone);
     CHECK(parts.above.find_leaf(Op::input, "x") == kNone);
@@ -87,5 +87,5 @@ TEST_CASE("no cut: nothing frozen, or rows that are not examples") {
     // Behind a dropout nothing is fixed; what stands before it is.
     auto before = cut_frozen(network(0.5), {"body.weight"}, 4);
     REQUIRE(before->has_value());
-    CHECK((*before)->features.size() == 1);
+    CHECK(before.value()->features.size() == 1);
 }
