@@ -17,6 +17,7 @@ public:
     Result<std::size_t> read(char* out, std::size_t size) override {
         const std::string_view rest = file_.text().substr(at_);
         const std::size_t taken = std::min(size, rest.size());
+        if (taken == 0) return taken; // an empty file has no bytes to point to
         std::memcpy(out, rest.data(), taken);
         at_ += taken;
         return taken;

@@ -204,6 +204,7 @@ TEST_CASE("CoNLL-U and tagged words") {
 }
 
 TEST_CASE("plain text: lines, documents, and two files line by line") {
+    CHECK(Case("a.txt", "", {{"text"}}).rows().empty());
     Case lines("a.txt", "one\n \n two\n", {{"text"}});
     lines.options.format = ExampleFormat::lines;
     CHECK(lines.rows() == Rows{{"one"}, {" two"}});
