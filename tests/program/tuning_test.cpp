@@ -48,6 +48,12 @@ std::vector<std::string> choices_of(program::Runtime& runtime, const Graph& grap
     return program.value()->kernel_choices();
 }
 
+// Every compilation measures one problem at least, however slow the machine is; two_products() has two.
+std::vector<std::string> measured_choices_of(program::Runtime& runtime, const Graph& graph) {
+    choices_of(runtime, graph);
+    return choices_of(runtime, graph);
+}
+
 } // namespace
 
 TEST_CASE("tuning: sizes share a bucket up to a power of two") {
@@ -77,6 +83,7 @@ TEST_CASE("tuning: what was measured is kept for the next time, and results stay
         const double error =
             worst_error(run_on_device(*bench, graph, feeds, {}), run_in_interpreter(graph, feeds), &where);
         CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
+        measured_choices_of(*bench, graph);
         first = bench->tuning().measured();
         CHECK(first.size() == 2);
         for (const auto& [bucket, kernel] : first) {
@@ -104,7 +111,7 @@ TEST_CASE("tuning: what was measured is kept for the next time, and results stay
     {
         Bench bench(measuring(folder.path));
         CHECK(bench->tuning().measured().empty());
-        CHECK(choices_of(*bench, graph).size() == 2);
+        CHECK(measured_choices_of(*bench, graph).size() == 2);
         REQUIRE(bench->save_caches().ok());
     }
     Bench bench(measuring(folder.path));
@@ -117,7 +124,7 @@ TEST_CASE("tuning: off unless it is asked for, and no file without a folder") {
     CHECK(choices_of(*plain, graph).size() == 2);
     CHECK(plain->tuning().measured().empty());
     Bench without(measuring());
-    CHECK(choices_of(*without, graph).size() == 2);
+    CHECK(measured_choices_of(*without, graph).size() == 2);
     CHECK(without->tuning().measured().size() == 2);
     CHECK(without->save_caches().ok());
     CHECK(plain->tuning().identity() == without->tuning().identity());
