@@ -55,7 +55,7 @@ json small_config(const plugin::Provided& provided, int64_t vocabulary) {
                                              {"vocab_size", vocabulary},
                                              {"source_vocab_size", vocabulary},
                                              {"target_vocab_size", vocabulary},
-                                             {"pad_token_id", vocabulary - 1}};
+                                             {"pad_token_id", 1}};
     json config = json::object();
     for (const std::string& key : provided.parameters)
         if (const auto found = wanted.find(key); found != wanted.end()) config[key] = found->second;
