@@ -19,10 +19,7 @@ struct SliceOptions {
 };
 // Elements start, start+stride, ... (length of them) of one axis.
 inline Value slice(Value x, int64_t axis, int64_t start, int64_t length, const SliceOptions& options = {}) {
-    return graph_of({x}).emit("slice", 1, {x},
-                              {attribute("axis", axis), attribute("start", start), attribute("length", length),
-                               attribute("stride", options.stride)},
-                              1)[0];
+    return graph_of({x}).emit("slice", 1, {x}, {attribute("axis", axis), attribute("start", start), attribute("length", length), attribute("stride", options.stride)}, 1)[0];
 }
 
 // Joins values along an axis; the other dimensions agree.
@@ -37,10 +34,7 @@ struct PadOptions {
 };
 // Adds before and after elements of a value to one axis.
 inline Value pad(Value x, int64_t axis, const PadOptions& options = {}) {
-    return graph_of({x}).emit("pad", 1, {x},
-                              {attribute("axis", axis), attribute("before", options.before),
-                               attribute("after", options.after), attribute("value", options.value)},
-                              1)[0];
+    return graph_of({x}).emit("pad", 1, {x}, {attribute("axis", axis), attribute("before", options.before), attribute("after", options.after), attribute("value", options.value)}, 1)[0];
 }
 
 // Repeats x to a shape by NumPy's rule (dimensions align at the end, 1 repeats).
@@ -49,28 +43,44 @@ inline Value broadcast(Value x, const std::vector<int64_t>& shape) {
 }
 
 // Reverses one axis.
-inline Value flip(Value x, int64_t axis) { return graph_of({x}).emit("flip", 1, {x}, {attribute("axis", axis)}, 1)[0]; }
+inline Value flip(Value x, int64_t axis) {
+    return graph_of({x}).emit("flip", 1, {x}, {attribute("axis", axis)}, 1)[0];
+}
 
 // a + b; shapes broadcast by NumPy's rule, as in every pointwise operation.
-inline Value add(Value a, Value b) { return graph_of({a, b}).emit("add", 1, {a, b}, {}, 1)[0]; }
+inline Value add(Value a, Value b) {
+    return graph_of({a, b}).emit("add", 1, {a, b}, {}, 1)[0];
+}
 
 // a - b.
-inline Value sub(Value a, Value b) { return graph_of({a, b}).emit("sub", 1, {a, b}, {}, 1)[0]; }
+inline Value sub(Value a, Value b) {
+    return graph_of({a, b}).emit("sub", 1, {a, b}, {}, 1)[0];
+}
 
 // a * b.
-inline Value mul(Value a, Value b) { return graph_of({a, b}).emit("mul", 1, {a, b}, {}, 1)[0]; }
+inline Value mul(Value a, Value b) {
+    return graph_of({a, b}).emit("mul", 1, {a, b}, {}, 1)[0];
+}
 
 // a / b; of integers the quotient rounded to zero.
-inline Value div(Value a, Value b) { return graph_of({a, b}).emit("div", 1, {a, b}, {}, 1)[0]; }
+inline Value div(Value a, Value b) {
+    return graph_of({a, b}).emit("div", 1, {a, b}, {}, 1)[0];
+}
 
 // a to the power b.
-inline Value pow(Value a, Value b) { return graph_of({a, b}).emit("pow", 1, {a, b}, {}, 1)[0]; }
+inline Value pow(Value a, Value b) {
+    return graph_of({a, b}).emit("pow", 1, {a, b}, {}, 1)[0];
+}
 
 // The smaller of a and b; at a tie each gets half the gradient.
-inline Value minimum(Value a, Value b) { return graph_of({a, b}).emit("minimum", 1, {a, b}, {}, 1)[0]; }
+inline Value minimum(Value a, Value b) {
+    return graph_of({a, b}).emit("minimum", 1, {a, b}, {}, 1)[0];
+}
 
 // The larger of a and b; at a tie each gets half the gradient.
-inline Value maximum(Value a, Value b) { return graph_of({a, b}).emit("maximum", 1, {a, b}, {}, 1)[0]; }
+inline Value maximum(Value a, Value b) {
+    return graph_of({a, b}).emit("maximum", 1, {a, b}, {}, 1)[0];
+}
 
 // 1 where the relation holds, else 0, as int32. relation: 0 equal, 1 not equal, 2 less, 3 less or equal, 4 greater, 5
 // greater or equal.
@@ -84,58 +94,94 @@ inline Value where(Value condition, Value a, Value b) {
 }
 
 // -x.
-inline Value neg(Value x) { return graph_of({x}).emit("neg", 1, {x}, {}, 1)[0]; }
+inline Value neg(Value x) {
+    return graph_of({x}).emit("neg", 1, {x}, {}, 1)[0];
+}
 
 // |x|; gradient 0 at 0.
-inline Value abs(Value x) { return graph_of({x}).emit("abs", 1, {x}, {}, 1)[0]; }
+inline Value abs(Value x) {
+    return graph_of({x}).emit("abs", 1, {x}, {}, 1)[0];
+}
 
 // -1, 0 or 1; no gradient.
-inline Value sign(Value x) { return graph_of({x}).emit("sign", 1, {x}, {}, 1)[0]; }
+inline Value sign(Value x) {
+    return graph_of({x}).emit("sign", 1, {x}, {}, 1)[0];
+}
 
 // The largest integer not above x; no gradient.
-inline Value floor(Value x) { return graph_of({x}).emit("floor", 1, {x}, {}, 1)[0]; }
+inline Value floor(Value x) {
+    return graph_of({x}).emit("floor", 1, {x}, {}, 1)[0];
+}
 
 // The nearest integer, ties to even; no gradient.
-inline Value round(Value x) { return graph_of({x}).emit("round", 1, {x}, {}, 1)[0]; }
+inline Value round(Value x) {
+    return graph_of({x}).emit("round", 1, {x}, {}, 1)[0];
+}
 
 // e to the x.
-inline Value exp(Value x) { return graph_of({x}).emit("exp", 1, {x}, {}, 1)[0]; }
+inline Value exp(Value x) {
+    return graph_of({x}).emit("exp", 1, {x}, {}, 1)[0];
+}
 
 // Natural logarithm.
-inline Value log(Value x) { return graph_of({x}).emit("log", 1, {x}, {}, 1)[0]; }
+inline Value log(Value x) {
+    return graph_of({x}).emit("log", 1, {x}, {}, 1)[0];
+}
 
 // log(1 + x), exact near 0.
-inline Value log1p(Value x) { return graph_of({x}).emit("log1p", 1, {x}, {}, 1)[0]; }
+inline Value log1p(Value x) {
+    return graph_of({x}).emit("log1p", 1, {x}, {}, 1)[0];
+}
 
 // Square root.
-inline Value sqrt(Value x) { return graph_of({x}).emit("sqrt", 1, {x}, {}, 1)[0]; }
+inline Value sqrt(Value x) {
+    return graph_of({x}).emit("sqrt", 1, {x}, {}, 1)[0];
+}
 
 // 1 / sqrt(x).
-inline Value rsqrt(Value x) { return graph_of({x}).emit("rsqrt", 1, {x}, {}, 1)[0]; }
+inline Value rsqrt(Value x) {
+    return graph_of({x}).emit("rsqrt", 1, {x}, {}, 1)[0];
+}
 
 // Sine of radians.
-inline Value sin(Value x) { return graph_of({x}).emit("sin", 1, {x}, {}, 1)[0]; }
+inline Value sin(Value x) {
+    return graph_of({x}).emit("sin", 1, {x}, {}, 1)[0];
+}
 
 // Cosine of radians.
-inline Value cos(Value x) { return graph_of({x}).emit("cos", 1, {x}, {}, 1)[0]; }
+inline Value cos(Value x) {
+    return graph_of({x}).emit("cos", 1, {x}, {}, 1)[0];
+}
 
 // The error function.
-inline Value erf(Value x) { return graph_of({x}).emit("erf", 1, {x}, {}, 1)[0]; }
+inline Value erf(Value x) {
+    return graph_of({x}).emit("erf", 1, {x}, {}, 1)[0];
+}
 
 // Hyperbolic tangent.
-inline Value tanh(Value x) { return graph_of({x}).emit("tanh", 1, {x}, {}, 1)[0]; }
+inline Value tanh(Value x) {
+    return graph_of({x}).emit("tanh", 1, {x}, {}, 1)[0];
+}
 
 // 1 / (1 + exp(-x)).
-inline Value sigmoid(Value x) { return graph_of({x}).emit("sigmoid", 1, {x}, {}, 1)[0]; }
+inline Value sigmoid(Value x) {
+    return graph_of({x}).emit("sigmoid", 1, {x}, {}, 1)[0];
+}
 
 // log(1 + exp(x)).
-inline Value softplus(Value x) { return graph_of({x}).emit("softplus", 1, {x}, {}, 1)[0]; }
+inline Value softplus(Value x) {
+    return graph_of({x}).emit("softplus", 1, {x}, {}, 1)[0];
+}
 
 // -log(1 + exp(-x)).
-inline Value log_sigmoid(Value x) { return graph_of({x}).emit("log_sigmoid", 1, {x}, {}, 1)[0]; }
+inline Value log_sigmoid(Value x) {
+    return graph_of({x}).emit("log_sigmoid", 1, {x}, {}, 1)[0];
+}
 
 // max(x, 0); gradient 0 at 0.
-inline Value relu(Value x) { return graph_of({x}).emit("relu", 1, {x}, {}, 1)[0]; }
+inline Value relu(Value x) {
+    return graph_of({x}).emit("relu", 1, {x}, {}, 1)[0];
+}
 
 struct GeluOptions {
     int64_t tanh_approximation = 0;
@@ -147,7 +193,9 @@ inline Value gelu(Value x, const GeluOptions& options = {}) {
 }
 
 // x * sigmoid(x).
-inline Value silu(Value x) { return graph_of({x}).emit("silu", 1, {x}, {}, 1)[0]; }
+inline Value silu(Value x) {
+    return graph_of({x}).emit("silu", 1, {x}, {}, 1)[0];
+}
 
 // x limited to [low, high]; gradient passes between the bounds, not at them.
 inline Value clamp(Value x, double low, double high) {
@@ -155,7 +203,9 @@ inline Value clamp(Value x, double low, double high) {
 }
 
 // Another kind: 0 float, 1 float32, 2 int32 (rounded to zero; no gradient).
-inline Value cast(Value x, int64_t kind) { return graph_of({x}).emit("cast", 1, {x}, {attribute("kind", kind)}, 1)[0]; }
+inline Value cast(Value x, int64_t kind) {
+    return graph_of({x}).emit("cast", 1, {x}, {attribute("kind", kind)}, 1)[0];
+}
 
 struct DropoutOptions {
     int64_t stream = -1;
@@ -163,12 +213,13 @@ struct DropoutOptions {
 // 0 with the given probability, else x / (1 - probability), drawn by (seed, step, stream, example). In modes other
 // than train it is x itself. stream -1: the builder derives it from the scope.
 inline Value dropout(Value x, double probability, const DropoutOptions& options = {}) {
-    return graph_of({x}).emit("dropout", 1, {x},
-                              {attribute("probability", probability), attribute("stream", options.stream)}, 1)[0];
+    return graph_of({x}).emit("dropout", 1, {x}, {attribute("probability", probability), attribute("stream", options.stream)}, 1)[0];
 }
 
 // x, without a gradient.
-inline Value stop_gradient(Value x) { return graph_of({x}).emit("stop_gradient", 1, {x}, {}, 1)[0]; }
+inline Value stop_gradient(Value x) {
+    return graph_of({x}).emit("stop_gradient", 1, {x}, {}, 1)[0];
+}
 
 struct SumOptions {
     int64_t keep = 0;
@@ -251,9 +302,7 @@ struct MatmulOptions {
 // a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag means the last two
 // dimensions are stored the other way round.
 inline Value matmul(Value a, Value b, const MatmulOptions& options = {}) {
-    return graph_of({a, b}).emit(
-        "matmul", 1, {a, b},
-        {attribute("transpose_a", options.transpose_a), attribute("transpose_b", options.transpose_b)}, 1)[0];
+    return graph_of({a, b}).emit("matmul", 1, {a, b}, {attribute("transpose_a", options.transpose_a), attribute("transpose_b", options.transpose_b)}, 1)[0];
 }
 
 struct LinearOptions {
@@ -263,8 +312,7 @@ struct LinearOptions {
 // x [..., in] -> [..., out]: x W + bias. weight is [out, in], or [in, out] with input_first (GPT-2's Conv1D). A
 // linear whose weight is a parameter is a site under that name.
 inline Value linear(Value x, Value weight, const LinearOptions& options = {}) {
-    return graph_of({x, weight})
-        .emit("linear", 1, {x, weight, options.bias}, {attribute("input_first", options.input_first)}, 1)[0];
+    return graph_of({x, weight}).emit("linear", 1, {x, weight, options.bias}, {attribute("input_first", options.input_first)}, 1)[0];
 }
 
 struct LayerNormOptions {
@@ -274,8 +322,7 @@ struct LayerNormOptions {
 };
 // (x - mean) / sqrt(variance + epsilon) * gain + bias over the last axis (Ba et al. 2016); statistics in float32.
 inline Value layer_norm(Value x, const LayerNormOptions& options = {}) {
-    return graph_of({x}).emit("layer_norm", 1, {x, options.gain, options.bias}, {attribute("epsilon", options.epsilon)},
-                              1)[0];
+    return graph_of({x}).emit("layer_norm", 1, {x, options.gain, options.bias}, {attribute("epsilon", options.epsilon)}, 1)[0];
 }
 
 struct RmsNormOptions {
@@ -312,9 +359,7 @@ struct RotaryOptions {
 // first R elements turn, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32 picks the
 // row (default: the token's position, cache included). inverse turns back.
 inline Value rotary(Value x, Value cosine, Value sine, const RotaryOptions& options = {}) {
-    return graph_of({x, cosine, sine})
-        .emit("rotary", 1, {x, cosine, sine, options.positions},
-              {attribute("interleaved", options.interleaved), attribute("inverse", options.inverse)}, 1)[0];
+    return graph_of({x, cosine, sine}).emit("rotary", 1, {x, cosine, sine, options.positions}, {attribute("interleaved", options.interleaved), attribute("inverse", options.inverse)}, 1)[0];
 }
 
 struct EmbeddingOptions {
@@ -322,8 +367,7 @@ struct EmbeddingOptions {
 };
 // table [V, D], ids [...] int32 -> [..., D]. The row no_gradient_id gets no gradient through the lookup.
 inline Value embedding(Value table, Value ids, const EmbeddingOptions& options = {}) {
-    return graph_of({table, ids})
-        .emit("embedding", 1, {table, ids}, {attribute("no_gradient_id", options.no_gradient_id)}, 1)[0];
+    return graph_of({table, ids}).emit("embedding", 1, {table, ids}, {attribute("no_gradient_id", options.no_gradient_id)}, 1)[0];
 }
 
 struct GatherOptions {
@@ -332,8 +376,7 @@ struct GatherOptions {
 // x [B..., N, R...], indices [B..., K...] int32 -> [B..., K..., R...], with batch_dimensions leading dimensions in
 // common.
 inline Value gather(Value x, Value indices, const GatherOptions& options = {}) {
-    return graph_of({x, indices})
-        .emit("gather", 1, {x, indices}, {attribute("batch_dimensions", options.batch_dimensions)}, 1)[0];
+    return graph_of({x, indices}).emit("gather", 1, {x, indices}, {attribute("batch_dimensions", options.batch_dimensions)}, 1)[0];
 }
 
 struct AttentionOptions {
@@ -374,17 +417,7 @@ struct AttentionOptions {
 // under which keys and values are kept in decode mode. position -1 queries with dropout: by key (seed, step, stream,
 // example).
 inline Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}) {
-    return graph_of({q, k, v}).emit(
-        "attention", 1,
-        {q, k, v, options.bias, options.distance_bias, options.query_distance, options.key_distance,
-         options.query_class, options.q_class, options.k_class, options.key_padding, options.query_padding,
-         options.mask, options.q_group, options.k_group, options.q_position, options.k_position, options.prefix},
-        {attribute("scale", options.scale), attribute("causal", options.causal), attribute("window", options.window),
-         attribute("distance_first", options.distance_first), attribute("distance_table", options.distance_table),
-         attribute("key_distance_first", options.key_distance_first),
-         attribute("key_distance_table", options.key_distance_table), attribute("empty_row", options.empty_row),
-         attribute("dropout", options.dropout), attribute("stream", options.stream), attribute("cache", options.cache)},
-        1)[0];
+    return graph_of({q, k, v}).emit("attention", 1, {q, k, v, options.bias, options.distance_bias, options.query_distance, options.key_distance, options.query_class, options.q_class, options.k_class, options.key_padding, options.query_padding, options.mask, options.q_group, options.k_group, options.q_position, options.k_position, options.prefix}, {attribute("scale", options.scale), attribute("causal", options.causal), attribute("window", options.window), attribute("distance_first", options.distance_first), attribute("distance_table", options.distance_table), attribute("key_distance_first", options.key_distance_first), attribute("key_distance_table", options.key_distance_table), attribute("empty_row", options.empty_row), attribute("dropout", options.dropout), attribute("stream", options.stream), attribute("cache", options.cache)}, 1)[0];
 }
 
 struct GruOptions {
@@ -399,12 +432,8 @@ struct GruResult {
 // A GRU layer over x [B, T, I] (Cho et al. 2014, PyTorch's form): weights [3H, I] and [3H, H], biases [3H], gates r,
 // z, n. lengths [B]: row b reads its first lengths[b] tokens and the rest of y is 0. reverse: from the last real
 // token to the first, y at the token's own place. initial [B, H], default 0. -> y [B, T, H], last [B, H].
-inline GruResult gru(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias,
-                     const GruOptions& options = {}) {
-    const std::vector<Value> outputs =
-        graph_of({x, input_weight, hidden_weight, input_bias, hidden_bias})
-            .emit("gru", 1, {x, input_weight, hidden_weight, input_bias, hidden_bias, options.lengths, options.initial},
-                  {attribute("reverse", options.reverse)}, 2);
+inline GruResult gru(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias, const GruOptions& options = {}) {
+    const std::vector<Value> outputs = graph_of({x, input_weight, hidden_weight, input_bias, hidden_bias}).emit("gru", 1, {x, input_weight, hidden_weight, input_bias, hidden_bias, options.lengths, options.initial}, {attribute("reverse", options.reverse)}, 2);
     return {outputs[0], outputs[1]};
 }
 
@@ -421,13 +450,8 @@ struct LstmResult {
 };
 // An LSTM layer (Hochreiter and Schmidhuber 1997, PyTorch's form): weights [4H, I] and [4H, H], biases [4H], gates i,
 // f, g, o; the rest as gru. -> y [B, T, H], last [B, H], last_cell [B, H].
-inline LstmResult lstm(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias,
-                       const LstmOptions& options = {}) {
-    const std::vector<Value> outputs = graph_of({x, input_weight, hidden_weight, input_bias, hidden_bias})
-                                           .emit("lstm", 1,
-                                                 {x, input_weight, hidden_weight, input_bias, hidden_bias,
-                                                  options.lengths, options.initial, options.initial_cell},
-                                                 {attribute("reverse", options.reverse)}, 3);
+inline LstmResult lstm(Value x, Value input_weight, Value hidden_weight, Value input_bias, Value hidden_bias, const LstmOptions& options = {}) {
+    const std::vector<Value> outputs = graph_of({x, input_weight, hidden_weight, input_bias, hidden_bias}).emit("lstm", 1, {x, input_weight, hidden_weight, input_bias, hidden_bias, options.lengths, options.initial, options.initial_cell}, {attribute("reverse", options.reverse)}, 3);
     return {outputs[0], outputs[1], outputs[2]};
 }
 
@@ -440,9 +464,7 @@ struct CrossEntropyOptions {
 // label = ignore_index; with smoothing s: (1 - s) times that + s/V sum_c w[c] (-log softmax)[c]. weights [V], default
 // 1.
 inline Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options = {}) {
-    return graph_of({logits, labels})
-        .emit("cross_entropy", 1, {logits, labels, options.weights},
-              {attribute("ignore_index", options.ignore_index), attribute("smoothing", options.smoothing)}, 1)[0];
+    return graph_of({logits, labels}).emit("cross_entropy", 1, {logits, labels, options.weights}, {attribute("ignore_index", options.ignore_index), attribute("smoothing", options.smoothing)}, 1)[0];
 }
 
 // x itself; in decode mode the value that the encode pass computed under this name.
