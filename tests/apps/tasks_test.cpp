@@ -186,8 +186,8 @@ TEST_CASE("frozen parts keep their values and have no moments; a frozen body is 
     write_task(place);
     const auto tensors = [&](const std::string& file) {
         std::vector<std::string> names;
-        for (const json& tensor : json::parse(succeed(place.run({"inspect", file, "--json"})).out)["tensors"])
-            names.push_back(tensor["name"]);
+        const json shown = json::parse(succeed(place.run({"inspect", file, "--json"})).out);
+        for (const json& tensor : shown["tensors"]) names.push_back(tensor["name"]);
         return names;
     };
     succeed(place.run({"train", "task.toml", "output.dir=start", "train.max_steps=0"}));
@@ -272,7 +272,7 @@ TEST_CASE("tasks: bad data is one clear error, or left out and counted") {
     fails({"data.train=none.tsv"}, {"none.tsv"});
     fails({"data.columns=[\"sentence\", \"label\"]"}, {"sentence", "text"});
     fails({"objective.id=tagging", "head.id=tagger"}, {"words"});
-    fails({"objective.id=regression"}, {"no number"});
+    fails({"objective.id=regression"}, {"'regression' reads", "'score' is missing"});
     fails({"head.id=nothing"}, {"nothing"});
     fails({"train.metric_for_best_model=f7", "train.eval_steps=1"}, {"f7", "accuracy"});
     fails({"data.labels=[\"positive\", \"negative\", \"neutral\"]", "model.num_labels=2"},

@@ -173,7 +173,7 @@ TEST_CASE("no steps, no saves, no validation") {
 
     succeeds(train(folder, {"train.max_steps=2", "data.valid_fraction=0.0", "output.dir=blind"}));
     fails(run(folder, {"eval", "recipe.toml", "data.valid_fraction=0.0", "output.dir=blind"}),
-          {"no validation text", "data.valid"});
+          {"no validation data", "data.valid"});
 }
 
 TEST_CASE("plan and eval leave no folder behind") {
@@ -202,7 +202,7 @@ TEST_CASE("going on with another recipe") {
     refused({"tokenizer.kind=bpe", "tokenizer.vocab_size=300"}, {"checkpoint-4", "tokenizer.", "[output] dir"});
     refused({"train.optim=sgd"}, {"checkpoint-4", "train.optim", "[output] dir"});
     folder.write("text.txt", some_text() + "line 1 of a text that is long enough.\n");
-    fails(train(folder), {"checkpoint-4", "another text", "[output] dir"});
+    fails(train(folder), {"checkpoint-4", "other data", "[output] dir"});
     folder.write("text.txt", some_text() + "\xc3\xa9\n");
     fails(train(folder), {"text.txt", "goes on with the tokenizer", "U+00E9"});
     folder.write("text.txt", some_text());
