@@ -1,7 +1,6 @@
 #include "text/byte_bpe.hpp"
 
 #include "text/characters.hpp"
-#include "text/gpt2_words.hpp"
 #include "text/word_cache.hpp"
 
 #include <fmt/format.h>
@@ -58,13 +57,7 @@ public:
             return this->word(segment.substr(from, to - from), [&](std::size_t at) { return place(from + at); });
         };
         if (!bpe_.options_.splitter) return word(0, segment.size());
-        if (!bpe_.options_.splitter->is_gpt2()) return bpe_.options_.splitter->split(segment, word);
-        for (std::size_t from = 0; from < segment.size();) {
-            const std::size_t to = gpt2_word_end(segment, from);
-            HK_TRY(word(from, to));
-            from = to;
-        }
-        return {};
+        return bpe_.options_.splitter->split(segment, word);
     }
 
     void added(const AddedTokens::Match& match) {

@@ -1,4 +1,6 @@
-// GPT-2's expression (kGpt2Pattern), by hand: the words are those that Splitter::gpt2() gives, many times faster.
+// GPT-2's expression (kGpt2Pattern), by hand: its words are those of the expression, many times faster. Which
+// characters are letters and numbers is utf8proc's word; a regular expression library may know another version of
+// Unicode.
 #pragma once
 
 #include "text/utf8.hpp"

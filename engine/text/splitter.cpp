@@ -52,6 +52,8 @@ struct FreeMatch {
 } // namespace
 
 Result<Splitter> Splitter::compile(const std::string& pattern) {
+    Splitter splitter(pattern);
+    if (pattern == kGpt2Pattern) return splitter;
     const std::string spelt = spell_white_space(pattern);
     int error = 0;
     PCRE2_SIZE at = 0;
@@ -62,16 +64,14 @@ Result<Splitter> Splitter::compile(const std::string& pattern) {
                                    pcre2_message(error)));
     // Machine code where PCRE2 has it; without, the same matches more slowly.
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-    Splitter splitter;
-    splitter.pattern_ = pattern;
     splitter.code_ = std::shared_ptr<const void>(
         code, [](const void* p) { pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p))); });
     return splitter;
 }
 
-Splitter Splitter::gpt2() { return compile(std::string(kGpt2Pattern)).take(); }
+Splitter Splitter::gpt2() { return Splitter(std::string(kGpt2Pattern)); }
 
-Status Splitter::split(std::string_view text, const std::function<Status(std::size_t, std::size_t)>& word) const {
+Status Splitter::match(std::string_view text, const std::function<Status(std::size_t, std::size_t)>& word) const {
     const auto* code = static_cast<const pcre2_code*>(code_.get());
     const std::unique_ptr<pcre2_match_data, FreeMatch> match(pcre2_match_data_create_from_pattern(code, nullptr));
     if (match == nullptr) return out_of_memory("the regular expression's match data could not be allocated");

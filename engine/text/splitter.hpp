@@ -1,8 +1,10 @@
-// Pre-tokenization: cuts a text into the words inside which merges happen, by a regular expression (PCRE2 with Unicode
-// properties). What the expression leaves between matches is a word too.
+// Pre-tokenization: cuts a text into the words inside which merges happen, by a regular expression. GPT-2's is read by
+// hand (text/gpt2_words.hpp), every other one by PCRE2 with Unicode properties. What an expression leaves between
+// matches is a word too.
 #pragma once
 
 #include "base/status.hpp"
+#include "text/gpt2_words.hpp"
 
 #include <functional>
 #include <memory>
@@ -22,16 +24,27 @@ public:
     static Splitter gpt2();
 
     const std::string& pattern() const { return pattern_; }
-    bool is_gpt2() const { return pattern_ == kGpt2Pattern; }
+    bool is_gpt2() const { return code_ == nullptr; }
 
     // Calls `word(begin, end)` for the words of a valid UTF-8 text, in order and without gaps. The first error of
     // `word` ends it. Other errors: the expression needs more steps than PCRE2 allows. Thread: any.
-    Status split(std::string_view text, const std::function<Status(std::size_t begin, std::size_t end)>& word) const;
+    template<class Word>
+    Status split(std::string_view text, const Word& word) const {
+        if (!is_gpt2()) return match(text, word);
+        for (std::size_t begin = 0; begin < text.size();) {
+            const std::size_t end = gpt2_word_end(text, begin);
+            HK_TRY(word(begin, end));
+            begin = end;
+        }
+        return {};
+    }
 
 private:
-    Splitter() = default;
+    explicit Splitter(std::string pattern) : pattern_(std::move(pattern)) {}
+    Status match(std::string_view text, const std::function<Status(std::size_t begin, std::size_t end)>& word) const;
+
     std::string pattern_;
-    std::shared_ptr<const void> code_; // pcre2_code, immutable once compiled
+    std::shared_ptr<const void> code_; // pcre2_code, immutable once compiled; none for GPT-2's
 };
 
 } // namespace hekla::text
