@@ -5,6 +5,18 @@
 #include <algorithm>
 
 namespace hekla::text {
+namespace {
+
+std::vector<AddedToken> with_text(std::span<const SpecialToken> tokens) {
+    std::vector<AddedToken> all;
+    for (const SpecialToken& token : tokens)
+        if (!token.text.empty()) all.push_back(AddedToken{0, token.text});
+    return all;
+}
+
+} // namespace
+
+AddedTokens::AddedTokens(std::span<const SpecialToken> tokens) : AddedTokens(with_text(tokens)) {}
 
 AddedTokens::AddedTokens(std::span<const AddedToken> tokens) : tokens_(tokens.begin(), tokens.end()) {
     std::stable_sort(tokens_.begin(), tokens_.end(),

@@ -1,7 +1,7 @@
 // Finds added tokens in a text: leftmost first, and the longest of those that begin at one place.
 #pragma once
 
-#include "text/vocabulary.hpp"
+#include "text/tokenizer.hpp"
 
 #include <array>
 #include <cstddef>
@@ -15,6 +15,8 @@ class AddedTokens {
 public:
     AddedTokens() = default;
     explicit AddedTokens(std::span<const AddedToken> tokens);
+    // The special tokens that a vocabulary will have which is still to be made: all matches have the id 0.
+    explicit AddedTokens(std::span<const SpecialToken> tokens);
 
     struct Match {
         std::size_t begin = 0; // with the white space that lstrip takes along; text.size() if there is no match
@@ -23,6 +25,28 @@ public:
     };
     // The first match at or after `from`. Tokens marked special are passed over unless `match_special`.
     Match find(std::string_view text, std::size_t from, bool match_special) const;
+
+    // Goes through a text: `between(begin, end)`, a Status, for what holds no token and may be empty, `found(match)`
+    // for each token.
+    template<class Between, class Found>
+    Status walk(std::string_view text, bool match_special, const Between& between, const Found& found) const {
+        for (std::size_t at = 0; at < text.size();) {
+            const Match match = find(text, at, match_special);
+            HK_TRY(between(at, match.begin));
+            if (match.id >= 0) found(match);
+            at = match.end;
+        }
+        return {};
+    }
+    // The same for encoding: what is found goes to `ids`, and to `ranges`, if given.
+    template<class Between>
+    Status encode(std::string_view text, bool match_special, std::vector<int32_t>& ids, std::vector<ByteRange>* ranges,
+                  const Between& between) const {
+        return walk(text, match_special, between, [&](const Match& match) {
+            ids.push_back(match.id);
+            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
+        });
+    }
 
     // Whether no added token can reach over position `at` of `text`, even if the text went on.
     bool can_cut(std::string_view text, std::size_t at) const;

@@ -60,11 +60,6 @@ public:
         return bpe_.options_.splitter->split(segment, word);
     }
 
-    void added(const AddedTokens::Match& match) {
-        ids_.push_back(match.id);
-        if (ranges_ != nullptr) ranges_->push_back({match.begin, match.end});
-    }
-
 private:
     // Composes what is not yet: runs of characters beyond ASCII, each with the letter before it. False if nothing
     // changes; else composed_ has the text and origins_ where each of its bytes, and its end, came from.
@@ -157,13 +152,8 @@ Status ByteBpe::encode_valid(std::string_view text, const EncodeOptions& options
                              std::vector<ByteRange>* ranges) const {
     Run run(*this, options, text, ids, ranges);
     ids.reserve(ids.size() + text.size() / 4);
-    for (std::size_t at = 0; at < text.size();) {
-        const AddedTokens::Match match = added_.find(text, at, options.match_special);
-        HK_TRY(run.segment(at, match.begin));
-        if (match.id >= 0) run.added(match);
-        at = match.end;
-    }
-    return {};
+    return added_.encode(text, options.match_special, ids, ranges,
+                         [&](std::size_t begin, std::size_t end) { return run.segment(begin, end); });
 }
 
 bool ByteBpe::begins_word(int32_t id) const {

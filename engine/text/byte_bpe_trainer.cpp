@@ -15,21 +15,13 @@ struct TextHash {
 
 class ByteBpeTrainer final : public TokenizerTrainer {
 public:
-    explicit ByteBpeTrainer(ByteBpeTraining options) : options_(std::move(options)) {
-        std::vector<AddedToken> tokens;
-        for (const SpecialToken& special : options_.special)
-            if (!special.text.empty()) tokens.push_back(AddedToken{0, special.text});
-        special_ = AddedTokens(tokens);
-    }
+    explicit ByteBpeTrainer(ByteBpeTraining options) : options_(std::move(options)), special_(options_.special) {}
 
     Status add(std::string_view text, const TextOrigin& origin) override {
         HK_TRY(check_utf8(text, origin));
-        for (std::size_t at = 0; at < text.size();) {
-            const AddedTokens::Match match = special_.find(text, at, true);
-            HK_TRY(count(text.substr(at, match.begin - at)));
-            at = match.end;
-        }
-        return {};
+        return special_.walk(
+            text, true, [&](std::size_t begin, std::size_t end) { return count(text.substr(begin, end - begin)); },
+            [](const AddedTokens::Match&) {});
     }
 
     Result<std::unique_ptr<Tokenizer>> finish() override {

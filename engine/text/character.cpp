@@ -14,25 +14,19 @@ namespace {
 class CharacterTrainer final : public TokenizerTrainer {
 public:
     explicit CharacterTrainer(std::vector<SpecialToken> special)
-        : special_(std::move(special)), seen_(0x110000, false) {
-        std::vector<AddedToken> tokens;
-        for (const SpecialToken& token : special_)
-            if (!token.text.empty()) tokens.push_back(AddedToken{0, token.text});
-        matcher_ = AddedTokens(tokens);
-    }
+        : special_(std::move(special)), matcher_(special_), seen_(0x110000, false) {}
 
     Status add(std::string_view text, const TextOrigin& origin) override {
         HK_TRY(check_utf8(text, origin));
-        for (std::size_t at = 0; at < text.size();) {
-            const AddedTokens::Match match = matcher_.find(text, at, true);
-            while (at < match.begin) {
+        const auto see = [&](std::size_t at, std::size_t end) {
+            while (at < end) {
                 const CodePoint character = first_code_point(text.substr(at));
                 seen_[character.value] = true;
                 at += character.size;
             }
-            at = match.end;
-        }
-        return {};
+            return Status();
+        };
+        return matcher_.walk(text, true, see, [](const AddedTokens::Match&) {});
     }
 
     Result<std::unique_ptr<Tokenizer>> finish() override {
@@ -102,9 +96,8 @@ Status CharacterTokenizer::encode_valid(std::string_view text, const EncodeOptio
                                         std::vector<ByteRange>* ranges) const {
     const int32_t unknown = special(TokenRole::unk).value_or(-1);
     ids.reserve(ids.size() + text.size());
-    for (std::size_t at = 0; at < text.size();) {
-        const AddedTokens::Match match = added_.find(text, at, options.match_special);
-        while (at < match.begin) {
+    return added_.encode(text, options.match_special, ids, ranges, [&](std::size_t at, std::size_t end) {
+        while (at < end) {
             const CodePoint character = first_code_point(text.substr(at));
             int32_t id = id_of(character.value);
             if (id < 0) id = unknown;
@@ -119,13 +112,8 @@ Status CharacterTokenizer::encode_valid(std::string_view text, const EncodeOptio
             if (ranges != nullptr) ranges->push_back({at, at + character.size});
             at += character.size;
         }
-        if (match.id >= 0) {
-            ids.push_back(match.id);
-            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
-        }
-        at = match.end;
-    }
-    return {};
+        return Status();
+    });
 }
 
 bool CharacterTokenizer::can_cut(std::string_view text, std::size_t at) const {

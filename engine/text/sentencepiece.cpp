@@ -307,16 +307,8 @@ private:
 Status SentencePiece::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                                    std::vector<ByteRange>* ranges) const {
     Run run(*this, text, ids, ranges);
-    for (std::size_t at = 0; at < text.size();) {
-        const AddedTokens::Match match = added_.find(text, at, options.match_special);
-        HK_TRY(run.segment(at, match.begin));
-        if (match.id >= 0) {
-            ids.push_back(match.id);
-            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
-        }
-        at = match.end;
-    }
-    return {};
+    return added_.encode(text, options.match_special, ids, ranges,
+                         [&](std::size_t begin, std::size_t end) { return run.segment(begin, end); });
 }
 
 std::string SentencePiece::text_of(int32_t id, bool first) const {

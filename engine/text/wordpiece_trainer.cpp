@@ -2,6 +2,7 @@
 // "##" before what does not begin a word.
 #include "text/merge_learning.hpp"
 #include "text/trainer.hpp"
+#include "text/word_counts.hpp"
 #include "text/wordpiece.hpp"
 
 #include <algorithm>
@@ -16,29 +17,15 @@ class WordPieceTrainer final : public TokenizerTrainer {
 public:
     explicit WordPieceTrainer(WordPieceTraining options)
         : options_(std::move(options)),
-          normalizer_(BertNormalization{true, true, options_.strip_accents, options_.lower_case, true}) {
-        std::vector<AddedToken> tokens;
-        for (const SpecialToken& special : options_.special)
-            if (!special.text.empty()) tokens.push_back(AddedToken{0, special.text});
-        special_ = AddedTokens(tokens);
-    }
+          words_({true, true, options_.strip_accents, options_.lower_case, true}, options_.special) {}
 
-    Status add(std::string_view text, const TextOrigin& origin) override {
-        HK_TRY(check_utf8(text, origin));
-        BertNormalizer::Word room;
-        for (std::size_t at = 0; at < text.size();) {
-            const AddedTokens::Match match = special_.find(text, at, true);
-            normalizer_.split(text, at, match.begin, false, room,
-                              [&](const BertNormalizer::Word& word) { ++counts_[std::string(word.bytes.text())]; });
-            at = match.end;
-        }
-        return {};
-    }
+    Status add(std::string_view text, const TextOrigin& origin) override { return words_.add(text, origin); }
 
     Result<std::unique_ptr<Tokenizer>> finish() override {
-        if (counts_.empty()) return invalid_argument("a tokenizer cannot be trained: the text is empty");
+        const auto& counts = words_.counts();
+        if (counts.empty()) return invalid_argument("a tokenizer cannot be trained: the text is empty");
         std::unordered_map<char32_t, uint64_t> seen;
-        for (const auto& [bytes, count] : counts_)
+        for (const auto& [bytes, count] : counts)
             for (std::string_view rest = bytes; !rest.empty();) {
                 const CodePoint character = first_code_point(rest);
                 seen[character.value] += count;
@@ -53,7 +40,7 @@ public:
         std::map<char32_t, std::pair<bool, bool>> alphabet; // where it occurs: at the front of a word, behind it
         for (const auto& [count, character] : common) alphabet[character] = {true, false};
         std::map<std::string, uint64_t> kept; // words without rare characters, in a fixed order
-        for (const auto& [bytes, count] : counts_) {
+        for (const auto& [bytes, count] : counts) {
             bool known = true;
             std::size_t at = 0;
             for (std::string_view rest = bytes; known && !rest.empty(); rest = std::string_view(bytes).substr(at)) {
@@ -90,7 +77,7 @@ public:
             }
             words.push_back(std::move(word));
         }
-        counts_.clear();
+        words_.clear();
         const auto target = static_cast<std::size_t>(options_.vocabulary_size) - options_.special.size();
         const LearnedMerges learned =
             learn_merges(std::move(letters), std::move(words), target, options_.min_frequency, "##");
@@ -98,15 +85,13 @@ public:
         for (const SpecialToken& token : options_.special) HK_TRY(vocabulary.add_special(token));
         for (const std::string& piece : learned.symbols) HK_TRY(vocabulary.add(vocabulary.size(), piece, piece));
         WordPieceOptions options;
-        options.normalization = normalizer_.options();
+        options.normalization = words_.normalization();
         return WordPiece::create(std::move(vocabulary), std::move(options));
     }
 
 private:
     WordPieceTraining options_;
-    BertNormalizer normalizer_;
-    AddedTokens special_;
-    std::unordered_map<std::string, uint64_t> counts_;
+    WordCounts words_;
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "text/special_files.hpp"
 #include "text/tokenizer_json_parts.hpp"
 #include "text/trainer.hpp"
+#include "text/word_counts.hpp"
 #include "text/wordpiece_files.hpp"
 
 #include <algorithm>
@@ -15,32 +16,19 @@ namespace {
 
 class WordTrainer final : public TokenizerTrainer {
 public:
-    explicit WordTrainer(WordTraining options) : options_(std::move(options)), normalizer_(options_.normalization) {
-        std::vector<AddedToken> tokens;
-        for (const SpecialToken& special : options_.special)
-            if (!special.text.empty()) tokens.push_back(AddedToken{0, special.text});
-        special_ = AddedTokens(tokens);
-    }
+    explicit WordTrainer(WordTraining options)
+        : options_(std::move(options)), counted_(options_.normalization, options_.special) {}
 
-    Status add(std::string_view text, const TextOrigin& origin) override {
-        HK_TRY(check_utf8(text, origin));
-        BertNormalizer::Word room;
-        for (std::size_t at = 0; at < text.size();) {
-            const AddedTokens::Match match = special_.find(text, at, true);
-            normalizer_.split(text, at, match.begin, false, room,
-                              [&](const BertNormalizer::Word& word) { ++counts_[std::string(word.bytes.text())]; });
-            at = match.end;
-        }
-        return {};
-    }
+    Status add(std::string_view text, const TextOrigin& origin) override { return counted_.add(text, origin); }
 
     Result<std::unique_ptr<Tokenizer>> finish() override {
-        if (counts_.empty()) return invalid_argument("a tokenizer cannot be trained: the text is empty");
+        const auto& counts = counted_.counts();
+        if (counts.empty()) return invalid_argument("a tokenizer cannot be trained: the text is empty");
         const auto special = static_cast<int64_t>(options_.special.size());
         if (options_.vocabulary_size <= special)
             return invalid_argument(fmt::format("vocab_size is {}; more than the {} special tokens were expected",
                                                 options_.vocabulary_size, special));
-        std::vector<std::pair<std::string, uint64_t>> words(counts_.begin(), counts_.end());
+        std::vector<std::pair<std::string, uint64_t>> words(counts.begin(), counts.end());
         std::erase_if(words, [&](const auto& word) { return word.second < options_.min_frequency; });
         std::ranges::sort(words, [](const auto& a, const auto& b) {
             return a.second != b.second ? a.second > b.second : a.first < b.first;
@@ -51,14 +39,12 @@ public:
             if (vocabulary.size() == options_.vocabulary_size) break;
             if (!vocabulary.find(word)) HK_TRY(vocabulary.add(vocabulary.size(), word, word));
         }
-        return WordTokenizer::create(std::move(vocabulary), normalizer_.options());
+        return WordTokenizer::create(std::move(vocabulary), counted_.normalization());
     }
 
 private:
     WordTraining options_;
-    BertNormalizer normalizer_;
-    AddedTokens special_;
-    std::unordered_map<std::string, uint64_t> counts_;
+    WordCounts counted_;
 };
 
 } // namespace
