@@ -4,7 +4,6 @@
 #include "text/gpt2_files.hpp"
 #include "text/special_files.hpp"
 #include "text/tokenizer_json_parts.hpp"
-#include "text/word_cache.hpp"
 #include "text/wordpiece_files.hpp"
 
 #include <algorithm>
@@ -30,8 +29,7 @@ Status finish_vocabulary(const std::filesystem::path& folder, Vocabulary& vocabu
 } // namespace
 
 SuffixBpe::SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization)
-    : Tokenizer(std::move(vocabulary)), merges_(std::move(merges)), normalizer_(normalization),
-      added_(this->vocabulary().added()), unknown_(this->vocabulary().role(TokenRole::unk).value_or(-1)) {
+    : BertWordTokenizer(std::move(vocabulary), normalization), merges_(std::move(merges)) {
     std::string identity = fmt::format("suffix_bpe/1 {} {} {} {}\n", normalization.clean_text, normalization.chinese,
                                        normalization.strip_accents, normalization.lower_case);
     this->vocabulary().append_identity(identity);
@@ -48,58 +46,20 @@ Result<std::unique_ptr<Tokenizer>> SuffixBpe::create(Vocabulary vocabulary, Merg
 }
 
 Result<std::unique_ptr<Tokenizer>> SuffixBpe::with(Vocabulary vocabulary) const {
-    return create(std::move(vocabulary), merges_, normalizer_.options());
+    return create(std::move(vocabulary), merges_, normalization());
 }
 
-void SuffixBpe::cut(std::string_view word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const {
-    symbols.clear();
+void SuffixBpe::cut(const BertNormalizer::Word& normal, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const {
+    const std::string_view word = normal.bytes.text();
     for (std::size_t at = 0; at < word.size();) {
         const std::size_t size = first_code_point(word.substr(at)).size;
         std::string character(word.substr(at, size));
         at += size;
         if (at == word.size()) character += kWordEnd;
         const std::optional<int32_t> id = find(character);
-        symbols.push_back({id && !vocabulary().is_added(*id) ? *id : unknown_, static_cast<uint32_t>(size)});
+        symbols.push_back({id && !vocabulary().is_added(*id) ? *id : unknown(), static_cast<uint32_t>(size)});
     }
     merges_.apply(symbols, scratch);
-}
-
-Status SuffixBpe::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
-                               std::vector<ByteRange>* ranges) const {
-    WordCache<Symbol> cache;
-    BertNormalizer::Word room;
-    std::vector<Symbol> fresh;
-    Merges::Scratch scratch;
-    const auto take = [&](const BertNormalizer::Word& word) {
-        const uint64_t hash = quick_hash(word.bytes.text());
-        std::span<const Symbol> symbols = cache.find(word.bytes.text(), hash);
-        if (symbols.data() == nullptr) {
-            cut(word.bytes.text(), fresh, scratch);
-            cache.add(word.bytes.text(), hash, fresh);
-            symbols = fresh;
-        }
-        std::size_t at = 0;
-        for (const Symbol& symbol : symbols) {
-            ids.push_back(symbol.id);
-            if (ranges != nullptr) ranges->push_back({word.origins[at].begin, word.origins[at + symbol.size - 1].end});
-            at += symbol.size;
-        }
-    };
-    for (std::size_t at = 0; at < text.size();) {
-        const AddedTokens::Match match = added_.find(text, at, options.match_special);
-        normalizer_.split(text, at, match.begin, ranges != nullptr, room, take);
-        if (match.id >= 0) {
-            ids.push_back(match.id);
-            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
-        }
-        at = match.end;
-    }
-    return {};
-}
-
-bool SuffixBpe::can_cut(std::string_view text, std::size_t at) const {
-    const char c = text[at];
-    return (c == ' ' || c == '\n' || c == '\t' || c == '\r') && added_.can_cut(text, at);
 }
 
 std::string SuffixBpe::tidied(std::string text) const {
@@ -113,16 +73,16 @@ std::string SuffixBpe::to_json() const {
         list += fmt::format("{}\n      {}", list.empty() ? "" : ",",
                             json_quote(vocabulary().token(merge.left) + ' ' + vocabulary().token(merge.right)));
     return tokenizer_document(
-        vocabulary(), bert_normalizer_json(normalizer_.options()), "{\"type\": \"BertPreTokenizer\"}", "null",
+        vocabulary(), bert_normalizer_json(normalization()), "{\"type\": \"BertPreTokenizer\"}", "null",
         fmt::format("{{\"type\": \"BPEDecoder\", \"suffix\": \"{}\"}}", kWordEnd),
         fmt::format("{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
                     "\"end_of_word_suffix\": \"{}\",\n    \"fuse_unk\": false,\n    \"vocab\": {},\n    "
                     "\"merges\": [{}\n    ]\n  }}",
-                    json_quote(vocabulary().token(unknown_)), kWordEnd, vocabulary_json(vocabulary()), list));
+                    json_quote(vocabulary().token(unknown())), kWordEnd, vocabulary_json(vocabulary()), list));
 }
 
 Status SuffixBpe::save(const std::filesystem::path& folder) const {
-    const BertNormalization& normal = normalizer_.options();
+    const BertNormalization& normal = normalization();
     HK_TRY(write_file_atomically(folder / "vocab.json", vocabulary_json(vocabulary()) + '\n'));
     std::string lines = "#version: 0.2\n";
     for (const Merge& merge : merges_.list())

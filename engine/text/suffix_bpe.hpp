@@ -2,19 +2,14 @@
 // 2016): words as BERT's, in small letters.
 #pragma once
 
-#include "text/added_tokens.hpp"
-#include "text/bert_normalizer.hpp"
+#include "text/bert_words.hpp"
 #include "text/json_file.hpp"
-#include "text/merges.hpp"
-#include "text/tokenizer.hpp"
-
-#include <unordered_map>
 
 namespace hekla::text {
 
 inline constexpr std::string_view kWordEnd = "</w>";
 
-class SuffixBpe final : public Tokenizer {
+class SuffixBpe final : public BertWordTokenizer {
 public:
     // Needs the role unk: a character without a token is that.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges,
@@ -28,19 +23,13 @@ public:
     Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override;
 
 protected:
-    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
-                        std::vector<ByteRange>* ranges) const override;
-    bool can_cut(std::string_view text, std::size_t at) const override;
+    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const override;
     std::string tidied(std::string text) const override; // without the space behind the last word
 
 private:
     SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization);
-    void cut(std::string_view word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const;
 
     Merges merges_;
-    BertNormalizer normalizer_;
-    AddedTokens added_;
-    int32_t unknown_;
 };
 
 // vocab.json and merges.txt whose merges have the mark.

@@ -36,8 +36,7 @@ int32_t WordPiece::Pieces::find(std::string_view piece) const {
 }
 
 WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
-    : Tokenizer(std::move(vocabulary)), options_(std::move(options)), normalizer_(options_.normalization),
-      added_(this->vocabulary().added()), unknown_(this->vocabulary().role(TokenRole::unk).value_or(-1)) {
+    : BertWordTokenizer(std::move(vocabulary), options.normalization), options_(std::move(options)) {
     const Vocabulary& tokens = this->vocabulary();
     for (int32_t id = 0; id < tokens.size(); ++id) {
         if (!tokens.has(id) || tokens.is_added(id)) continue;
@@ -67,10 +66,9 @@ Result<std::unique_ptr<Tokenizer>> WordPiece::create(Vocabulary vocabulary, Word
     return std::unique_ptr<Tokenizer>(new WordPiece(std::move(vocabulary), std::move(options)));
 }
 
-void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols) const {
-    symbols.clear();
+void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch&) const {
     const std::string_view bytes = word.bytes.text();
-    const auto all_unknown = [&] { symbols.assign(1, {unknown_, static_cast<uint32_t>(bytes.size())}); };
+    const auto all_unknown = [&] { symbols.assign(1, {unknown(), static_cast<uint32_t>(bytes.size())}); };
     std::size_t characters = bytes.size();
     if (!word.is_ascii)
         characters = static_cast<std::size_t>(
@@ -90,45 +88,6 @@ void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbo
         symbols.push_back({id, static_cast<uint32_t>(size)});
         begin += size;
     }
-}
-
-Status WordPiece::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
-                               std::vector<ByteRange>* ranges) const {
-    WordCache<Symbol> cache;
-    BertNormalizer::Word room;
-    std::vector<Symbol> fresh;
-    ids.reserve(ids.size() + text.size() / 4);
-    const auto take = [&](const BertNormalizer::Word& word) {
-        const uint64_t hash = quick_hash(word.bytes.text());
-        std::span<const Symbol> symbols = cache.find(word.bytes.text(), hash);
-        if (symbols.data() == nullptr) {
-            cut(word, fresh);
-            cache.add(word.bytes.text(), hash, fresh);
-            symbols = fresh;
-        }
-        for (const Symbol& symbol : symbols) ids.push_back(symbol.id);
-        if (ranges == nullptr) return;
-        std::size_t at = 0;
-        for (const Symbol& symbol : symbols) {
-            ranges->push_back({word.origins[at].begin, word.origins[at + symbol.size - 1].end});
-            at += symbol.size;
-        }
-    };
-    for (std::size_t at = 0; at < text.size();) {
-        const AddedTokens::Match match = added_.find(text, at, options.match_special);
-        normalizer_.split(text, at, match.begin, ranges != nullptr, room, take);
-        if (match.id >= 0) {
-            ids.push_back(match.id);
-            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
-        }
-        at = match.end;
-    }
-    return {};
-}
-
-bool WordPiece::can_cut(std::string_view text, std::size_t at) const {
-    const char c = text[at];
-    return (c == ' ' || c == '\n' || c == '\t' || c == '\r') && added_.can_cut(text, at);
 }
 
 std::string WordPiece::text_of(int32_t id, bool first) const {

@@ -1,10 +1,7 @@
 // WordPiece as BERT has it (Devlin et al. 2019): words, each cut greedily into the longest pieces of the vocabulary.
 #pragma once
 
-#include "text/added_tokens.hpp"
-#include "text/bert_normalizer.hpp"
-#include "text/merges.hpp"
-#include "text/tokenizer.hpp"
+#include "text/bert_words.hpp"
 
 namespace hekla::text {
 
@@ -15,7 +12,7 @@ struct WordPieceOptions {
     std::string post_processor = {}; // tokenizer.json's member, kept as it was read; it has no part in encode()
 };
 
-class WordPiece final : public Tokenizer {
+class WordPiece final : public BertWordTokenizer {
 public:
     // Needs the role unk. An added token that is marked normalized is looked for in the normalized text.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, WordPieceOptions options);
@@ -31,9 +28,7 @@ public:
     const WordPieceOptions& options() const { return options_; }
 
 protected:
-    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
-                        std::vector<ByteRange>* ranges) const override;
-    bool can_cut(std::string_view text, std::size_t at) const override;
+    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const override;
     std::string tidied(std::string text) const override;
 
 private:
@@ -57,14 +52,10 @@ private:
     };
 
     WordPiece(Vocabulary vocabulary, WordPieceOptions options);
-    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols) const;
 
     WordPieceOptions options_;
-    BertNormalizer normalizer_;
-    AddedTokens added_;
     Pieces first_;
     Pieces later_;
-    int32_t unknown_;
 };
 
 } // namespace hekla::text

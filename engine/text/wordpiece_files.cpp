@@ -148,7 +148,7 @@ std::string WordPiece::to_json() const {
         fmt::format("{{\"type\": \"WordPiece\", \"prefix\": {}, \"cleanup\": true}}", json_quote(options_.prefix)),
         fmt::format("{{\n    \"type\": \"WordPiece\",\n    \"unk_token\": {},\n    \"continuing_subword_prefix\": {},\n"
                     "    \"max_input_chars_per_word\": {},\n    \"vocab\": {}\n  }}",
-                    json_quote(tokens.token(unknown_)), json_quote(options_.prefix), options_.longest_word,
+                    json_quote(tokens.token(unknown())), json_quote(options_.prefix), options_.longest_word,
                     vocabulary_json(tokens)));
 }
 

@@ -54,8 +54,7 @@ std::unique_ptr<TokenizerTrainer> make_word_trainer(WordTraining options) {
 }
 
 WordTokenizer::WordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization)
-    : Tokenizer(std::move(vocabulary)), normalizer_(normalization), added_(this->vocabulary().added()),
-      unknown_(this->vocabulary().role(TokenRole::unk).value_or(-1)) {
+    : BertWordTokenizer(std::move(vocabulary), normalization) {
     std::string identity =
         fmt::format("words/1 {} {} {} {} {}\n", normalization.clean_text, normalization.chinese,
                     normalization.strip_accents, normalization.lower_case, normalization.punctuation);
@@ -70,37 +69,19 @@ Result<std::unique_ptr<Tokenizer>> WordTokenizer::create(Vocabulary vocabulary,
     return std::unique_ptr<Tokenizer>(new WordTokenizer(std::move(vocabulary), normalization));
 }
 
-Status WordTokenizer::encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
-                                   std::vector<ByteRange>* ranges) const {
-    BertNormalizer::Word room;
-    for (std::size_t at = 0; at < text.size();) {
-        const AddedTokens::Match match = added_.find(text, at, options.match_special);
-        normalizer_.split(text, at, match.begin, ranges != nullptr, room, [&](const BertNormalizer::Word& word) {
-            const std::optional<int32_t> id = find(word.bytes.text());
-            ids.push_back(id && !vocabulary().is_special(*id) ? *id : unknown_);
-            if (ranges != nullptr) ranges->push_back({word.origins.front().begin, word.origins.back().end});
-        });
-        if (match.id >= 0) {
-            ids.push_back(match.id);
-            if (ranges != nullptr) ranges->push_back({match.begin, match.end});
-        }
-        at = match.end;
-    }
-    return {};
-}
-
-bool WordTokenizer::can_cut(std::string_view text, std::size_t at) const {
-    const char c = text[at];
-    return (c == ' ' || c == '\n' || c == '\t' || c == '\r') && added_.can_cut(text, at);
+void WordTokenizer::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch&) const {
+    const std::optional<int32_t> id = find(word.bytes.text());
+    symbols.push_back(
+        {id && !vocabulary().is_special(*id) ? *id : unknown(), static_cast<uint32_t>(word.bytes.size())});
 }
 
 std::string WordTokenizer::to_json() const {
-    const BertNormalization& normal = normalizer_.options();
+    const BertNormalization& normal = normalization();
     return tokenizer_document(
         vocabulary(), bert_normalizer_json(normal),
         normal.punctuation ? "{\"type\": \"BertPreTokenizer\"}" : "{\"type\": \"WhitespaceSplit\"}", "null", "null",
         fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
-                    vocabulary_json(vocabulary()), json_quote(vocabulary().token(unknown_))));
+                    vocabulary_json(vocabulary()), json_quote(vocabulary().token(unknown()))));
 }
 
 Status WordTokenizer::save(const std::filesystem::path& folder) const {

@@ -2,14 +2,12 @@
 // its own (or not); a word that the vocabulary lacks is the unknown token.
 #pragma once
 
-#include "text/added_tokens.hpp"
-#include "text/bert_normalizer.hpp"
+#include "text/bert_words.hpp"
 #include "text/json_file.hpp"
-#include "text/tokenizer.hpp"
 
 namespace hekla::text {
 
-class WordTokenizer final : public Tokenizer {
+class WordTokenizer final : public BertWordTokenizer {
 public:
     // Needs the role unk.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, const BertNormalization& normalization);
@@ -22,19 +20,14 @@ public:
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // tokenizer.json
     Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const override {
-        return create(std::move(vocabulary), normalizer_.options());
+        return create(std::move(vocabulary), normalization());
     }
 
 protected:
-    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
-                        std::vector<ByteRange>* ranges) const override;
-    bool can_cut(std::string_view text, std::size_t at) const override;
+    void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const override;
 
 private:
     WordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
-    BertNormalizer normalizer_;
-    AddedTokens added_;
-    int32_t unknown_;
 };
 
 // A tokenizer.json with a WordLevel model, and words by BertPreTokenizer or WhitespaceSplit.

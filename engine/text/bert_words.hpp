@@ -1,0 +1,32 @@
+// What tokenizers over BERT's words share: a text is cut into words, and each word into tokens on its own.
+#pragma once
+
+#include "text/added_tokens.hpp"
+#include "text/bert_normalizer.hpp"
+#include "text/merges.hpp"
+#include "text/tokenizer.hpp"
+
+namespace hekla::text {
+
+class BertWordTokenizer : public Tokenizer {
+protected:
+    BertWordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
+
+    // Leaves the tokens of a word in `symbols`: together they have the word's bytes. `scratch` is room for merges.
+    virtual void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols,
+                     Merges::Scratch& scratch) const = 0;
+
+    const BertNormalization& normalization() const { return normalizer_.options(); }
+    int32_t unknown() const { return unknown_; } // -1: the vocabulary has none
+
+    Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
+                        std::vector<ByteRange>* ranges) const final;
+    bool can_cut(std::string_view text, std::size_t at) const final;
+
+private:
+    BertNormalizer normalizer_;
+    AddedTokens added_;
+    int32_t unknown_;
+};
+
+} // namespace hekla::text
