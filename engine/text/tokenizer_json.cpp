@@ -108,7 +108,6 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const std::fi
 
 Result<std::unique_ptr<Tokenizer>> read_characters(const Json& json, const std::filesystem::path& path) {
     const std::string name = path.string();
-    const Json& model = member(json, "model");
     const Json& section = member(json, "pre_tokenizer");
     const char* done = "a Split into single characters, for a WordLevel model";
     HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
@@ -119,14 +118,7 @@ Result<std::unique_ptr<Tokenizer>> read_characters(const Json& json, const std::
     const Json& decoder = member(json, "decoder");
     if (!decoder.is_object() || member(decoder, "type") != "Fuse")
         return not_done(name, "decoder", decoder.dump(), "Fuse, for a WordLevel model");
-    Vocabulary vocabulary;
-    HK_TRY(read_model_vocabulary(model, name, [&](const std::string& token, int32_t id) {
-        const Status status = vocabulary.add(id, token, token);
-        return status.ok() ? status : status.with_context(name);
-    }));
-    HK_TRY(read_added_tokens(json, name, vocabulary));
-    HK_TRY(read_unknown(model, name, false, vocabulary));
-    HK_TRY(read_special_files(path.parent_path(), vocabulary));
+    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
     return CharacterTokenizer::create(std::move(vocabulary));
 }
 

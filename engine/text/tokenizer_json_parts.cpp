@@ -1,5 +1,7 @@
 #include "text/tokenizer_json_parts.hpp"
 
+#include "text/special_files.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -73,6 +75,20 @@ Status read_unknown(const Json& model, const std::string& name, bool required, V
     if (id) return vocabulary.set_role(TokenRole::unk, *id);
     return required ? corrupt(fmt::format("{}: the unknown token {} is not in the vocabulary", name, json_quote(token)))
                     : Status();
+}
+
+Result<Vocabulary> read_plain_vocabulary(const Json& json, const std::filesystem::path& path, bool required) {
+    const std::string name = path.string();
+    const Json& model = member(json, "model");
+    Vocabulary vocabulary;
+    HK_TRY(read_model_vocabulary(model, name, [&](const std::string& token, int32_t id) {
+        const Status status = vocabulary.add(id, token, token);
+        return status.ok() ? status : status.with_context(name);
+    }));
+    HK_TRY(read_added_tokens(json, name, vocabulary));
+    HK_TRY(read_unknown(model, name, required, vocabulary));
+    HK_TRY(read_special_files(path.parent_path(), vocabulary));
+    return vocabulary;
 }
 
 Status read_model_merges(const Json& model, const std::string& name, BpeBuilder& builder) {

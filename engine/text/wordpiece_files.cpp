@@ -102,14 +102,7 @@ Result<std::unique_ptr<Tokenizer>> read_wordpiece_json(const Json& json, const s
         options.longest_word = static_cast<uint32_t>(characters);
     }
     if (const Json& post = member(json, "post_processor"); !post.is_null()) options.post_processor = post.dump();
-    Vocabulary vocabulary;
-    HK_TRY(read_model_vocabulary(model, name, [&](const std::string& token, int32_t id) {
-        const Status status = vocabulary.add(id, token, token);
-        return status.ok() ? status : status.with_context(name);
-    }));
-    HK_TRY(read_added_tokens(json, name, vocabulary));
-    HK_TRY(read_unknown(model, name, true, vocabulary));
-    HK_TRY(read_special_files(path.parent_path(), vocabulary));
+    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, true));
     HK_TRY(set_bert_roles(vocabulary));
     return WordPiece::create(std::move(vocabulary), std::move(options));
 }

@@ -97,19 +97,11 @@ bool is_words_json(const Json& json) {
 
 Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const std::filesystem::path& path) {
     const std::string name = path.string();
-    const Json& model = member(json, "model");
     HK_ASSIGN(BertNormalization normalization, read_bert_normalizer(json, name));
     normalization.punctuation = member(member(json, "pre_tokenizer"), "type") == "BertPreTokenizer";
     if (const Json& decoder = member(json, "decoder"); !decoder.is_null())
         return not_done(name, "decoder", decoder.dump(), "none, for a WordLevel model of words");
-    Vocabulary vocabulary;
-    HK_TRY(read_model_vocabulary(model, name, [&](const std::string& token, int32_t id) {
-        const Status status = vocabulary.add(id, token, token);
-        return status.ok() ? status : status.with_context(name);
-    }));
-    HK_TRY(read_added_tokens(json, name, vocabulary));
-    HK_TRY(read_unknown(model, name, false, vocabulary));
-    HK_TRY(read_special_files(path.parent_path(), vocabulary));
+    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
     return WordTokenizer::create(std::move(vocabulary), normalization);
 }
 
