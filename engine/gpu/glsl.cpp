@@ -4,7 +4,6 @@
 #include "gpu/glsl_module.h"
 
 #include <cstring>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 namespace hekla::gpu {
@@ -67,57 +66,17 @@ void take_message(void* user, const char* text, size_t size) {
     } catch (...) { output->failed = true; }
 }
 
-std::filesystem::path own_folder() {
-    Dl_info info{};
-    if (!dladdr(reinterpret_cast<const void*>(&key_of), &info) || !info.dli_fname) return {};
-    std::error_code error;
-    const std::filesystem::path path = std::filesystem::canonical(info.dli_fname, error);
-    return error ? std::filesystem::path() : path.parent_path();
-}
+constexpr ModuleName kCompiler{"libhekla_glsl.so", "hekla_glsl_interface", HEKLA_GLSL_VERSION, "a shader compiler",
+                               "the run-time shader compiler (libhekla_glsl.so) cannot be opened; kernels generated "
+                               "at run time and plugins' own GLSL need it"};
 
 } // namespace
 
-GlslCompiler::~GlslCompiler() {
-    if (module_) dlclose(module_);
-}
-
 Status GlslCompiler::available() {
     const std::lock_guard guard(mutex_);
-    if (interface_) return {};
-    std::vector<std::string> places;
-    if (!options_.module.empty()) {
-        places.push_back(options_.module.string());
-    } else {
-        const std::filesystem::path here = own_folder();
-        if (!here.empty()) {
-            places.push_back((here / "libhekla_glsl.so").string());
-            places.push_back((here.parent_path() / "lib" / "libhekla_glsl.so").string());
-        }
-        places.emplace_back("libhekla_glsl.so");
-    }
-    std::string tried;
-    for (const std::string& place : places) {
-        void* module = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (!module) {
-            const char* why = dlerror();
-            tried += fmt::format("\n  {}", why ? why : place);
-            continue;
-        }
-        const auto entry = reinterpret_cast<HeklaGlslEntry>(dlsym(module, "hekla_glsl_interface"));
-        const HeklaGlslInterface* found = entry ? entry(HEKLA_GLSL_VERSION) : nullptr;
-        if (!found || found->struct_size < sizeof(HeklaGlslInterface)) {
-            tried += fmt::format("\n  {}: not a shader compiler of this version", place);
-            dlclose(module);
-            continue;
-        }
-        module_ = module;
-        interface_ = found;
-        return {};
-    }
-    return unsupported(
-        "the run-time shader compiler (libhekla_glsl.so) cannot be opened; kernels generated at run time "
-        "and plugins' own GLSL need it. Tried:" +
-        tried);
+    if (module_) return {};
+    HK_ASSIGN(module_, Module<HeklaGlslInterface>::open(kCompiler, options_.module));
+    return {};
 }
 
 Result<Shader> GlslCompiler::compile(const std::string& name, const std::string& source) {
@@ -135,7 +94,7 @@ Result<Shader> GlslCompiler::compile(const std::string& name, const std::string&
     Output output;
     const HeklaGlslResult result{&output, take_words, take_message};
     const int32_t done =
-        interface_->compile(source.data(), source.size(), name.c_str(), options_.optimize ? 1 : 0, &result);
+        module_->compile(source.data(), source.size(), name.c_str(), options_.optimize ? 1 : 0, &result);
     if (output.failed) return out_of_memory(fmt::format("no memory for the compiled shader \"{}\"", name));
     if (done != 1) return invalid_argument(fmt::format("shader \"{}\" does not compile:\n{}", name, output.message));
     HK_ASSIGN(Shader shader, Shader::from_words(name, std::move(output.words)));

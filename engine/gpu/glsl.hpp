@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/log.hpp"
+#include "base/module.hpp"
 #include "gpu/shader.hpp"
 
 #include <filesystem>
@@ -26,7 +27,6 @@ struct GlslOptions {
 class GlslCompiler {
 public:
     explicit GlslCompiler(GlslOptions options) : options_(std::move(options)) {}
-    ~GlslCompiler();
     GlslCompiler(const GlslCompiler&) = delete;
     GlslCompiler& operator=(const GlslCompiler&) = delete;
 
@@ -40,8 +40,7 @@ public:
 private:
     GlslOptions options_;
     std::mutex mutex_;
-    void* module_ = nullptr;
-    const HeklaGlslInterface* interface_ = nullptr;
+    Module<HeklaGlslInterface> module_; // none until it is needed
 };
 
 } // namespace hekla::gpu

@@ -1,6 +1,7 @@
 // The SentencePiece library: a module of its own, libhekla_sentencepiece.so, opened (privately) when a model needs it.
 #pragma once
 
+#include "base/module.hpp"
 #include "base/status.hpp"
 
 #include <cstdint>
@@ -22,9 +23,6 @@ public:
     // Looks beside this binary or library, in lib/ beside its folder, then as dlopen finds it. Error: unsupported, with
     // the reason.
     static Result<std::shared_ptr<const SentencePieceLibrary>> open();
-    ~SentencePieceLibrary();
-    SentencePieceLibrary(const SentencePieceLibrary&) = delete;
-    SentencePieceLibrary& operator=(const SentencePieceLibrary&) = delete;
 
     // Trains with the library's own flags. `sentence` gives the next text, or false at the end. Returns the model's
     // file.
@@ -33,10 +31,8 @@ public:
 
 private:
     friend class SentencePieceModel;
-    SentencePieceLibrary(void* module, const HeklaSentencePieceInterface* interface)
-        : module_(module), interface_(interface) {}
-    void* module_;
-    const HeklaSentencePieceInterface* interface_;
+    explicit SentencePieceLibrary(Module<HeklaSentencePieceInterface> module) : module_(std::move(module)) {}
+    Module<HeklaSentencePieceInterface> module_;
 };
 
 // A model that cuts texts. Immutable; any thread.
