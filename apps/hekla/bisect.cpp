@@ -5,10 +5,10 @@
 #include "graph/text.hpp"
 #include "kernels_shaders.hpp"
 #include "model/safetensors.hpp"
+#include "program/host_tensor.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 
@@ -20,15 +20,6 @@ using Values = std::map<graph::ValueId, graph::Tensor>;
 using Named = std::map<std::string, graph::Tensor, std::less<>>;
 
 std::string output_name(graph::ValueId value) { return fmt::format("value.{}", value); }
-
-graph::Tensor tensor_of(const program::HostTensor& given, const graph::Value& value) {
-    graph::Tensor tensor{value.kind, value.shape, {}};
-    if (given.kind == graph::Kind::int32)
-        tensor.data.assign(given.ints().begin(), given.ints().end());
-    else
-        tensor.data.assign(given.floats().begin(), given.floats().end());
-    return tensor;
-}
 
 // The outputs of a graph as the device computes them.
 Result<Named> run_on_device(program::Runtime& runtime, const graph::Graph& graph, const graph::Feeds& feeds,
@@ -45,7 +36,7 @@ Result<Named> run_on_device(program::Runtime& runtime, const graph::Graph& graph
     options.gradients = program::Gradients::ignore;
     HK_ASSIGN(const auto program, program::Program::compile(runtime, graph, *store, options));
     for (const auto& [name, tensor] : feeds.fields)
-        if (program->has_input(name)) HK_TRY(program->set_input(name, bytes_of(tensor)));
+        if (program->has_input(name)) HK_TRY(program->set_input(name, program::bytes_of(tensor)));
     for (const auto& [name, value] : feeds.step_scalars)
         if (program->has_scalar(name)) HK_TRY(program->set_scalar(name, static_cast<float>(value)));
     HK_TRY(program->run({.seed = feeds.seed,
@@ -54,7 +45,8 @@ Result<Named> run_on_device(program::Runtime& runtime, const graph::Graph& graph
     Named result;
     for (const std::string& name : outputs) {
         HK_ASSIGN(const program::HostTensor output, program->read_output(name));
-        result.emplace(name, tensor_of(output, graph.value(graph.outputs.at(name))));
+        const graph::Value& value = graph.value(graph.outputs.at(name));
+        result.emplace(name, graph::Tensor{value.kind, value.shape, program::tensor_of(output).data});
     }
     return result;
 }
@@ -114,7 +106,7 @@ Status write_tensors(const std::filesystem::path& file, const Named& tensors) {
     std::vector<std::vector<std::byte>> bytes;
     std::vector<model::TensorView> views;
     for (const auto& [name, tensor] : tensors) {
-        bytes.push_back(bytes_of(tensor));
+        bytes.push_back(program::bytes_of(tensor));
         model::TensorView view;
         view.name = name;
         view.dtype = tensor.kind == graph::Kind::int32 ? model::DType::i32 : model::DType::f32;
@@ -173,20 +165,6 @@ Status write_reproducer(program::Runtime& runtime, const Alone& one, const Named
 bool given(Op op) { return op == Op::input || op == Op::parameter || op == Op::buffer || op == Op::step_scalar; }
 
 } // namespace
-
-std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
-    std::vector<std::byte> bytes(tensor.data.size() * 4);
-    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-        if (tensor.kind == graph::Kind::int32) {
-            const auto value = static_cast<int32_t>(tensor.data[i]);
-            std::memcpy(bytes.data() + i * 4, &value, 4);
-        } else {
-            const auto value = static_cast<float>(tensor.data[i]);
-            std::memcpy(bytes.data() + i * 4, &value, 4);
-        }
-    }
-    return bytes;
-}
 
 std::string Bisection::text() const {
     if (!found)

@@ -29,9 +29,6 @@ struct Bisection {
     std::string text() const;
 };
 
-// A tensor of the interpreter as a device holds it: int32 or float32.
-std::vector<std::byte> bytes_of(const graph::Tensor& tensor);
-
 // Runs the graph once on the device with every value kept (so nothing is fused into a kernel of its own), and compares
 // in order. The reproducer holds `graph.txt` (the one operation; its inputs are fields), `inputs.safetensors`,
 // `device.safetensors`, `reference.safetensors`, and of each dispatch the SPIR-V and a line of `dispatches.txt`.

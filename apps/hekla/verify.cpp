@@ -7,6 +7,7 @@
 #include "generate/decoder_reference.hpp"
 #include "graph/gradient.hpp"
 #include "graph/simplify.hpp"
+#include "program/host_tensor.hpp"
 #include "train/optimizer.hpp"
 
 #include <chrono>
@@ -81,7 +82,7 @@ Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fix
     for (const auto& [name, scale] : scales)
         if (program->has_scalar(name)) HK_TRY(program->set_scalar(name, static_cast<float>(scale)));
     for (const auto& [name, tensor] : fixture.inputs)
-        if (program->has_input(name)) HK_TRY(program->set_input(name, bytes_of(tensor)));
+        if (program->has_input(name)) HK_TRY(program->set_input(name, program::bytes_of(tensor)));
     HK_TRY(program->run());
 
     Computed computed;

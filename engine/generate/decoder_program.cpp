@@ -1,5 +1,7 @@
 #include "generate/decoder_program.hpp"
 
+#include "program/host_tensor.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -11,31 +13,10 @@ using graph::Kind;
 using graph::kNone;
 using graph::Op;
 using graph::Tensor;
+using program::bytes_of;
 using program::HostTensor;
 using program::Program;
-
-std::vector<std::byte> bytes_of(const Tensor& tensor) {
-    std::vector<std::byte> bytes(tensor.data.size() * 4);
-    const auto store = [&](auto zero) {
-        std::vector<decltype(zero)> values(tensor.data.size());
-        std::ranges::transform(tensor.data, values.begin(), [](double x) { return static_cast<decltype(zero)>(x); });
-        std::ranges::copy(std::as_bytes(std::span(values)), bytes.begin());
-    };
-    if (tensor.kind == Kind::int32)
-        store(int32_t{});
-    else
-        store(float{});
-    return bytes;
-}
-
-Tensor tensor_of(const HostTensor& host) {
-    Tensor tensor{host.kind, host.shape, {}};
-    if (host.kind == Kind::int32)
-        tensor.data.assign(host.ints().begin(), host.ints().end());
-    else
-        tensor.data.assign(host.floats().begin(), host.floats().end());
-    return tensor;
-}
+using program::tensor_of;
 
 class ProgramDecoder final : public Decoder {
 public:

@@ -3,6 +3,7 @@
 #include "plugin/host_error.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <fmt/format.h>
 
@@ -64,6 +65,24 @@ int32_t get_example(void* context, uint64_t index, hk_example* out, hk_error* er
 }
 
 } // namespace
+
+graph::Tensor tensor_of(const data::Field& field) {
+    graph::Tensor tensor;
+    tensor.kind = field.kind == data::FieldKind::int32 ? graph::Kind::int32 : graph::Kind::float32;
+    tensor.shape = graph::Shape(field.shape);
+    tensor.data.resize(field.bytes.size() / 4);
+    const auto load = [&](auto zero) {
+        for (std::size_t i = 0; i < tensor.data.size(); ++i) {
+            std::memcpy(&zero, field.bytes.data() + i * 4, 4);
+            tensor.data[i] = static_cast<double>(zero);
+        }
+    };
+    if (field.kind == data::FieldKind::int32)
+        load(int32_t{});
+    else
+        load(float{});
+    return tensor;
+}
 
 std::vector<hk_field> field_views(std::span<data::Field> fields) {
     std::vector<hk_field> views;

@@ -3,6 +3,7 @@
 
 #include "data/batcher.hpp"
 #include "data/encoded.hpp"
+#include "graph/reference.hpp"
 #include "plugin/compose.hpp"
 
 #include <span>
@@ -23,6 +24,9 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
 
 // The length of a row that cuts nothing off this example; 0 where its objective does not say.
 int64_t example_length(const plugin::Composition& composition, const data::EncodedExample& example);
+
+// A field for the interpreter.
+graph::Tensor tensor_of(const data::Field& field);
 
 // Fields as the plugins' ABI has them; they point into `fields`.
 std::vector<hk_field> field_views(std::span<data::Field> fields);

@@ -1,6 +1,7 @@
 #include "infer/forward.hpp"
 
 #include "graph/simplify.hpp"
+#include "program/host_tensor.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -12,29 +13,6 @@ std::vector<plugin::BatchField> described(const Tensors& fields) {
     std::vector<plugin::BatchField> result;
     for (const auto& [name, tensor] : fields) result.push_back({name, tensor.kind, tensor.shape});
     return result;
-}
-
-std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
-    std::vector<std::byte> bytes(tensor.data.size() * 4);
-    const auto store = [&](auto zero) {
-        std::vector<decltype(zero)> values(tensor.data.size());
-        std::ranges::transform(tensor.data, values.begin(), [](double x) { return static_cast<decltype(zero)>(x); });
-        std::ranges::copy(std::as_bytes(std::span(values)), bytes.begin());
-    };
-    if (tensor.kind == graph::Kind::int32)
-        store(int32_t{});
-    else
-        store(float{});
-    return bytes;
-}
-
-graph::Tensor tensor_of(const program::HostTensor& host) {
-    graph::Tensor tensor{host.kind, host.shape, {}};
-    if (host.kind == graph::Kind::int32)
-        tensor.data.assign(host.ints().begin(), host.ints().end());
-    else
-        tensor.data.assign(host.floats().begin(), host.floats().end());
-    return tensor;
 }
 
 } // namespace
@@ -86,11 +64,11 @@ Result<Tensors> Forward::run(const Tensors& fields) {
         return outputs;
     }
     for (const auto& [name, tensor] : fields)
-        if (program_->has_input(name)) HK_TRY(program_->set_input(name, bytes_of(tensor)));
+        if (program_->has_input(name)) HK_TRY(program_->set_input(name, program::bytes_of(tensor)));
     HK_TRY(program_->run());
     for (const std::string& name : program_->output_names()) {
         HK_ASSIGN(const program::HostTensor host, program_->read_output(name));
-        outputs.emplace(name, tensor_of(host));
+        outputs.emplace(name, program::tensor_of(host));
     }
     return outputs;
 }

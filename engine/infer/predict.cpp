@@ -5,31 +5,12 @@
 #include "infer/forward.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 
 namespace hekla::infer {
 namespace {
 
 using nlohmann::json;
-
-graph::Tensor tensor_of(const data::Field& field) {
-    graph::Tensor tensor;
-    tensor.kind = field.kind == data::FieldKind::int32 ? graph::Kind::int32 : graph::Kind::float32;
-    tensor.shape = graph::Shape(field.shape);
-    tensor.data.resize(field.bytes.size() / 4);
-    const auto load = [&](auto zero) {
-        for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-            std::memcpy(&zero, field.bytes.data() + i * 4, 4);
-            tensor.data[i] = static_cast<double>(zero);
-        }
-    };
-    if (field.kind == data::FieldKind::int32)
-        load(int32_t{});
-    else
-        load(float{});
-    return tensor;
-}
 
 // The longest row that makes sense for this model.
 int64_t longest_row(const Model& model) {

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "graph/reference.hpp"
+#include "infer/collate.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/folder.hpp"
 #include "program/lower_optimizer.hpp"
@@ -43,25 +44,6 @@ void add_choice(const std::string& line, std::map<std::string, std::string>& cho
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-graph::Tensor tensor_of(const data::Field& field) {
-    graph::Tensor tensor;
-    tensor.kind = field.kind == data::FieldKind::int32 ? graph::Kind::int32 : graph::Kind::float32;
-    tensor.shape = graph::Shape(field.shape);
-    tensor.data.resize(field.bytes.size() / 4);
-    for (std::size_t i = 0; i < tensor.data.size(); ++i) {
-        if (field.kind == data::FieldKind::int32) {
-            int32_t value;
-            std::memcpy(&value, field.bytes.data() + i * 4, 4);
-            tensor.data[i] = value;
-        } else {
-            float value;
-            std::memcpy(&value, field.bytes.data() + i * 4, 4);
-            tensor.data[i] = static_cast<double>(value);
-        }
-    }
-    return tensor;
 }
 
 // A moment of the store, read back when it is written.
@@ -543,7 +525,7 @@ Result<std::vector<data::Batch>> Trainer::next_micro_batches(data::Batcher& batc
 
 Result<std::vector<double>> Trainer::loss_counts(const data::Batch& batch) const {
     graph::Feeds feeds;
-    for (const data::Field& field : batch.fields) feeds.fields.emplace(field.name, tensor_of(field));
+    for (const data::Field& field : batch.fields) feeds.fields.emplace(field.name, infer::tensor_of(field));
     std::vector<graph::ValueId> wanted;
     const graph::Graph& graph = described(batch.length);
     for (const graph::LossTerm& term : graph.losses) wanted.push_back(term.count);
@@ -797,7 +779,8 @@ Result<TrainerResult> Trainer::train() {
             json batch = json::array();
             for (const data::Batch& one : micro)
                 for (const data::Field& field : one.fields)
-                    batch.push_back({{"field", field.name}, {"shape", field.shape}, {"values", tensor_of(field).data}});
+                    batch.push_back(
+                        {{"field", field.name}, {"shape", field.shape}, {"values", infer::tensor_of(field).data}});
             HK_TRY(write_file_atomically(file, batch.dump() + "\n"));
             log_.warning(fmt::format(
                 "step {}: loss {} or gradient norm {} is not finite; the update was skipped, the batch is in {}", step_,

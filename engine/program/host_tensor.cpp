@@ -1,0 +1,30 @@
+#include "program/host_tensor.hpp"
+
+#include <algorithm>
+
+namespace hekla::program {
+
+std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
+    std::vector<std::byte> bytes(tensor.data.size() * 4);
+    const auto store = [&](auto zero) {
+        std::vector<decltype(zero)> values(tensor.data.size());
+        std::ranges::transform(tensor.data, values.begin(), [](double x) { return static_cast<decltype(zero)>(x); });
+        std::ranges::copy(std::as_bytes(std::span(values)), bytes.begin());
+    };
+    if (tensor.kind == graph::Kind::int32)
+        store(int32_t{});
+    else
+        store(float{});
+    return bytes;
+}
+
+graph::Tensor tensor_of(const HostTensor& host) {
+    graph::Tensor tensor{host.kind, host.shape, {}};
+    if (host.kind == graph::Kind::int32)
+        tensor.data.assign(host.ints().begin(), host.ints().end());
+    else
+        tensor.data.assign(host.floats().begin(), host.floats().end());
+    return tensor;
+}
+
+} // namespace hekla::program
