@@ -235,10 +235,7 @@ inline Value transformer_block(Graph& g, Value x, const Block& b) {
                  b.feed_forward_norm);
 }
 
-// The sum of loss rows where labels count, and how many count: what an objective hands to loss(). labels int32.
-struct LossSum {
-    Value sum, count;
-};
+// Where labels count. labels int32, -100 where none is asked for.
 inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0) {
     const Value rows = cross_entropy(logits, labels, {.smoothing = smoothing});
     return {sum_all(rows), sum_all(not_equal(labels, -100.0))};

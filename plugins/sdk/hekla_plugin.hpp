@@ -87,6 +87,11 @@ struct Value {
     int32_t kind() const;
 };
 
+// The sum of loss rows that count, and how many count: what an objective hands to Graph::loss().
+struct LossSum {
+    Value sum, count;
+};
+
 struct Initializer {
     int32_t kind = HK_INITIALIZE_CONSTANT;
     double a = 0.0, b = 0.0;
@@ -168,6 +173,9 @@ public:
     Value ask(std::string_view port) { return {this, api_.ask(builder_, text(port))}; }
     void loss(std::string_view name, Value sum, Value count, double weight = 1.0) {
         api_.loss(builder_, text(name), sum.id, count.id, weight);
+    }
+    void loss(std::string_view name, const LossSum& total, double weight = 1.0) {
+        loss(name, total.sum, total.count, weight);
     }
     void metric(std::string_view name, Value sum, Value count) { api_.metric(builder_, text(name), sum.id, count.id); }
     Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT) {

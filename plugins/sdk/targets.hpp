@@ -1,4 +1,4 @@
-// The decoder's side of an encoder-decoder's batch: what it reads and what it is to say.
+// An encoder-decoder's batch: what the encoder reads, and what the decoder reads and is to say.
 #pragma once
 
 #include "rows.hpp"
@@ -41,6 +41,36 @@ public:
 
 private:
     int32_t start_ = 0, end_ = 0, pad_ = 0;
+};
+
+// Both sides of the batch.
+class SourceTargetRows {
+public:
+    SourceTargetRows(const Config& config, const Tokens& tokens, const char* objective)
+        : source_(config, tokens, objective), target_(config, tokens, objective) {}
+
+    std::size_t special() const { return source_.special(false); } // tokens around a source
+    std::vector<Field> fields(int64_t batch, int64_t source_length, int64_t target_length) const {
+        std::vector<Field> all = source_.fields(batch, source_length);
+        for (const Field& field : target_.fields(batch, target_length)) all.push_back(field);
+        return all;
+    }
+    // Without a target, as in prediction, there is nothing to say. Rows are written in their order.
+    void write(const FieldSet& fields, std::size_t row, Ids source, std::optional<Ids> target) const {
+        source_.write(fields, row, source, {}, false);
+        if (target)
+            target_.write(fields, row, *target);
+        else
+            target_.write_empty(fields, row);
+    }
+    void write_empty(const FieldSet& fields, std::size_t row) const {
+        source_.write_empty(fields, row);
+        target_.write_empty(fields, row);
+    }
+
+private:
+    RowLayout source_;
+    DecoderRows target_;
 };
 
 } // namespace hekla::plugin

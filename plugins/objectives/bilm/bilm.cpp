@@ -26,8 +26,8 @@ public:
         const Value none = g.fill({ids.dim(0), 1}, -100, HK_KIND_INT32);
         const LossSum forward = token_loss(g.ask("forward.logits"), concat({slice(ids, 1, 1, length - 1), none}, 1));
         const LossSum backward = token_loss(g.ask("backward.logits"), concat({none, slice(ids, 1, 0, length - 1)}, 1));
-        g.loss("forward", forward.sum, forward.count, 0.5);
-        g.loss("backward", backward.sum, backward.count, 0.5);
+        g.loss("forward", forward, 0.5);
+        g.loss("backward", backward, 0.5);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         const FieldSet fields(storage, count);

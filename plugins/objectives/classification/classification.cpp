@@ -122,10 +122,7 @@ public:
             return squared_error(g, logits, labels);
         if (problem_ == "single_label_classification" || (problem_.empty() && labels.kind() == HK_KIND_INT32)) {
             accuracy_metric(g, "accuracy", logits, labels);
-            if (weights_.empty()) {
-                const LossSum loss = token_loss(logits, labels, smoothing_);
-                return g.loss("classification", loss.sum, loss.count);
-            }
+            if (weights_.empty()) return g.loss("classification", token_loss(logits, labels, smoothing_));
             if (logits.dim(-1) != static_cast<int64_t>(weights_.size())) {
                 g.fail("class_weights has " + std::to_string(weights_.size()) + " numbers, there are " +
                        std::to_string(logits.dim(-1)) + " classes");

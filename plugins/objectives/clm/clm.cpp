@@ -31,8 +31,7 @@ public:
             targets = concat({slice(labels, 1, 1, length - 1), g.fill({batch, 1}, -100, HK_KIND_INT32)}, 1);
         }
         const Value logits = g.ask("logits");
-        const LossSum loss = token_loss(logits, targets);
-        g.loss("clm", loss.sum, loss.count);
+        g.loss("clm", token_loss(logits, targets));
     }
 
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {

@@ -42,8 +42,7 @@ public:
         // The partner of a row that stands for no example is nobody's.
         const Value real = not_equal(labels, static_cast<double>(kIgnored));
         const Value logits = where(reshape(real, {1, batch}), likeness / temperature_, like(likeness, -1e9));
-        const LossSum loss = token_loss(logits, labels);
-        g.loss("contrastive", loss.sum, loss.count);
+        g.loss("contrastive", token_loss(logits, labels));
         accuracy_metric(g, "partner_accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {

@@ -12,8 +12,7 @@ constexpr uint64_t kNoiseStream = 1;
 
 void restoring_loss(Graph& g, const char* name) {
     const Value logits = g.ask("logits"), labels = g.input("labels");
-    const LossSum loss = token_loss(logits, labels);
-    g.loss(name, loss.sum, loss.count);
+    g.loss(name, token_loss(logits, labels));
     accuracy_metric(g, "token_accuracy", logits, labels);
 }
 
@@ -22,8 +21,7 @@ public:
     static constexpr int32_t example_kind = HK_EXAMPLE_WINDOW;
 
     Denoising(const Config& c, const hk_tokenizer* tokenizer)
-        : tokens_(tokenizer), layout_(c, tokens_, "denoising"), decoder_(c, tokens_, "denoising"),
-          mask_(tokens_.required("mask", "denoising")) {
+        : tokens_(tokenizer), rows_(c, tokens_, "denoising"), mask_(tokens_.required("mask", "denoising")) {
         noise_.permute_sentences = c.real("permute_sentences", noise_.permute_sentences);
         noise_.infilling = c.real("infilling", noise_.infilling);
         noise_.span_mean = c.real("span_mean", noise_.span_mean);
@@ -34,15 +32,11 @@ public:
     }
     // The text and its end token fill a row of the decoder; in the encoder's row masks of empty spans may take more.
     int64_t tokens_per_example(int64_t length) {
-        const int64_t special = std::max<int64_t>(static_cast<int64_t>(layout_.special(false)), 1);
+        const int64_t special = std::max<int64_t>(static_cast<int64_t>(rows_.special()), 1);
         require(length > special, "rows of " + std::to_string(length) + " tokens have no room between special tokens");
         return length - special;
     }
-    std::vector<Field> fields(int64_t batch, int64_t length) {
-        std::vector<Field> all = layout_.fields(batch, length);
-        for (const Field& field : decoder_.fields(batch, length)) all.push_back(field);
-        return all;
-    }
+    std::vector<Field> fields(int64_t batch, int64_t length) { return rows_.fields(batch, length, length); }
     void build(Graph& g) { restoring_loss(g, "denoising"); }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         const FieldSet fields(storage, count);
@@ -55,17 +49,14 @@ public:
                 if (tokens_.sentence_end(ids[i])) ends.push_back(i + 1);
             Random random = example.random(batch.seed(), kNoiseStream);
             const std::vector<int32_t> source = noisy({ids.begin(), ids.end()}, ends, noise_, mask_, random);
-            layout_.write(fields, row, source, {}, false);
-            decoder_.write(fields, row, ids);
+            rows_.write(fields, row, source, ids);
         }
-        layout_.write_empty(fields, batch.size());
-        decoder_.write_empty(fields, batch.size());
+        rows_.write_empty(fields, batch.size());
     }
 
 private:
     Tokens tokens_;
-    RowLayout layout_;
-    DecoderRows decoder_;
+    SourceTargetRows rows_;
     int32_t mask_;
     NoiseOptions noise_;
 };
@@ -75,8 +66,8 @@ public:
     static constexpr int32_t example_kind = HK_EXAMPLE_WINDOW;
 
     SpanCorruption(const Config& c, const hk_tokenizer* tokenizer)
-        : tokens_(tokenizer), layout_(c, tokens_, "span_corruption"), decoder_(c, tokens_, "span_corruption"),
-          density_(c.real("noise_density", 0.15)), mean_(c.real("span_mean", 3.0)) {
+        : tokens_(tokenizer), rows_(c, tokens_, "span_corruption"), density_(c.real("noise_density", 0.15)),
+          mean_(c.real("span_mean", 3.0)) {
         require(density_ > 0.0 && density_ < 1.0, "noise_density is not above 0 and below 1");
         require(mean_ >= 1.0, "span_mean is less than 1");
         for (int i = 0; tokens_; ++i) {
@@ -91,7 +82,7 @@ public:
     }
     // As many raw tokens as leave, corrupted, a full row of the encoder.
     int64_t tokens_per_example(int64_t length) {
-        const auto special = static_cast<int64_t>(layout_.special(false));
+        const auto special = static_cast<int64_t>(rows_.special());
         const auto source = [&](int64_t n) {
             const SpanSizes sizes(static_cast<std::size_t>(n), density_, mean_);
             return n - static_cast<int64_t>(sizes.noise) + static_cast<int64_t>(sizes.spans) + special;
@@ -103,10 +94,7 @@ public:
     }
     std::vector<Field> fields(int64_t batch, int64_t length) {
         const SpanSizes sizes(static_cast<std::size_t>(tokens_per_example(length)), density_, mean_);
-        std::vector<Field> all = layout_.fields(batch, length);
-        for (const Field& field : decoder_.fields(batch, static_cast<int64_t>(sizes.noise + sizes.spans + 1)))
-            all.push_back(field);
-        return all;
+        return rows_.fields(batch, length, static_cast<int64_t>(sizes.noise + sizes.spans + 1));
     }
     void build(Graph& g) { restoring_loss(g, "span_corruption"); }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
@@ -116,17 +104,14 @@ public:
             const Example example = batch[row];
             Random random = example.random(batch.seed(), kNoiseStream);
             const Corrupted text = corrupted_spans(example.get("text").ids(), density_, mean_, sentinels_, random);
-            layout_.write(fields, row, text.source, {}, false);
-            decoder_.write(fields, row, text.target);
+            rows_.write(fields, row, text.source, text.target);
         }
-        layout_.write_empty(fields, batch.size());
-        decoder_.write_empty(fields, batch.size());
+        rows_.write_empty(fields, batch.size());
     }
 
 private:
     Tokens tokens_;
-    RowLayout layout_;
-    DecoderRows decoder_;
+    SourceTargetRows rows_;
     double density_, mean_;
     std::vector<int32_t> sentinels_;
 };

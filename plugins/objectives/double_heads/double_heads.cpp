@@ -33,8 +33,7 @@ public:
     }
     void build(Graph& g) {
         const Value logits = g.ask("choice_logits"), labels = g.input("mc_labels");
-        const LossSum choice = token_loss(logits, labels);
-        g.loss("choice", choice.sum, choice.count);
+        g.loss("choice", token_loss(logits, labels));
         accuracy_metric(g, "accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
@@ -94,8 +93,7 @@ public:
         const int64_t batch = labels.dim(0), choices = labels.dim(1), length = labels.dim(2);
         const Value next =
             concat({slice(labels, 2, 1, length - 1), g.fill({batch, choices, 1}, -100, HK_KIND_INT32)}, 2);
-        const LossSum tokens = token_loss(g.ask("logits"), next);
-        g.loss("clm", tokens.sum, tokens.count, weight_);
+        g.loss("clm", token_loss(g.ask("logits"), next), weight_);
         MultipleChoice::build(g);
     }
     // The right continuation alone is language to learn from.

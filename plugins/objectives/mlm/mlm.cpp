@@ -33,8 +33,7 @@ public:
     // labels: the token that stood there, -100 where none is asked for; [B, T] where the batch has no masked_positions.
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
-        const LossSum loss = token_loss(logits, labels);
-        g.loss("mlm", loss.sum, loss.count);
+        g.loss("mlm", token_loss(logits, labels));
         accuracy_metric(g, "masked_accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
@@ -94,8 +93,7 @@ public:
     void build(Graph& g) {
         Mlm::build(g);
         if (weight_ <= 0.0) return;
-        const LossSum boundary = token_loss(g.ask("boundary_logits"), g.input("labels"));
-        g.loss("boundary", boundary.sum, boundary.count, weight_);
+        g.loss("boundary", token_loss(g.ask("boundary_logits"), g.input("labels")), weight_);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
         const FieldSet fields(storage, count);
@@ -146,8 +144,7 @@ public:
     void build(Graph& g) {
         Mlm::build(g);
         const Value logits = g.ask("pair_logits"), labels = g.input(field_);
-        const LossSum pair = token_loss(logits, labels);
-        g.loss(name_, pair.sum, pair.count);
+        g.loss(name_, token_loss(logits, labels));
         accuracy_metric(g, "pair_accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {

@@ -33,8 +33,7 @@ public:
     }
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
-        const LossSum loss = token_loss(logits, labels);
-        g.loss("permutation", loss.sum, loss.count);
+        g.loss("permutation", token_loss(logits, labels));
         accuracy_metric(g, "predicted_accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {

@@ -14,8 +14,7 @@ void completion_loss(Graph& g, const char* name, bool prefix) {
     if (prefix && !g.has_port("reads_prefix"))
         g.fail("this body does not open its attention for a prefix: a decoder that reads prefix_length is needed");
     const Value logits = g.ask("logits"), labels = g.input("next_ids");
-    const LossSum loss = token_loss(logits, labels);
-    g.loss(name, loss.sum, loss.count);
+    g.loss(name, token_loss(logits, labels));
     accuracy_metric(g, "token_accuracy", logits, labels);
 }
 

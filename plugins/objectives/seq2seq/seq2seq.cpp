@@ -11,8 +11,7 @@ public:
     static constexpr int32_t example_kind = HK_EXAMPLE_ROW;
 
     Seq2Seq(const Config& c, const hk_tokenizer* tokenizer)
-        : tokens_(tokenizer), layout_(c, tokens_, "seq2seq"), decoder_(c, tokens_, "seq2seq"),
-          smoothing_(c.real("label_smoothing", 0.0)) {}
+        : tokens_(tokenizer), rows_(c, tokens_, "seq2seq"), smoothing_(c.real("label_smoothing", 0.0)) {}
 
     std::vector<ColumnNeed> columns() {
         return {{"source", HK_COLUMN_TOKENS, 0}, {"target", HK_COLUMN_TOKENS, HK_COLUMN_TARGET}};
@@ -20,19 +19,14 @@ public:
     int64_t example_length(const hk_example& raw) {
         const Example example(raw);
         const ColumnView target = example.find("target");
-        return static_cast<int64_t>(std::max(example.get("source").ids().size() + layout_.special(false),
-                                             target ? target.ids().size() + 1 : 1));
+        return static_cast<int64_t>(
+            std::max(example.get("source").ids().size() + rows_.special(), target ? target.ids().size() + 1 : 1));
     }
-    std::vector<Field> fields(int64_t batch, int64_t length) {
-        std::vector<Field> all = layout_.fields(batch, length);
-        for (const Field& field : decoder_.fields(batch, length)) all.push_back(field);
-        return all;
-    }
+    std::vector<Field> fields(int64_t batch, int64_t length) { return rows_.fields(batch, length, length); }
     // labels[t]: what the decoder is to say after decoder_input_ids[0..t]; -100 in padding.
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
-        const LossSum loss = token_loss(logits, labels, smoothing_);
-        g.loss("seq2seq", loss.sum, loss.count);
+        g.loss("seq2seq", token_loss(logits, labels, smoothing_));
         accuracy_metric(g, "token_accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
@@ -40,20 +34,15 @@ public:
         const BatchView batch(raw);
         for (uint32_t row = 0; row < batch.size(); ++row) {
             const Example example = batch[row];
-            layout_.write(fields, row, example.get("source").ids(), {}, false);
-            if (const ColumnView target = example.find("target"))
-                decoder_.write(fields, row, target.ids());
-            else
-                decoder_.write_empty(fields, row);
+            const ColumnView target = example.find("target");
+            rows_.write(fields, row, example.get("source").ids(), target ? std::optional(target.ids()) : std::nullopt);
         }
-        layout_.write_empty(fields, batch.size());
-        decoder_.write_empty(fields, batch.size());
+        rows_.write_empty(fields, batch.size());
     }
 
 private:
     Tokens tokens_;
-    RowLayout layout_;
-    DecoderRows decoder_;
+    SourceTargetRows rows_;
     double smoothing_;
 };
 

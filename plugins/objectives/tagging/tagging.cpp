@@ -28,8 +28,7 @@ public:
     // labels: -100 where no label counts (later pieces of a word, special tokens, padding).
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("labels");
-        const LossSum loss = token_loss(logits, labels, smoothing_);
-        g.loss("tagging", loss.sum, loss.count);
+        g.loss("tagging", token_loss(logits, labels, smoothing_));
         accuracy_metric(g, "accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
