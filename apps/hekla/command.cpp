@@ -134,18 +134,23 @@ Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals,
 
 int HostError::report() const { return fail(std::string(view(hk_error_message(error)))); }
 
+std::vector<hk_string> host_strings(const std::vector<std::string>& from) {
+    std::vector<hk_string> all;
+    for (const std::string& one : from) all.push_back(text(one));
+    return all;
+}
+
 int HostContext::create(const Globals& globals, const HostError& error, bool trains) {
     std::vector<std::string> folders;
     for (const fs::path& folder : globals.plugin_folders()) folders.push_back(folder.string());
-    std::vector<hk_string> texts;
-    for (const std::string& folder : folders) texts.push_back(text(folder));
+    const std::vector<hk_string> plugins = host_strings(folders);
     const std::string cache = globals.cache_folder().string();
     hk_context_options options{};
     options.struct_size = sizeof options;
     options.validation = globals.validate ? 1 : 0;
     options.device = text(globals.device);
-    options.plugin_folders = texts.data();
-    options.plugin_folder_count = texts.size();
+    options.plugin_folders = plugins.data();
+    options.plugin_folder_count = plugins.size();
     options.cache_folder = text(cache);
     options.measure_kernels = trains ? static_cast<int32_t>(measure_of(globals)) : 0;
     options.log = [](void*, int32_t severity, hk_string message) {

@@ -86,6 +86,7 @@ struct HostContext {
     hk_context* context = nullptr;
 };
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
+std::vector<hk_string> host_strings(const std::vector<std::string>& from); // they point into `from`
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
 // Set by the first Ctrl+C (the second one ends the program).

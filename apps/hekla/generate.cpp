@@ -33,8 +33,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
-    std::vector<hk_string> strings;
-    for (const std::string& prompt : prompts) strings.push_back(text(prompt));
+    const std::vector<hk_string> strings = host_strings(prompts);
     Texts texts;
     texts.rows.resize(std::max<std::size_t>(1, prompts.size()));
     texts.stream = prompts.size() <= 1 && !a.json;

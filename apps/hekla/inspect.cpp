@@ -267,9 +267,7 @@ Result<std::string> show(const Globals& globals, const InspectArguments& a, bool
     }
     if (fs::is_directory(path, problem)) return show_folder(globals, a, damaged);
     if (path.extension() == ".toml") return show_recipe(globals, a);
-    constexpr std::string_view kWeights[] = {".safetensors", ".bin", ".pt", ".pth"};
-    if (std::ranges::find(kWeights, path.extension().string()) != std::end(kWeights) ||
-        a.path.ends_with(".index.json")) {
+    if (model::names_weights(path)) {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(path));
         return show_weights(a, weights, {{"kind", "tensors"}}, fmt::format("{}\n", a.path));
     }

@@ -27,8 +27,7 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
-    std::vector<hk_string> overrides;
-    for (const std::string& o : a.overrides) overrides.push_back(text(o));
+    const std::vector<hk_string> overrides = host_strings(a.overrides);
     Told told;
     hk_evaluate_options options{};
     options.struct_size = sizeof options;
@@ -84,12 +83,8 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
-    const auto strings = [](const std::vector<std::string>& from) {
-        std::vector<hk_string> to;
-        for (const std::string& s : from) to.push_back(text(s));
-        return to;
-    };
-    const std::vector<hk_string> texts = strings(a.texts), seconds = strings(a.seconds), columns = strings(a.columns);
+    const std::vector<hk_string> texts = host_strings(a.texts), seconds = host_strings(a.seconds),
+                                 columns = host_strings(a.columns);
     std::vector<std::string> rows;
     hk_predict_options options;
     hk_predict_defaults(&options);

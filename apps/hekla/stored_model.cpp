@@ -1,6 +1,6 @@
 #include "stored_model.hpp"
 
-#include "model/checkpoint.hpp"
+#include "infer/model.hpp"
 #include "plugin/model_names.hpp"
 
 #include <fmt/format.h>
@@ -110,18 +110,11 @@ Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, c
     return candidates;
 }
 
-Result<fs::path> weights_folder(const fs::path& path) {
-    std::error_code problem;
-    if (!fs::is_directory(path, problem) || fs::exists(path / "config.json", problem)) return path;
-    HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(path));
-    return search.found ? search.found->path : path;
-}
-
 } // namespace
 
 Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs::path& path,
                                       const std::string& asked_class, const Log& log) {
-    HK_ASSIGN(const fs::path folder_path, weights_folder(path));
+    HK_ASSIGN(const fs::path folder_path, infer::weights_folder(path));
     HK_ASSIGN(model::ModelFolder folder, model::ModelFolder::open(folder_path));
     Says named = Says::nobody;
     HK_ASSIGN(const std::vector<Candidate> candidates, candidates_of(registry, folder, asked_class, named));

@@ -59,8 +59,7 @@ struct Progress {
     }
 };
 
-hk_train_options options_of(const TrainArguments& a, std::vector<hk_string>& overrides, Progress& progress) {
-    for (const std::string& o : a.overrides) overrides.push_back(text(o));
+hk_train_options options_of(const TrainArguments& a, const std::vector<hk_string>& overrides, Progress& progress) {
     hk_train_options options{};
     options.struct_size = sizeof options;
     options.recipe = text(a.recipe);
@@ -86,7 +85,7 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     HostContext context;
     if (const int code = context.create(globals, error, true); code != kDone) return code;
     Progress progress;
-    std::vector<hk_string> overrides;
+    const std::vector<hk_string> overrides = host_strings(a.overrides);
     hk_train_options options = options_of(a, overrides, progress);
     if (a.plan) {
         const auto print = [](void*, hk_string plan) {

@@ -92,7 +92,9 @@ Result<graph::Graph> describe_smallest(const Model& m) {
 
 Result<fs::path> weights_folder(const fs::path& folder) {
     std::error_code problem;
-    if (!fs::is_directory(folder, problem)) return not_found(fmt::format("{}: is no folder", folder.string()));
+    if (!fs::is_directory(folder, problem))
+        return not_found(
+            fmt::format("{}: is not a folder; a model's, a checkpoint's or a run's was expected", folder.string()));
     if (fs::exists(folder / "config.json", problem)) return folder;
     HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(folder));
     if (!search.found)

@@ -31,6 +31,10 @@ bool is_pytorch(const fs::path& path) {
 
 } // namespace
 
+bool names_weights(const fs::path& path) {
+    return path.extension() == ".safetensors" || is_pytorch(path) || path.string().ends_with(".index.json");
+}
+
 Result<Weights> Weights::open(const fs::path& path, const std::string& stem) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);

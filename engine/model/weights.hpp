@@ -12,6 +12,9 @@
 
 namespace hekla::model {
 
+// Whether a file's name is one that weights have: .safetensors, PyTorch's .bin, .pt or .pth, or .index.json.
+bool names_weights(const std::filesystem::path& path);
+
 // Safetensors files are mapped, never copied; PyTorch's archives are read into memory. Tensors' bytes stay valid while
 // this lives (moving it keeps them).
 class Weights {
