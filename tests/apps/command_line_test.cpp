@@ -6,13 +6,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+using hekla::test::has;
 using hekla::test::Place;
 using hekla::test::Ran;
 using nlohmann::json;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A failure: exit status 1, one message, nothing on standard output.
 void fails_with(const Ran& ran, std::initializer_list<const char*> parts) {

@@ -11,6 +11,9 @@ struct Ran {
     int status = -1; // the exit status; 128 + n after signal n
     std::string out, err;
 };
+Ran succeed(const Ran& ran); // requires the exit status 0
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // A folder for one test case, gone with this. It is the program's current folder; caches are kept for the whole test
 // run, so that kernels are compiled once.

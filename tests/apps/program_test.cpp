@@ -22,6 +22,13 @@ std::string content_of(const fs::path& file) {
 
 } // namespace
 
+Ran succeed(const Ran& ran) {
+    CAPTURE(ran.out);
+    CAPTURE(ran.err);
+    REQUIRE(ran.status == 0);
+    return ran;
+}
+
 Place::Place() {
     static std::atomic<int> counter{0};
     folder_ =

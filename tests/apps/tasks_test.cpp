@@ -8,15 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+using hekla::test::has;
 using hekla::test::Place;
 using hekla::test::Ran;
+using hekla::test::succeed;
 using nlohmann::json;
 
 namespace fs = std::filesystem;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const char* const kModel = R"([model]
 architecture = "bert"
@@ -63,13 +63,6 @@ void write_task(const Place& place) {
     place.write("train.tsv", rows(0, 60));
     place.write("valid.tsv", rows(100, 121));
     place.write("task.toml", std::string(kModel) + kTask);
-}
-
-Ran succeed(const Ran& ran) {
-    CAPTURE(ran.out);
-    CAPTURE(ran.err);
-    REQUIRE(ran.status == 0);
-    return ran;
 }
 
 json last_evaluation(const Place& place, const std::string& run) {

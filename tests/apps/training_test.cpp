@@ -7,15 +7,15 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+using hekla::test::has;
 using hekla::test::Place;
 using hekla::test::Ran;
+using hekla::test::succeed;
 using nlohmann::json;
 
 namespace fs = std::filesystem;
 
 namespace {
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const char* const kRecipe = R"([model]
 architecture = "gpt2"
@@ -46,13 +46,6 @@ void write_text(const Place& place) {
         text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
     place.write("text.txt", text);
     place.write("recipe.toml", kRecipe);
-}
-
-Ran succeed(const Ran& ran) {
-    CAPTURE(ran.out);
-    CAPTURE(ran.err);
-    REQUIRE(ran.status == 0);
-    return ran;
 }
 
 } // namespace

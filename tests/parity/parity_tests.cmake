@@ -1,9 +1,8 @@
 # Parity with the reference implementations: the program on the fixtures, and on real models where a checkout has them.
 # The test runs the program too.
-hekla_test(parity hekla_train hekla::json)
-add_dependencies(test_parity hekla hekla_plugins)
-target_compile_definitions(test_parity PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>"
-  HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}")
+hekla_test_with_plugins(parity hekla_train hekla::json)
+add_dependencies(test_parity hekla)
+target_compile_definitions(test_parity PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>")
 # Every fixture with subgroups of 4, 8 and 16 (lavapipe takes their size from the width of its vectors, once a process),
 # 16 KB of shared memory and no 16-bit storage.
 file(GLOB parity_models CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/models/*

@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "vectors.hpp"
 
 #include "text/byte_bpe.hpp"
 #include "text/gpt2_files.hpp"
@@ -280,15 +280,7 @@ TEST_CASE("byte bpe: cuts are safe whatever is on either side") {
             std::string text;
             for (int i = 0; i < 8; ++i)
                 text += random_text(seed * 8 + static_cast<uint64_t>(i), 12) + (i % 3 == 0 ? "<|end of text|>" : " x ");
-            const std::vector<int32_t> whole = must(tokenizer->encode(text));
-            std::vector<int32_t> parts;
-            for (std::string_view rest = text; !rest.empty();) {
-                const std::size_t cut = tokenizer->safe_cut(rest, random.next_below(30));
-                REQUIRE(cut > 0);
-                must(tokenizer->encode(rest.substr(0, cut), {}, parts));
-                rest.remove_prefix(cut);
-            }
-            CHECK(parts == whole);
+            CHECK(encoded_in_parts(*tokenizer, text, random, 30) == must(tokenizer->encode(text)));
         }
     }
 }
@@ -390,33 +382,10 @@ TEST_CASE("GPT-2: every published id") {
     CHECK(tokenizer->vocabulary_size() == 50257);
     CHECK(tokenizer->special(TokenRole::eos) == 50256);
 
-    std::string input = must(read_file(vectors / "llama_cpp/ggml-vocab-gpt-2.gguf.inp"));
-    std::string output = must(read_file(vectors / "llama_cpp/ggml-vocab-gpt-2.gguf.out"));
-    const std::string between = "\n__ggml_vocab_test__\n";
-    int cases = 0;
-    std::size_t line = 0;
-    for (std::size_t at = 0; at <= input.size(); ++cases) {
-        std::size_t end = std::min(input.find(between, at), input.size());
-        const std::string text = input.substr(at, end - at);
-        at = end + between.size();
-        const std::size_t line_end = std::min(output.find('\n', line), output.size());
-        std::vector<int32_t> expected;
-        const std::string numbers = output.substr(line, line_end - line);
-        for (std::size_t i = 0; i < numbers.size();) {
-            std::size_t used = 0;
-            if (numbers.find_first_not_of(" \r", i) == std::string::npos) break;
-            expected.push_back(std::stoi(numbers.substr(i), &used));
-            i += used;
-        }
-        line = line_end + 1;
-        const std::vector<int32_t> ids = must(tokenizer->encode(text));
-        CHECK_MESSAGE(ids == expected, text);
-        CHECK(tokenizer->decode(ids) == text);
-    }
-    CHECK(cases == 47);
+    CHECK(check_llama_cpp(*tokenizer, vectors / "llama_cpp/ggml-vocab-gpt-2.gguf", true) == 47);
 
     const Json js = must(read_json_object(vectors / "transformers_js/vectors.json"));
-    cases = 0;
+    int cases = 0;
     for (const auto& [name, test] : js["Xenova/gpt2"].items()) {
         const std::string text = test["text"];
         const std::vector<int32_t> ids = must(tokenizer->encode(text));

@@ -69,13 +69,7 @@ TEST_CASE("character: cuts are safe") {
     for (uint64_t seed = 0; seed < 40; ++seed) {
         RandomStream random(seed, 5);
         const std::string text = random_text(4, 40) + "<|end|>" + random_text(4, 30) + "<|end|><|end|>";
-        std::vector<int32_t> parts;
-        for (std::string_view rest = text; !rest.empty();) {
-            const std::size_t cut = tokenizer->safe_cut(rest, random.next_below(12));
-            must(tokenizer->encode(rest.substr(0, cut), {}, parts));
-            rest.remove_prefix(cut);
-        }
-        CHECK(parts == must(tokenizer->encode(text)));
+        CHECK(encoded_in_parts(*tokenizer, text, random, 12) == must(tokenizer->encode(text)));
     }
 }
 

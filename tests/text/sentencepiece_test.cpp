@@ -221,13 +221,7 @@ TEST_CASE("SentencePiece: training, cuts, and what BPE does with bytes") {
         for (uint64_t seed = 0; seed < 30; ++seed) {
             RandomStream random(seed, 5);
             const std::string sample = "the cat  sat \n" + random_text(seed, 60) + " the [MASK] mat";
-            Ids parts;
-            for (std::string_view rest = sample; !rest.empty();) {
-                const std::size_t cut = tokenizer->safe_cut(rest, random.next_below(20));
-                must(tokenizer->encode(rest.substr(0, cut), {}, parts));
-                rest.remove_prefix(cut);
-            }
-            CHECK(parts == must(tokenizer->encode(sample)));
+            CHECK(encoded_in_parts(*tokenizer, sample, random, 20) == must(tokenizer->encode(sample)));
         }
     }
     CHECK(make_sentencepiece_trainer({})->finish().code() == Code::invalid_argument);

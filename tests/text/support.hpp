@@ -58,6 +58,19 @@ T must(Result<T> result) {
 
 inline void must(const Status& status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
 
+// The ids of a text encoded in parts: cut safely, each time wanted less than `reach` bytes on.
+inline std::vector<int32_t> encoded_in_parts(const Tokenizer& tokenizer, std::string_view text, RandomStream& random,
+                                             uint64_t reach) {
+    std::vector<int32_t> ids;
+    while (!text.empty()) {
+        const std::size_t cut = tokenizer.safe_cut(text, random.next_below(reach));
+        REQUIRE(cut > 0);
+        must(tokenizer.encode(text.substr(0, cut), {}, ids));
+        text.remove_prefix(cut);
+    }
+    return ids;
+}
+
 inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 // Text of letters, digits, marks, spaces of many kinds and characters of one to four bytes.

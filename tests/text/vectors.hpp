@@ -5,8 +5,9 @@
 
 namespace hekla::text::testing {
 
-// llama.cpp's files: texts with a line of ids each. Returns the number of cases.
-inline int check_llama_cpp(const Tokenizer& tokenizer, const std::filesystem::path& stem) {
+// llama.cpp's files: texts with a line of ids each, which decode to the text where they hold all of it (`whole`).
+// Returns the number of cases.
+inline int check_llama_cpp(const Tokenizer& tokenizer, const std::filesystem::path& stem, bool whole = false) {
     const std::string input = must(read_file(stem.string() + ".inp"));
     const std::string output = must(read_file(stem.string() + ".out"));
     const std::string between = "\n__ggml_vocab_test__\n";
@@ -27,6 +28,7 @@ inline int check_llama_cpp(const Tokenizer& tokenizer, const std::filesystem::pa
         }
         line = line_end + 1;
         CHECK_MESSAGE(must(tokenizer.encode(text)) == expected, text);
+        if (whole) CHECK(tokenizer.decode(expected) == text);
     }
     return cases;
 }
