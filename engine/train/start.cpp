@@ -80,13 +80,19 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
     const auto is_fresh = [&](const std::string& name) {
         return !keeps_head && !body.contains(name) && (names.prefix.empty() || !name.starts_with(names.prefix));
     };
+    // An alias of a tensor that the file has too is the old head's: a decoder, tied or not.
+    const auto has = [&](const std::string& name) {
+        return folder.weights().find(name) != nullptr ||
+               (name.starts_with(names.prefix) && folder.weights().find(name.substr(names.prefix.size())) != nullptr);
+    };
+    if (!keeps_head) std::erase_if(rules.ties, [&](const auto& tie) { return has(tie.second); });
     if (!keeps_head)
         for (const model::TensorView& tensor : folder.weights().tensors()) {
             const std::string& name = tensor.name;
             const bool of_body =
                 body.contains(name) ||
                 (!names.prefix.empty() && (name.starts_with(names.prefix) || body.contains(names.prefix + name)));
-            const bool tied = std::ranges::any_of(names.ties, [&](const auto& tie) { return tie.first == name; });
+            const bool tied = std::ranges::any_of(rules.ties, [&](const auto& tie) { return tie.first == name; });
             if (!of_body && !tied) rules.ignore.push_back(name);
         }
     HK_ASSIGN(const plugin::FoundTensors found,

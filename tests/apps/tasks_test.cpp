@@ -174,6 +174,16 @@ dir = "body"
     CHECK(has(three.err, "starts random: classifier.bias, classifier.weight"));
 }
 
+TEST_CASE("a new head takes the place of an output table that the model does not share with its embedding") {
+    const Place place;
+    place.write("train.tsv", rows(0, 30));
+    place.write("valid.tsv", rows(30, 45));
+    place.write("task.toml", "[model]\nfrom = \"" + std::string(HEKLA_SOURCE_DIR) +
+                                 "/tests/fixtures/models/llama-clm\"\n[tokenizer]\nkind = \"char\"\n" + kTask);
+    const Ran ran = succeed(place.run({"train", "task.toml", "train.max_steps=1"}));
+    CHECK_MESSAGE(has(ran.err, "left out (head 'lm'): lm_head.weight"), ran.err);
+}
+
 TEST_CASE("frozen parts keep their values and have no moments; a frozen body is run once") {
     const Place place;
     write_task(place);
