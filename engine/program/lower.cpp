@@ -2,6 +2,7 @@
 
 #include "program/loop.hpp"
 #include "program/pointwise.hpp"
+#include "program/product_epilogue.hpp"
 #include "program/storage16.hpp"
 
 #include <fmt/format.h>
@@ -240,11 +241,20 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
         for (const auto& [name, value] : *list) kept.push_back(value);
     const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
+    const ProductEpilogues epilogues = find_product_epilogues(graph, needed, kept, groups, lowering.limits);
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) {
             const graph::Node& node = graph.nodes[id];
             if (node.op == Op::input) lowering.ignored_inputs.push_back(node.text("field"));
             if (node.op == Op::step_scalar) lowering.ignored_inputs.push_back(kScalarPrefix + node.text("name"));
+            continue;
+        }
+        if (epilogues.inside(id)) continue;
+        const ProductEpilogue* epilogue = epilogues.ending_at(id);
+        if (epilogue != nullptr) {
+            lowering.current = epilogue->product;
+            HK_TRY(reads_what_is_stored(lowering, epilogue->product).with_context(graph.describe(epilogue->product)));
+            lower_product(lowering, *epilogue);
             continue;
         }
         lowering.current = id;

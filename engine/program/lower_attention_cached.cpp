@@ -1,5 +1,5 @@
 // attention in decode mode: new keys and values go into the cache (states "NAME.k" and "NAME.v" of the parameter
-// store), then queries attend to what is there.
+// store), and queries attend to them and to what is there.
 #include "program/lower_attention.hpp"
 
 #include <fmt/format.h>
@@ -48,48 +48,35 @@ Status lower_attention_cached(Lowering& lowering, graph::NodeId id) {
         for (std::size_t d = 0; d < 3; ++d)
             if (view->shape[static_cast<int>(d)] > 1 && view->strides[d] % 2 != 0) w = 1;
     }
-    const auto make = [&](const char* shader) {
-        Dispatch dispatch;
-        dispatch.shader = shader;
-        dispatch.constants = {lanes(lowering), word(width), word(value_width), w};
-        dispatch.subgroup_size = lanes(lowering);
-        for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y, &keys, &values, &in[in_start], &in[in_count],
-                                      &in[in_cache_row], &in[in_distance_bias], &table})
-            optional_address(dispatch, *view);
-        Arguments& r = dispatch.arguments;
-        for (const int64_t size : {batch, heads, key_heads, chunk, capacity, batch}) r.u32(word(size));
-        for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y})
-            for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
-        r.u32(has_distance ? word(in[in_distance_bias].shape[-1]) : 0);
-        r.u32(has_distance ? word(table.elements()) : 1);
-        r.i32(static_cast<int32_t>(node.integer("distance_first")));
-        r.i32(static_cast<int32_t>(node.integer("window")));
-        r.f32(static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width))));
-        dispatch.reads(in[in_start]);
-        dispatch.reads(in[in_count]);
-        return dispatch;
-    };
-
-    Dispatch append = make("attention/append");
-    append.groups = row_groups(batch * key_heads * chunk);
-    append.reads(in[in_k]);
-    append.reads(in[in_v]);
-    append.writes(keys);
-    append.writes(values);
-    append.bytes = 2.0 * static_cast<double>(in[in_k].bytes() + in[in_v].bytes());
-    lowering.append(std::move(append));
-
-    Dispatch attend = make("attention/cached");
-    attend.constants.push_back(node.integer("causal") != 0 ? 1u : 0u);
-    attend.constants.push_back(has_distance ? 1u : 0u);
-    attend.groups = static_cast<uint64_t>(batch * heads * chunk);
-    for (const View* view : Views{&in[in_q], &keys, &values, &in[in_cache_row], &in[in_distance_bias], &table})
-        attend.reads(*view);
-    attend.writes(y);
-    attend.flops =
+    Dispatch dispatch;
+    dispatch.shader = "attention/cached";
+    dispatch.constants = {
+        lanes(lowering),       word(width), word(value_width), w, node.integer("causal") != 0 ? 1u : 0u,
+        has_distance ? 1u : 0u};
+    dispatch.subgroup_size = lanes(lowering);
+    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y, &keys, &values, &in[in_start], &in[in_count],
+                                  &in[in_cache_row], &in[in_distance_bias], &table})
+        optional_address(dispatch, *view);
+    Arguments& r = dispatch.arguments;
+    for (const int64_t size : {batch, heads, key_heads, chunk, capacity, batch}) r.u32(word(size));
+    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y})
+        for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
+    r.u32(has_distance ? word(in[in_distance_bias].shape[-1]) : 0);
+    r.u32(has_distance ? word(table.elements()) : 1);
+    r.i32(static_cast<int32_t>(node.integer("distance_first")));
+    r.i32(static_cast<int32_t>(node.integer("window")));
+    r.f32(static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width))));
+    dispatch.groups = static_cast<uint64_t>(batch * heads * chunk);
+    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &keys, &values, &in[in_start], &in[in_count],
+                                  &in[in_cache_row], &in[in_distance_bias], &table})
+        dispatch.reads(*view);
+    dispatch.writes(keys);
+    dispatch.writes(values);
+    dispatch.writes(y);
+    dispatch.flops =
         2.0 * static_cast<double>(batch * heads * chunk) * static_cast<double>(capacity * (width + value_width)) / 2;
-    attend.bytes = static_cast<double>(keys.bytes() + values.bytes()) / 2;
-    lowering.append(std::move(attend));
+    dispatch.bytes = static_cast<double>(keys.bytes() + values.bytes()) / 2;
+    lowering.append(std::move(dispatch));
     return {};
 }
 

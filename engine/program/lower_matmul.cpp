@@ -1,6 +1,7 @@
 // matmul and linear: which operand lies how, which kernel, how large the tiles.
 #include "program/half.hpp"
 #include "program/lower_common.hpp"
+#include "program/product_epilogue.hpp"
 
 #include <fmt/format.h>
 
@@ -58,9 +59,11 @@ Operand operand_of(Lowering& lowering, const Matrix& matrix) {
     return operand;
 }
 
+// What is done to a sum before it is stored, in this order.
 struct Epilogue {
     View bias; // [N]
-    int activation = 0;
+    Activation activation = Activation::none;
+    View residual;           // [M, N], added; rows of any stride
     bool accumulate = false; // to what is there
 };
 
@@ -137,7 +140,11 @@ Cut cut(Lowering& lowering, const Problem& p) {
             const bool fills = p.m % rows == 0 || p.m > 8 * rows;
             return fills && divide_up(p.m, rows) * divide_up(p.n, 4 * s) * batches >= 8;
         };
-        preferred = p.m <= 8 ? "direct.t4x4" : fits(64) ? "direct.t64x4" : fits(32) ? "direct.t32x4" : "direct.t16x4";
+        preferred = p.m == 1   ? "direct.t1x4"
+                    : p.m <= 8 ? "direct.t4x4"
+                    : fits(64) ? "direct.t64x4"
+                    : fits(32) ? "direct.t32x4"
+                               : "direct.t16x4";
     } else {
         const int64_t tiles = divide_up(p.m, 128) * divide_up(p.n, 128) * batches;
         preferred = tiles >= 128 && p.m > 64 && p.n > 64 ? "tiled.t128" : "tiled.t64";
@@ -152,8 +159,8 @@ Cut cut(Lowering& lowering, const Problem& p) {
                          p.a.view.storage, p.b.view.storage, p.c.storage});
     const bool on_lanes = choice.starts_with("direct.");
     cut.shader = "matmul/" + choice;
-    const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | (p.epilogue.accumulate ? 4u : 0u) |
-                           static_cast<uint32_t>(p.epilogue.activation) << 4;
+    const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | (p.epilogue.residual.resource != 0 ? 2u : 0u) |
+                           (p.epilogue.accumulate ? 4u : 0u) | static_cast<uint32_t>(p.epilogue.activation) << 4;
     if (choice.starts_with("uniform.")) {
         const bool narrow = choice == "uniform.t8x1";
         cut.tile_m = narrow ? 8 : choice == "uniform.t2x4" ? 2 : 6;
@@ -163,7 +170,11 @@ Cut cut(Lowering& lowering, const Problem& p) {
         cut.constants = {static_cast<uint32_t>(s), p.a.transposed ? 1u : 0u, p.k >= 16 ? 1u : 0u,
                          p.k % 16 != 0 ? 1u : 0u, flags};
     } else if (on_lanes) {
-        cut.tile_m = choice == "direct.t64x4" ? 64 : choice == "direct.t32x4" ? 32 : choice == "direct.t16x4" ? 16 : 4;
+        cut.tile_m = choice == "direct.t64x4"   ? 64
+                     : choice == "direct.t32x4" ? 32
+                     : choice == "direct.t16x4" ? 16
+                     : choice == "direct.t1x4"  ? 1
+                                                : 4;
         cut.tile_n = 4 * s;
         cut.step = 4;
         cut.subgroup = static_cast<uint32_t>(s);
@@ -174,9 +185,11 @@ Cut cut(Lowering& lowering, const Problem& p) {
         cut.step = choice == "tiled.t128" ? 8 : 16;
         cut.constants = {p.a.transposed ? 1u : 0u, p.b.transposed ? 1u : 0u, flags};
     }
-    // Few tiles leave a device idle: K is cut too, and a second pass adds up in order.
+    // Few tiles leave a device idle: K is cut too, and a second pass adds up in order. On a CPU that pass costs as much
+    // as millions of operations.
     const int64_t tiles = divide_up(p.m, cut.tile_m) * divide_up(p.n, cut.tile_n) * batches;
-    const int64_t wanted = direct ? 4 : 256;
+    const bool small = direct && batches * p.m * p.n * p.k < (int64_t{1} << 21);
+    const int64_t wanted = small ? 1 : direct ? 4 : 256;
     const int64_t shortest = 256;
     cut.splits = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(tiles, 1), p.k / shortest), 1, 64);
     cut.split_length = divide_up(divide_up(p.k, cut.splits), cut.step) * cut.step;
@@ -191,14 +204,14 @@ void write_record(Dispatch& dispatch, const Problem& p, const Cut& cut, const Vi
     r.address(p.b.view);
     r.address(c);
     optional_address(dispatch, partial ? View{} : p.epilogue.bias);
-    r.address(ResourceId{0}, 0);
+    optional_address(dispatch, partial ? View{} : p.epilogue.residual);
     r.u32(word(p.m));
     r.u32(word(p.n));
     r.u32(word(p.k));
     r.u32(word(p.a.leading));
     r.u32(word(p.b.leading));
     r.u32(word(p.n)); // ldc: C is dense
-    r.u32(word(p.n));
+    r.u32(word(p.epilogue.residual.strides[0]));
     r.u32(word(p.inner));
     r.u32(word(p.a_outer));
     r.u32(word(p.a_inner));
@@ -266,6 +279,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     dispatch.reads(p.a.view);
     dispatch.reads(p.b.view);
     if (!split) dispatch.reads(p.epilogue.bias);
+    if (!split) dispatch.reads(p.epilogue.residual);
     if (!split && p.epilogue.accumulate) dispatch.reads(p.c);
     dispatch.writes(split ? partial : p.c);
     dispatch.flops = 2.0 * static_cast<double>(batches * p.m * p.n) * static_cast<double>(p.k);
@@ -281,6 +295,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
     sum.reads(partial);
     sum.reads(p.epilogue.bias);
+    sum.reads(p.epilogue.residual);
     if (p.epilogue.accumulate) sum.reads(p.c);
     sum.writes(p.c);
     sum.bytes = static_cast<double>(partial.bytes() + p.c.bytes());
@@ -395,20 +410,15 @@ View with_rank_2(const View& view, int64_t rows, int64_t columns) {
     return out;
 }
 
-Storage storage_of_product(const Lowering& lowering, const graph::Node& node) {
-    const graph::ValueId y = node.outputs[0];
+Storage storage_of_product(const Lowering& lowering, const graph::Node& node, graph::ValueId y) {
     if (lowering.graph->shape(node.inputs[0]).elements() == 0) return Storage::f32; // no kernel, only a fill
     const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_in_16.size() &&
                         lowering.readable_in_16[y];
     return chosen ? lowering.precision : Storage::f32;
 }
 
-void lower_linear(Lowering& lowering, const graph::Node& node) {
-    const graph::Graph& graph = *lowering.graph;
-    const graph::Shape& shape = graph.shape(node.outputs[0]);
-    const View y = lowering.allocate(shape, storage_of_product(lowering, node), "linear");
-    lowering.views[node.outputs[0]] = y;
-    const View x = factor_view(lowering, node.inputs[0]);
+// [batch..., width] as rows [all rows, width]; a copy is made (appends a dispatch) where strides cannot say it.
+View as_matrix(Lowering& lowering, const View& x) {
     View rows;
     if (x.shape.rank() == 1) {
         rows = x;
@@ -418,9 +428,29 @@ void lower_linear(Lowering& lowering, const graph::Node& node) {
     } else if (!flattened(x, rows)) {
         flattened(lowering.contiguous(x), rows);
     }
+    return rows;
+}
+
+void lower_linear(Lowering& lowering, const graph::Node& node, const ProductEpilogue* after) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::ValueId output = after != nullptr ? after->output : node.outputs[0];
+    const graph::Shape& shape = graph.shape(output);
+    const View y = lowering.allocate(shape, storage_of_product(lowering, node, output), "linear");
+    lowering.views[output] = y;
+    const View x = factor_view(lowering, node.inputs[0]);
+    const View rows = as_matrix(lowering, x);
     Epilogue epilogue;
     if (node.inputs.size() > 2 && node.inputs[2] != graph::kNone)
         epilogue.bias = lowering.contiguous(lowering.view(node.inputs[2]));
+    if (after != nullptr) {
+        epilogue.activation = after->activation;
+        if (after->residual != graph::kNone) {
+            const View& residual = lowering.view(after->residual);
+            epilogue.residual = as_matrix(lowering, residual);
+            if (epilogue.residual.strides[0] < 0 || (epilogue.residual.strides[1] != 1 && shape[-1] > 1))
+                epilogue.residual = as_matrix(lowering, lowering.contiguous(residual));
+        }
+    }
     const View weight = factor_view(lowering, node.inputs[1]);
     multiply(lowering, matrix_of(rows, false), matrix_of(weight, node.integer("input_first") == 0),
              with_rank_2(y, rows.shape[0], shape[-1]), epilogue);
@@ -429,7 +459,7 @@ void lower_linear(Lowering& lowering, const graph::Node& node) {
 void lower_product(Lowering& lowering, const graph::Node& node) {
     const graph::Graph& graph = *lowering.graph;
     const graph::Shape& shape = graph.shape(node.outputs[0]);
-    const View y = lowering.allocate(shape, storage_of_product(lowering, node), "matmul");
+    const View y = lowering.allocate(shape, storage_of_product(lowering, node, node.outputs[0]), "matmul");
     lowering.views[node.outputs[0]] = y;
     Matrix a = matrix_of(factor_view(lowering, node.inputs[0]), node.integer("transpose_a") != 0);
     Matrix b = matrix_of(factor_view(lowering, node.inputs[1]), node.integer("transpose_b") != 0);
@@ -461,10 +491,14 @@ void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b
 Status lower_matmul(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     if (node.op == Op::linear)
-        lower_linear(lowering, node);
+        lower_linear(lowering, node, nullptr);
     else
         lower_product(lowering, node);
     return {};
+}
+
+void lower_product(Lowering& lowering, const ProductEpilogue& epilogue) {
+    lower_linear(lowering, lowering.graph->nodes[epilogue.product], &epilogue);
 }
 
 } // namespace hekla::program

@@ -1,11 +1,27 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // Attention over a cache, for one query a subgroup: lanes take keys in turn, each with a running softmax and a sum of its
-// own, put together at the end in a fixed order. The work follows the length, not the capacity.
+// own, put together at the end in a fixed order. The work follows the length, not the capacity. A row's new keys and values
+// (i < count[b], at position start[b] + i) are stored in its cache by the first of the heads that share them, and read, by
+// this row or another, where they were made: no group waits for another.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
-#include "attention/cached_record.glsl"
+
+RECORD(Record) {
+    HEKLA_RECORD
+    uint64_t q, k, v, y;               // k and v: the new ones
+    uint64_t key_cache, value_cache;   // [rows, Hkv, capacity, D] and [.., DV], dense
+    uint64_t start, count, cache_row;  // [B], [B], [B, capacity]
+    uint64_t distance_bias, table;     // [H, P]; [table_length]
+    uint batch, heads, key_heads, chunk, capacity, cache_rows;
+    uint q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, y_b, y_h, y_t; // strides in elements
+    uint buckets, table_length;
+    int distance_first;
+    int window;
+    float scale;
+};
+PUSH_RECORD(Record);
 
 layout(constant_id = 1) const uint D = 32;
 layout(constant_id = 2) const uint DV = 32;
@@ -36,6 +52,14 @@ void main() {
     uint j0 = r.window > 0 ? uint(clamp(position - r.window + 1, 0, int(end) - 1)) : 0;
     const uint64_t query = r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul;
 
+    if (live && h % (r.heads / r.key_heads) == 0 && position >= 0 && position < int(r.capacity)) {
+        const uint64_t to = (uint64_t(b) * r.key_heads + g) * r.capacity + uint(position);
+        const uint64_t k = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h + uint64_t(i) * r.k_t) * 4ul;
+        const uint64_t v = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h + uint64_t(i) * r.v_t) * 4ul;
+        HEKLA_EACH_SHARE(d, D, W, { store_part(r.key_cache + to * D * 4ul, d, D, W, load_part(k, d, D, W, 0.0)); })
+        HEKLA_EACH_SHARE(d, DV, W, { store_part(r.value_cache + to * DV * 4ul, d, DV, W, load_part(v, d, DV, W, 0.0)); })
+    }
+
     // The query, spread over the lanes.
     vec2 q[(D + S * W - 1) / (S * W)];
     [[unroll]] for (uint n = 0; n < (D + S * W - 1) / (S * W); ++n)
@@ -49,7 +73,11 @@ void main() {
         const uint j = min(place, end - 1);
         const uint from_row = uint(clamp(load_int(r.cache_row, uint64_t(b) * r.capacity + j), 0, int(r.cache_rows) - 1));
         const uint64_t at = (uint64_t(from_row) * r.key_heads + g) * r.capacity + j;
-        const uint64_t key = r.key_cache + at * D * 4ul;
+        const int ahead = int(j) - load_int(r.start, uint64_t(from_row)); // of that row's new ones
+        const bool is_new = ahead >= 0 && ahead < min(load_int(r.count, uint64_t(from_row)), int(r.chunk));
+        const uint64_t made = uint64_t(is_new ? ahead : 0);
+        const uint64_t key = is_new ? r.k + (uint64_t(from_row) * r.k_b + uint64_t(g) * r.k_h + made * r.k_t) * 4ul
+                                    : r.key_cache + at * D * 4ul;
         float s = 0.0;
         [[unroll]] for (uint d = 0; d < D; d += W) {
             const vec2 x = load_own(key, d, D);
@@ -67,7 +95,8 @@ void main() {
         const float p = exp_(s - base);
         most = top;
         total = total * fade + p;
-        const uint64_t value = r.value_cache + at * DV * 4ul;
+        const uint64_t value = is_new ? r.v + (uint64_t(from_row) * r.v_b + uint64_t(g) * r.v_h + made * r.v_t) * 4ul
+                                      : r.value_cache + at * DV * 4ul;
         [[unroll]] for (uint d = 0; d < DV; d += W) {
             const vec2 x = load_own(value, d, DV);
             y[d] = y[d] * fade + p * x.x;

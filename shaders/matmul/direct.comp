@@ -7,10 +7,12 @@
 //! variant t32x4 TM=32 TN=4 KU=4
 //! variant t16x4 TM=16 TN=4 KU=4
 //! variant t4x4 TM=4 TN=4 KU=4
+//! variant t1x4 TM=1 TN=4 KU=4
 //! variant t64x4_16 TM=64 TN=4 KU=4 STORAGE16
 //! variant t32x4_16 TM=32 TN=4 KU=4 STORAGE16
 //! variant t16x4_16 TM=16 TN=4 KU=4 STORAGE16
 //! variant t4x4_16 TM=4 TN=4 KU=4 STORAGE16
+//! variant t1x4_16 TM=1 TN=4 KU=4 STORAGE16
 // C = A B by one subgroup a tile, without shared memory: TM rows, TN columns a lane. B's values are loaded by the lanes
 // that use them; A's are loaded by all lanes together, each its share of the tile, and passed round by broadcasts from
 // constant lanes, because a driver that turns every load into a gather pays as much for one value as for sixteen. A row of

@@ -41,7 +41,7 @@ const uint kActivationShift = 4u; // 0 none, 1 relu, 2 gelu by tanh, 3 gelu by e
 float finish(float x, float bias, float residual, float before, uint epilogue) {
     if ((epilogue & kBias) != 0u) x += bias;
     uint activation = epilogue >> kActivationShift;
-    if (activation == 1u) x = max(x, 0.0);
+    if (activation == 1u) x = x > 0.0 || is_nan(x) ? x : 0.0;
     if (activation == 2u) x = gelu_tanh(x);
     if (activation == 3u) x = gelu_erf(x);
     if ((epilogue & kResidual) != 0u) x += residual;

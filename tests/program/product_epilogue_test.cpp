@@ -1,0 +1,137 @@
+// Linears that take in what is done to their result: the bits are those of two kernels, with fewer dispatches.
+#include "program/kernel_case.hpp"
+
+using namespace hekla;
+using namespace hekla::test;
+
+namespace {
+
+struct Case {
+    Shape x; // [..., K]
+    int64_t n = 0;
+    bool input_first = false;
+};
+
+const Case kCases[] = {
+    {{1, 7}, 5, true}, {{2, 3, 12}, 18, false}, {{3, 20'001}, 60, true}, {{70, 33}, 129, false}, {{13}, 31, true}};
+
+ValueId linear(Builder& b, const Case& c, const std::string& name) {
+    const ValueId x = b.input("x" + name, Kind::float_, c.x);
+    const ValueId w = b.parameter("w" + name, c.input_first ? Shape{c.x[-1], c.n} : Shape{c.n, c.x[-1]}, 0, 0, 0, 0);
+    return b(Op::linear, {x, w, b.parameter("b" + name, {c.n}, 0, 0, 0, 0)}, {{"input_first", int64_t{c.input_first}}});
+}
+
+// Fused and not: the same bits, near the interpreter's; how many dispatches fewer.
+int dispatches_saved(Bench& bench, const Graph& graph, RunOptions options = {}) {
+    Random random(7);
+    const graph::Feeds feeds = kernel_feeds(graph, random);
+    options.compile.outputs = {"y"};
+    const Outcome fused = run_on_device(*bench, graph, feeds, options);
+    options.compile.fused = false;
+    const Outcome apart = run_on_device(*bench, graph, feeds, options);
+    CHECK_MESSAGE(same_bits(fused, apart), "the bits differ from those of two kernels");
+    std::string where;
+    const double error = worst_error(fused, run_in_interpreter(graph, feeds), &where);
+    CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
+
+    program::CompileOptions compile = options.compile;
+    std::size_t counts[2] = {};
+    for (const bool f : {false, true}) {
+        compile.fused = f;
+        const auto lowered = program::lower(graph, bench->limits(), compile);
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        counts[f ? 1 : 0] = lowered.value().dispatches.size();
+    }
+    return static_cast<int>(counts[0]) - static_cast<int>(counts[1]);
+}
+
+} // namespace
+
+TEST_CASE("linear: a residual is added before the result is stored") {
+    Bench bench;
+    for (const Case& c : kCases)
+        for (const bool first : {false, true}) {
+            CAPTURE(c.n);
+            CAPTURE(first);
+            Builder b;
+            const ValueId y = linear(b, c, "");
+            const ValueId residual = b.input("residual", Kind::float_, b.shape(y));
+            b.output("y", first ? b(Op::add, {y, residual}) : b(Op::add, {residual, y}));
+            CHECK(dispatches_saved(bench, finished(std::move(b))) == 1);
+        }
+}
+
+TEST_CASE("linear: activations of few rows") {
+    Bench bench;
+    for (const Case& c : kCases)
+        for (int activation = 0; activation < 3; ++activation) {
+            CAPTURE(c.n);
+            CAPTURE(activation);
+            Builder b;
+            const ValueId x = linear(b, c, "");
+            b.output("y", activation == 0 ? b(Op::relu, {x})
+                                          : b(Op::gelu, {x}, {{"tanh_approximation", int64_t{activation - 1}}}));
+            const int saved = dispatches_saved(bench, finished(std::move(b)));
+            CHECK(saved == (bench->limits().cpu && c.x.rank() == 2 && c.x[0] > 8 ? 0 : 1));
+        }
+}
+
+TEST_CASE("linear: every kernel takes in a residual") {
+    Bench bench;
+    for (const char* choice : {"tiled.t64", "tiled.t128", "direct.t1x4", "direct.t4x4", "direct.t16x4", "direct.t32x4",
+                               "direct.t64x4", "uniform.t6x4", "uniform.t2x4", "uniform.t8x1"}) {
+        CAPTURE(choice);
+        Builder b;
+        const ValueId y = linear(b, {{70, 33}, 129, true}, "");
+        b.output("y", b(Op::add, {y, b.input("residual", Kind::float_, b.shape(y))}));
+        RunOptions options;
+        options.compile.kernel_choices["matmul NN f32 [1x 70, 129, 33]"] = choice;
+        CHECK(dispatches_saved(bench, finished(std::move(b)), options) == 1);
+    }
+}
+
+TEST_CASE("linear: residuals in other strides, of other linears, and results that are read twice") {
+    Bench bench;
+    const Case c{{2, 6, 8}, 8, true};
+    {
+        Builder b; // a transposed residual has no dense rows
+        const ValueId y = linear(b, c, "");
+        const ValueId residual = b(Op::transpose, {b.input("residual", Kind::float_, {2, 8, 6})},
+                                   {{"permutation", std::vector<int64_t>{0, 2, 1}}});
+        b.output("y", b(Op::add, {y, residual}));
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 0); // a copy in place of the sum
+    }
+    {
+        Builder b; // rows of a wider tensor
+        const ValueId y = linear(b, c, "");
+        const ValueId wide = b.input("wide", Kind::float_, {2, 6, 24});
+        b.output("y",
+                 b(Op::add,
+                   {b(Op::slice, {wide}, {{"axis", int64_t{2}}, {"start", int64_t{8}}, {"length", int64_t{8}}}), y}));
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 1);
+    }
+    {
+        Builder b; // rows from the last to the first
+        const ValueId y = linear(b, {{6, 8}, 8, true}, "");
+        const ValueId flipped = b(Op::flip, {b.input("residual", Kind::float_, {6, 8})}, {{"axis", int64_t{0}}});
+        b.output("y", b(Op::add, {y, flipped}));
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 0);
+    }
+    {
+        Builder b;
+        b.output("y", b(Op::add, {linear(b, c, "1"), linear(b, c, "2")}));
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 1);
+    }
+    {
+        Builder b;
+        const ValueId y = linear(b, c, "");
+        b.output("y", b(Op::add, {y, y}));
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 0);
+    }
+    {
+        Builder b; // a bias that repeats over rows is no residual
+        const ValueId y = linear(b, c, "");
+        b.output("y", b(Op::add, {y, b.input("row", Kind::float_, {8})}));
+        CHECK(dispatches_saved(bench, finished(std::move(b))) == 0);
+    }
+}
