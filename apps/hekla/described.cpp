@@ -1,8 +1,10 @@
 #include "described.hpp"
 
-#include "data/corpus.hpp"
 #include "model/folder.hpp"
 #include "text/trainer.hpp"
+#include "train/model_spec.hpp"
+#include "train/run_data.hpp"
+#include "train/tokenizer_choice.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,25 +15,39 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-Result<std::unique_ptr<text::Tokenizer>> tokenizer_of(const train::Recipe& recipe, const Log& log) {
+// The run's tokenizer where there is one, else what a run would begin with; null where the recipe says how many ids
+// there are, for then nothing else is needed of it.
+Result<std::unique_ptr<text::Tokenizer>> tokenizer_of(const plugin::Registry& registry, const train::Recipe& recipe,
+                                                      const train::RunData& data, const Log& log) {
     std::error_code problem;
     const fs::path run = recipe.output.dir;
     if (fs::exists(run / "tokenizer.json", problem)) return text::load_tokenizer(run);
-    if (recipe.tokenizer.kind == "from")
-        return text::load_tokenizer(recipe.tokenizer.from.empty() ? recipe.model.from : recipe.tokenizer.from);
+    if (recipe.tokenizer.kind == "from") {
+        const std::string from = !recipe.tokenizer.from.empty() ? recipe.tokenizer.from
+                                 : !recipe.model.from.empty()   ? recipe.model.from
+                                                                : recipe.teacher.from;
+        HK_ASSIGN(std::unique_ptr<text::Tokenizer> stored, text::load_tokenizer(from));
+        return train::with_added_tokens(std::move(stored), recipe.tokenizer);
+    }
     if (recipe.model.config.contains("vocab_size")) return std::unique_ptr<text::Tokenizer>();
     log.info("making the recipe's tokenizer from its data, to know the vocabulary");
-    std::unique_ptr<text::TokenizerTrainer> trainer;
-    if (recipe.tokenizer.kind == "char") {
-        trainer = text::make_character_trainer();
-    } else {
-        text::ByteBpeTraining options;
-        options.vocabulary_size = static_cast<int32_t>(recipe.tokenizer.vocab_size);
-        trainer = text::make_byte_bpe_trainer(options);
-    }
-    std::vector<std::string> inputs = recipe.data.train;
-    inputs.insert(inputs.end(), recipe.data.valid.begin(), recipe.data.valid.end());
-    return data::train_tokenizer(*trainer, inputs);
+    HK_ASSIGN(const plugin::Registry::Entry objective, registry.find(HK_OBJECTIVE_INTERFACE, recipe.objective.id));
+    const std::unique_ptr<text::TokenizerTrainer> trainer =
+        train::tokenizer_trainer(recipe.tokenizer, objective.provided->roles);
+    HK_ASSIGN(std::unique_ptr<text::Tokenizer> trained, data.train_tokenizer(*trainer));
+    return train::with_added_tokens(std::move(trained), recipe.tokenizer);
+}
+
+// Without a tokenizer: what the recipe says alone.
+plugin::CompositionSpec plain_spec(const train::Recipe& recipe) {
+    plugin::CompositionSpec spec;
+    spec.architecture = recipe.model.architecture;
+    spec.config = recipe.model.config;
+    spec.head = recipe.head.id;
+    spec.head_config = recipe.head.config;
+    spec.objective = recipe.objective.id;
+    spec.objective_config = recipe.objective.config;
+    return spec;
 }
 
 uint64_t arena_bytes(const graph::Graph& graph) {
@@ -46,26 +62,19 @@ uint64_t arena_bytes(const graph::Graph& graph) {
 
 Result<Described> describe_recipe(const plugin::Registry& registry, const train::Recipe& recipe, const Log& log) {
     Described d;
-    HK_ASSIGN(d.tokenizer, tokenizer_of(recipe, log));
-    plugin::CompositionSpec spec;
-    spec.architecture = recipe.model.architecture;
-    spec.config = recipe.model.config;
-    if (!recipe.model.from.empty()) {
-        HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(recipe.model.from));
-        spec.config = json::parse(folder.config_json(), nullptr, false);
-        spec.config.update(recipe.model.config);
-        spec.refuse_unknown_keys = false;
-        if (spec.architecture.empty()) {
-            HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
-            spec.architecture = entry.provided->id;
-        }
+    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
+              plugin::objective_columns(registry, recipe.objective.id, recipe.objective.config));
+    // Tables decide how many classes there are, and may be what the tokenizer is made from.
+    train::RunData data;
+    const bool alone = recipe.model.config.contains("vocab_size") && recipe.model.from.empty();
+    if (!alone) { HK_ASSIGN(data, train::RunData::read(recipe, needs)); }
+    HK_ASSIGN(d.tokenizer, tokenizer_of(registry, recipe, data, log));
+    plugin::CompositionSpec spec = plain_spec(recipe);
+    if (d.tokenizer != nullptr) {
+        const bool numbers = std::ranges::any_of(
+            needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_NUMBERS; });
+        HK_ASSIGN(spec, train::model_spec(recipe, registry, *d.tokenizer, data.classes(), numbers));
     }
-    if (d.tokenizer != nullptr && !spec.config.contains("vocab_size"))
-        spec.config["vocab_size"] = d.tokenizer->vocabulary_size();
-    spec.head = recipe.head.id;
-    spec.head_config = recipe.head.config;
-    spec.objective = recipe.objective.id;
-    spec.objective_config = recipe.objective.config;
     spec.recompute = recipe.train.gradient_checkpointing;
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, d.tokenizer.get(), log));
     HK_ASSIGN(d.fields,

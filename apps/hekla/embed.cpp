@@ -2,8 +2,10 @@
 #include "command.hpp"
 #include "numpy.hpp"
 #include "output.hpp"
+#include "word_vectors.hpp"
 
 #include "base/file.hpp"
+#include "infer/model.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,9 +19,9 @@ using nlohmann::json;
 
 struct EmbedArguments {
     std::string model, file, fields, output, port = "hidden", pooling = "mean";
-    std::vector<std::string> texts;
-    int64_t batch = 8;
-    bool reference = false;
+    std::vector<std::string> texts, nearest;
+    int64_t batch = 8, neighbours = 10;
+    bool reference = false, json = false;
 };
 
 struct Item {
@@ -117,7 +119,74 @@ Result<std::string> one_array(const std::vector<Row>& rows) {
     return numpy_file(dims, values);
 }
 
+// The port's [rows, width], for one token.
+int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& table) {
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    const int32_t id = 0;
+    const int32_t* ids = &id;
+    const uint64_t length = 1;
+    hk_embed_options options;
+    hk_embed_defaults(&options);
+    options.reference = a.reference ? 1 : 0;
+    options.model = text(a.model);
+    options.port = text("embedding.weight");
+    options.pooling = HK_POOLING_NONE;
+    options.rows = &ids;
+    options.row_lengths = &length;
+    options.row_count = 1;
+    options.user = &table;
+    options.row = [](void* user, uint64_t, const float* values, const int64_t* dims, uint32_t rank) -> int32_t {
+        auto& into = *static_cast<VectorTable*>(user);
+        if (rank != 2) return 1;
+        into.rows = static_cast<std::size_t>(dims[0]);
+        into.width = static_cast<std::size_t>(dims[1]);
+        into.values.assign(values, values + into.rows * into.width);
+        return 0;
+    };
+    if (hk_embed(context.context, &options, error.error) != HK_OK) return error.report();
+    return kDone;
+}
+
+// --nearest, or a .vec: of the table of tokens itself.
+int run_table(const Globals& globals, const EmbedArguments& a) {
+    const Result<std::filesystem::path> folder = infer::weights_folder(a.model);
+    if (!folder.ok()) return fail(folder.status());
+    const Result<std::unique_ptr<text::Tokenizer>> tokenizer = text::load_tokenizer(folder.value());
+    if (!tokenizer.ok()) return fail(tokenizer.status());
+    VectorTable table;
+    if (const int code = read_table(globals, a, table); code != kDone) return code;
+    if (a.nearest.empty()) {
+        const Status written = write_output(a.output, word2vec_text(table, *tokenizer.value()));
+        return written.ok() ? kDone : fail(written);
+    }
+    std::string out;
+    for (const std::string& word : a.nearest) {
+        const auto found = nearest(table, *tokenizer.value(), word, static_cast<std::size_t>(a.neighbours));
+        if (!found.ok()) return fail(found.status());
+        json neighbours = json::array();
+        std::string line = word + ":";
+        for (const Neighbour& one : found.value()) {
+            neighbours.push_back({{"token", one.token}, {"cosine", one.cosine}});
+            line += fmt::format(" {} {:.3f}", one.token, one.cosine);
+        }
+        out +=
+            (a.json ? json{{"word", word}, {"nearest", neighbours}}.dump(-1, ' ', false, json::error_handler_t::replace)
+                    : line) +
+            "\n";
+    }
+    const Status written = write_output(a.output, out);
+    return written.ok() ? kDone : fail(written);
+}
+
 int run_embed(const Globals& globals, const EmbedArguments& a) {
+    const bool table = !a.nearest.empty() || a.output.ends_with(".vec");
+    if (table && a.texts.empty() && a.file.empty() && a.fields.empty()) return run_table(globals, a);
+    if (table) {
+        std::fprintf(stderr, "hekla: error: --nearest and a .vec are of the table of tokens: give no texts\n");
+        return kUsage;
+    }
     std::vector<Item> items;
     for (const std::string& text : a.texts) items.push_back({text, {}});
     if (!a.file.empty()) {
@@ -203,7 +272,15 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->check(CLI::IsMember({"mean", "first", "last", "none"}))
         ->capture_default_str();
     parser->add_option("--batch", a->batch, "rows at a time")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-    parser->add_option("-o,--output", a->output, "a .npy or .jsonl; standard output gets JSON lines");
+    parser->add_option("--nearest", a->nearest, "words: the tokens whose vectors are nearest to theirs, by cosine");
+    parser->add_option("--neighbours", a->neighbours, "of each word")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    parser->add_flag("--json", a->json, "what --nearest finds as JSON, a line a word");
+    parser->add_option(
+        "-o,--output", a->output,
+        "a .npy or .jsonl; standard output gets JSON lines. A .vec gets every token's vector, as word2vec "
+        "writes them in text");
     parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
     parser->footer("Example: hekla embed out/quickstart --file sentences.txt --port layer.2.hidden -o features.npy");
     verbs.push_back({parser, [&globals, a] { return run_embed(globals, *a); }});

@@ -42,6 +42,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     options.reference = a.reference ? 1 : 0;
     options.weights = a.dtype == "f16" ? 1 : a.dtype == "bf16" ? 2 : 0;
     options.model = text(a.model);
+    options.echo_prompt = a.json ? 0 : 1;
     options.prompts = strings.data();
     options.prompt_count = strings.size();
     options.user = &texts;
@@ -54,7 +55,6 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     };
     options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
     watch_interrupts();
-    if (texts.stream && !prompts.empty()) std::fputs(prompts[0].c_str(), stdout);
     hk_generate_result result{};
     result.struct_size = sizeof result;
     if (hk_generate(context.context, &options, &result, error.error) != HK_OK) {
@@ -75,8 +75,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
         return kDone;
     }
     if (!texts.stream)
-        for (std::size_t i = 0; i < texts.rows.size(); ++i)
-            std::printf("--- %zu\n%s%s\n", i + 1, prompts[i].c_str(), texts.rows[i].c_str());
+        for (std::size_t i = 0; i < texts.rows.size(); ++i) std::printf("--- %zu\n%s\n", i + 1, texts.rows[i].c_str());
     else
         std::printf("\n");
     if (result.context > 0)
@@ -96,7 +95,8 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto a = std::make_shared<GenerateArguments>();
     hk_generate_defaults(&a->options);
     parser->add_option("model", a->model, "the folder of the run or model")->required();
-    parser->add_option("--prompt", a->prompts, "text to go on from (may be repeated: a batch)");
+    parser->add_option("--prompt", a->prompts,
+                       "text to go on from, or that an encoder reads (may be repeated: a batch)");
     parser->add_option("--prompt-file", a->prompt_file, "the same from a file");
     parser->add_option("--max-new-tokens", a->options.max_new_tokens, "how many tokens at most");
     parser->add_flag("--greedy", a->greedy, "the likeliest token each time");

@@ -1,11 +1,17 @@
 // hekla eval, hekla predict: as any host would, through hekla.h.
 #include "command.hpp"
+#include "evaluation_page.hpp"
 #include "output.hpp"
+#include "seeds.hpp"
+
+#include "train/recipe.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fmt/format.h>
+#include <sstream>
 
 namespace hekla::app {
 namespace {
@@ -13,22 +19,22 @@ namespace {
 using nlohmann::ordered_json;
 
 struct EvalArguments {
-    std::string recipe, output;
+    std::string recipe, output, report;
     std::vector<std::string> overrides;
     bool test = false, json = false;
+    int64_t seeds = 0;
 };
 
 struct Told {
     std::vector<std::pair<std::string, double>> scores;
     std::string predictions; // JSON lines
+    std::string notes;       // what else was said
 };
 
-int run_eval(const Globals& globals, const EvalArguments& a) {
-    const HostError error;
-    HostContext context;
-    if (const int code = context.create(globals, error); code != kDone) return code;
-    const std::vector<hk_string> overrides = host_strings(a.overrides);
-    Told told;
+// What the recipe's run says of its data.
+int evaluate(hk_context* context, const HostError& error, const EvalArguments& a, const std::vector<std::string>& given,
+             Told& told) {
+    const std::vector<hk_string> overrides = host_strings(given);
     hk_evaluate_options options{};
     options.struct_size = sizeof options;
     options.test = a.test ? 1 : 0;
@@ -36,7 +42,10 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
     options.overrides = overrides.data();
     options.override_count = overrides.size();
     options.user = &told;
-    options.message = [](void*, hk_string m) { std::fprintf(stderr, "%s\n", std::string(view(m)).c_str()); };
+    options.message = [](void* user, hk_string m) {
+        static_cast<Told*>(user)->notes += std::string(view(m)) + "\n";
+        std::fprintf(stderr, "%s\n", std::string(view(m)).c_str());
+    };
     options.score = [](void* user, const hk_score* s) {
         static_cast<Told*>(user)->scores.emplace_back(view(s->name), s->value);
     };
@@ -45,11 +54,56 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
         out += view(json);
         out += '\n';
     };
-    if (hk_evaluate(context.context, &options, error.error) != HK_OK) return error.report();
+    return hk_evaluate(context, &options, error.error) == HK_OK ? kDone : error.report();
+}
+
+Status write_report(const EvalArguments& a, const std::vector<std::string>& overrides, const std::string& file,
+                    const Told& told) {
+    HK_ASSIGN(const train::Recipe recipe, train::read_recipe(a.recipe, overrides));
+    EvaluationPage page;
+    page.title = recipe.output.dir;
+    page.data = a.test ? "test data" : "validation data";
+    page.log_file = (std::filesystem::path(recipe.output.dir) / "train_log.jsonl").string();
+    page.scores = told.scores;
+    page.notes = told.notes;
+    std::istringstream lines(told.predictions);
+    for (std::string line; std::getline(lines, line);) page.predictions.push_back(ordered_json::parse(line));
+    return write_output(file, evaluation_page(page));
+}
+
+int run_eval(const Globals& globals, const EvalArguments& a) {
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    if (a.seeds > 0) {
+        const Result<std::vector<SeedRun>> runs = seed_runs(a.recipe, a.overrides, a.seeds);
+        if (!runs.ok()) return fail(runs.status());
+        SeedScores all;
+        std::string said;
+        for (const SeedRun& run : runs.value()) {
+            Told told;
+            if (const int code = evaluate(context.context, error, a, run.overrides, told); code != kDone) return code;
+            all.add(run.seed, told.scores);
+            said += told.predictions;
+            if (a.report.empty()) continue;
+            const std::filesystem::path page = a.report;
+            const std::string file =
+                (page.parent_path() / page.stem()).string() + fmt::format("-seed-{}.html", run.seed);
+            if (const Status written = write_report(a, run.overrides, file, told); !written.ok()) return fail(written);
+        }
+        if (!a.output.empty())
+            if (const Status written = write_output(a.output, said); !written.ok()) return fail(written);
+        std::printf("%s", a.json ? (all.json().dump() + "\n").c_str() : all.table().c_str());
+        return kDone;
+    }
+    Told told;
+    if (const int code = evaluate(context.context, error, a, a.overrides, told); code != kDone) return code;
     if (!a.output.empty()) {
         const Status written = write_output(a.output, told.predictions);
         if (!written.ok()) return fail(written);
     }
+    if (!a.report.empty())
+        if (const Status written = write_report(a, a.overrides, a.report, told); !written.ok()) return fail(written);
     ordered_json j;
     std::string line;
     for (const auto& [name, value] : told.scores) {
@@ -124,8 +178,11 @@ void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
         const auto a = std::make_shared<EvalArguments>();
         parser->add_option("recipe", a->recipe, "the recipe, a TOML file")->required();
         parser->add_option("overrides", a->overrides, "keys of the recipe: data.test=other.tsv");
+        parser->add_option("--seeds", a->seeds, "of the runs of `train --seeds`, with mean and deviation")
+            ->check(CLI::Range(1, 1000));
         parser->add_flag("--test", a->test, "on data.test instead of the validation data");
         parser->add_option("-o,--output", a->output, "a file for what was said of every example, an object a line");
+        parser->add_option("--report", a->report, "an .html page: scores, curves, confusion matrix, examples");
         parser->add_flag("--json", a->json, "the scores as JSON on standard output");
         parser->footer("Example: hekla eval apps/recipes/quickstart.toml");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});

@@ -1,6 +1,8 @@
 // hekla train: as any host would, through hekla.h.
 #include "command.hpp"
+#include "seeds.hpp"
 
+#include "train/recipe.hpp"
 #include "train/report.hpp"
 
 #include <cmath>
@@ -15,7 +17,9 @@ namespace {
 struct TrainArguments {
     std::string recipe;
     std::vector<std::string> overrides;
+    int64_t seeds = 0; // 0: one run, in the recipe's own folder
     bool plan = false;
+    bool fit = false;
     bool json = false;
 };
 
@@ -80,10 +84,42 @@ hk_train_options options_of(const TrainArguments& a, const std::vector<hk_string
     return options;
 }
 
+// One run after the other, and their scores together.
+int run_seeds(hk_context* context, const HostError& error, const TrainArguments& a) {
+    const Result<std::vector<SeedRun>> runs = seed_runs(a.recipe, a.overrides, a.seeds);
+    if (!runs.ok()) return fail(runs.status());
+    const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
+    if (!recipe.ok()) return fail(recipe.status());
+    watch_interrupts();
+    SeedScores all;
+    for (const SeedRun& run : runs.value()) {
+        Progress progress;
+        progress.line(fmt::format("seed {}: {}", run.seed, run.folder));
+        const std::vector<hk_string> overrides = host_strings(run.overrides);
+        const hk_train_options options = options_of(a, overrides, progress);
+        hk_train_result result{};
+        result.struct_size = sizeof result;
+        if (hk_train(context, &options, &result, error.error) != HK_OK) {
+            if (progress.open) std::fprintf(stderr, "\n");
+            return error.report();
+        }
+        if (result.stopped != 0) {
+            progress.line(fmt::format("stopped in seed {}; the same command goes on from here", run.seed));
+            return kDone;
+        }
+        Result<Scores> scores = logged_scores(run.folder, recipe->train.load_best_model_at_end);
+        if (!scores.ok()) return fail(scores.status());
+        all.add(run.seed, scores.take());
+    }
+    std::printf("%s", a.json ? (all.json().dump() + "\n").c_str() : all.table().c_str());
+    return kDone;
+}
+
 int run_train(const Globals& globals, const TrainArguments& a) {
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error, true); code != kDone) return code;
+    if (a.seeds > 0 && !a.plan) return run_seeds(context.context, error, a);
     Progress progress;
     const std::vector<hk_string> overrides = host_strings(a.overrides);
     hk_train_options options = options_of(a, overrides, progress);
@@ -124,10 +160,22 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto arguments = std::make_shared<TrainArguments>();
     parser->add_option("recipe", arguments->recipe, "the recipe, a TOML file")->required();
     parser->add_option("overrides", arguments->overrides, "keys of the recipe: train.max_steps=100");
+    parser
+        ->add_option(
+            "--seeds", arguments->seeds,
+            "so many runs, with the recipe's seed and those after it, each in a folder of its own; prints their "
+            "scores with mean and deviation")
+        ->check(CLI::Range(1, 1000));
     parser->add_flag("--json", arguments->json, "the result as JSON on standard output");
+    parser->add_flag("--fit", arguments->fit,
+                     "the largest micro-batch that fits this device, the examples of a step staying as many; "
+                     "activations computed again where nothing fits without");
     parser->add_flag("--plan", arguments->plan, "print memory, time and the dearest nodes; train nothing");
     parser->footer("Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
-    verbs.push_back({parser, [&globals, arguments] { return run_train(globals, *arguments); }});
+    verbs.push_back({parser, [&globals, arguments] {
+                         if (arguments->fit) arguments->overrides.push_back("train.fit=true");
+                         return run_train(globals, *arguments);
+                     }});
 }
 
 } // namespace hekla::app

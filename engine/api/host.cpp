@@ -8,6 +8,7 @@
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
 #include "infer/predict.hpp"
+#include "infer/sources.hpp"
 #include "plugin/host_error.hpp"
 #include "train/trainer.hpp"
 
@@ -129,11 +130,20 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
     } else {
         HK_ASSIGN(decoder, generate::make_program_decoder(*runtime, *m.store, *m.composition));
     }
+    const bool encodes = decoder->encoder_decoder();
+    const std::vector<std::string> prompts = texts(o.prompts, o.prompt_count);
     generate::Request request;
-    for (const std::string& prompt : texts(o.prompts, o.prompt_count)) {
-        HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(prompt));
-        if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
-        request.prompts.push_back(std::move(ids));
+    if (encodes) {
+        if (prompts.empty()) return invalid_argument("an encoder-decoder writes from a text: give a prompt");
+        HK_ASSIGN(infer::SourceRows rows, infer::source_rows(context.registry, m, prompts));
+        request.prompts = std::move(rows.ids);
+        request.fields = std::move(rows.fields);
+    } else {
+        for (const std::string& prompt : prompts) {
+            HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(prompt));
+            if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
+            request.prompts.push_back(std::move(ids));
+        }
     }
     if (request.prompts.empty()) {
         // Nothing was said: begin as a text begins, after its end-of-text token, or after a line end.
@@ -153,8 +163,9 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
               generate::options_from(m.config, arguments, static_cast<int64_t>(request.prompts[0].size())));
     options.seed = o.seed;
     options.slide_context = o.slide_context != 0;
-    // A tokenizer that has no end token cannot end; a config's default (GPT-2's 50256) means nothing to it.
-    std::erase_if(options.eos, [&](int32_t id) { return id >= m.tokenizer->vocabulary_size(); });
+    generate::end_as(options, *m.tokenizer, encodes);
+    if (o.echo_prompt != 0 && !encodes && o.text != nullptr)
+        for (std::size_t row = 0; row < prompts.size(); ++row) o.text(o.user, row, view(prompts[row]));
 
     std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*m.tokenizer, true));
     const auto on_token = [&](std::size_t row, int32_t token) {
@@ -238,10 +249,11 @@ Status run_evaluate(hk_context& context, const hk_evaluate_options& o) {
     const train::Split* split = test ? trainer->data().test() : trainer->data().valid();
     for (std::size_t i = 0; i < result.predictions.size() && o.prediction != nullptr; ++i) {
         nlohmann::ordered_json line;
-        line["place"] = split->place(i);
+        const uint64_t example = result.predictions[i].example;
+        line["place"] = split->place(example);
         for (const data::TaskColumn& column : trainer->data().columns())
-            if (const std::string text = split->text(i, column.name); !text.empty()) line[column.name] = text;
-        line["said"] = result.predictions[i];
+            if (const std::string text = split->text(example, column.name); !text.empty()) line[column.name] = text;
+        line["said"] = result.predictions[i].said;
         const std::string json = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
         o.prediction(o.user, i, view(json));
     }

@@ -191,4 +191,12 @@ Result<Options> options_from(const json& config, const json& arguments, int64_t 
     return o;
 }
 
+void end_as(Options& options, const text::Tokenizer& tokenizer, bool encoder_decoder) {
+    std::erase_if(options.eos, [&](int32_t id) { return id >= tokenizer.vocabulary_size(); });
+    if (!options.eos.empty()) return;
+    std::optional<int32_t> end = tokenizer.special(text::TokenRole::eos);
+    if (!end && encoder_decoder) end = tokenizer.special(text::TokenRole::separator);
+    if (end) options.eos.push_back(*end);
+}
+
 } // namespace hekla::generate

@@ -3,6 +3,8 @@
 
 #include "base/status.hpp"
 
+#include "text/tokenizer.hpp"
+
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -51,5 +53,9 @@ Status check(const Options& options);
 // which takes a setting away. Arguments that are not known are invalid_argument; keys of a configuration that do not
 // speak of generation are passed over. `prompt_length` turns max_length into new tokens.
 Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length);
+
+// An end that a configuration does not name is the tokenizer's, of an encoder-decoder the one that a target ends with;
+// ids that the tokenizer does not have mean nothing (a default of another model's).
+void end_as(Options& options, const text::Tokenizer& tokenizer, bool encoder_decoder);
 
 } // namespace hekla::generate

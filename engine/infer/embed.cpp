@@ -97,6 +97,8 @@ Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, cons
         }
         HK_ASSIGN(const Tensors outputs, forward->run(fields));
         const Tensor& values = outputs.at(options.port);
+        if (values.shape.rank() == 0 || values.shape[0] != count) // no rows of the batch: a table of the model
+            return give(0, values) ? Status() : cancelled();
         const bool has_tokens = values.shape.rank() >= 3 && values.shape[1] == length;
         for (int64_t r = 0; r < count; ++r) {
             const std::size_t row = order[begin + static_cast<std::size_t>(r)];

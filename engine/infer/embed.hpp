@@ -26,7 +26,8 @@ struct EmbedOptions {
 using EmbedRow = std::function<bool(std::size_t row, const graph::Tensor& values)>;
 
 // Rows of token ids. Those of like length share a pass, padded where the model reads attention_mask; results come in
-// the rows' order within a pass, and by `row` overall. cancelled: `give` said stop.
+// the rows' order within a pass, and by `row` overall. A port that does not depend on rows ("embedding.weight") is
+// given whole, once, as row 0. cancelled: `give` said stop.
 Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, const EmbedOptions& options,
                   const EmbedRow& give);
 

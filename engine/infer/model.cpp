@@ -2,7 +2,6 @@
 
 #include "infer/model_tensors.hpp"
 #include "model/checkpoint.hpp"
-#include "model/folder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -15,7 +14,8 @@ using nlohmann::json;
 
 // Architecture and head. A class that no manifest knows, or none, leaves the architecture to model_type.
 Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& folder, const ModelOptions& options,
-                    plugin::CompositionSpec& spec, plugin::Registry::Entry& entry) {
+                    plugin::CompositionSpec& spec) {
+    plugin::Registry::Entry entry;
     const json classes = spec.config.value("architectures", json::array());
     const json own = spec.config.value("hekla", json()); // what a run of ours wrote of its parts
     spec.config.erase("hekla");
@@ -103,6 +103,15 @@ Result<fs::path> weights_folder(const fs::path& folder) {
     return search.found->path;
 }
 
+Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
+                                            const ModelOptions& options) {
+    plugin::CompositionSpec spec;
+    spec.config = json::parse(folder.config_json(), nullptr, false);
+    spec.refuse_unknown_keys = false;
+    HK_TRY(choose_parts(registry, folder, options, spec));
+    return spec;
+}
+
 Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
                          const ModelOptions& options, const Log& log) {
     Model m;
@@ -117,15 +126,11 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
         m.tokenizer = tokenizer.take();
     }
     m.config = json::parse(folder.config_json(), nullptr, false);
-    plugin::CompositionSpec spec;
-    spec.config = m.config;
-    spec.refuse_unknown_keys = false;
-    plugin::Registry::Entry entry;
-    HK_TRY(choose_parts(registry, folder, options, spec, entry));
+    HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
     HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
-              plugin::find_tensors(graph, folder.weights(), entry.provided->names));
+              plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names));
     if (runtime != nullptr) {
         HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, program::parameter_table(graph),
                                                            {.weights = options.weights}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/reference.hpp"
+#include "model/folder.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
 #include "text/tokenizer.hpp"
@@ -26,6 +27,11 @@ struct ModelOptions {
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
 };
+
+// What a folder says of its model's parts: architecture and configuration, head, with ModelOptions::objective the
+// objective it was trained with. Errors: parts that nobody provides, a folder that does not say what model it is.
+Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
+                                            const ModelOptions& options = {});
 
 // Ownership: registry and runtime outlive it. Thread: one at a time.
 struct Model {

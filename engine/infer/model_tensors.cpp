@@ -1,5 +1,7 @@
 #include "infer/model_tensors.hpp"
 
+#include "plugin/compose.hpp"
+
 namespace hekla::infer {
 namespace {
 
@@ -41,6 +43,7 @@ Status upload_described_buffers(program::ParameterStore& store, const graph::Gra
 std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, const graph::Graph& graph) {
     std::vector<model::TensorSource> sources;
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(graph)) {
+        if (tensor.name.starts_with(plugin::kTeacher)) continue;
         model::TensorSource source;
         source.name = tensor.name;
         source.dtype = tensor.kind == graph::Kind::int32 ? model::DType::i32 : model::DType::f32;

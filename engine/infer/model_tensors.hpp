@@ -14,6 +14,7 @@ Status upload(program::ParameterStore& store, const plugin::StoredTensor& tensor
 Status upload_described_buffers(program::ParameterStore& store, const graph::Graph& graph);
 
 // Every tensor that the graph's model keeps, read from the store as it is written. `store` must outlive the result.
+// A teacher's (plugin::kTeacher) are another model's.
 std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, const graph::Graph& graph);
 
 } // namespace hekla::infer

@@ -150,7 +150,7 @@ private:
         }
         const std::string name = found->name == wanted.name ? in_quotes(found->name)
                                                             : in_quotes(found->name) + " for " + in_quotes(wanted.name);
-        if (found->dims != wanted.dims)
+        if (found->dims != wanted.dims && grown_axis(found->dims, wanted.dims, rules_.grown) < 0)
             problem(fmt::format("{} is {}, {} was expected", name, format_dims(found->dims), format_dims(wanted.dims)));
         else if (kind_of(found->dtype) != kind_of(wanted.dtype))
             problem(fmt::format("{} is stored as {}, which cannot be read as {}", name, name_of(found->dtype),
@@ -194,6 +194,18 @@ private:
 Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std::span<const TensorView> stored,
                                  const NameRules& rules, const std::string& where) {
     return Resolver(parameters, stored, rules).run(where);
+}
+
+int grown_axis(const std::vector<int64_t>& stored, const std::vector<int64_t>& wanted,
+               const std::pair<int64_t, int64_t>& grown) {
+    int axis = -1;
+    if (stored.size() != wanted.size() || grown.first == grown.second) return -1;
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+        if (stored[i] == wanted[i]) continue;
+        if (axis >= 0 || stored[i] != grown.first || wanted[i] != grown.second) return -1;
+        axis = static_cast<int>(i);
+    }
+    return axis;
 }
 
 bool matches(std::string_view pattern, std::string_view name) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hekla::model {
@@ -36,6 +37,9 @@ struct NameRules {
     std::vector<std::string> ignorable; // in files, wanted by nobody: "*.attn.bias"
     std::vector<Tie> ties;
     std::vector<std::string> may_be_missing; // parameters that a file need not hold: a head that will be trained anew
+    // Of a vocabulary that has grown: a stored tensor of `first` where the parameter has `second` along one axis is
+    // taken as it is; whoever loads it fills the rest.
+    std::pair<int64_t, int64_t> grown{0, 0};
 };
 
 // What a graph wants. A floating `dtype` takes a tensor of any floating type, an integer one any integer, bool only
@@ -53,6 +57,10 @@ struct Resolution {
 // that counts what is wrong, then a line for each of the first few, with the nearest name where one is near.
 Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std::span<const TensorView> stored,
                                  const NameRules& rules, const std::string& where);
+
+// The axis along which `stored` is as `wanted` but for the growth; -1: there is not one.
+int grown_axis(const std::vector<int64_t>& stored, const std::vector<int64_t>& wanted,
+               const std::pair<int64_t, int64_t>& grown);
 
 // '*' stands for any run of characters, also none.
 bool matches(std::string_view pattern, std::string_view name);

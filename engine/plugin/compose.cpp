@@ -118,6 +118,12 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     c->context_length_ = spec.context_length;
     c->recompute_ = spec.recompute;
 
+    if (spec.teacher != nullptr) {
+        Result<std::unique_ptr<Composition>> teacher = create(registry, *spec.teacher, tokenizer, log);
+        if (!teacher.ok()) return teacher.status().with_context("the teacher");
+        c->teacher_ = teacher.take();
+    }
+
     HK_ASSIGN(c->architecture_entry_, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
     HK_ASSIGN(const void* architecture, registry.load(c->architecture_entry_));
     c->architecture_ = static_cast<const hk_architecture*>(architecture);
@@ -191,11 +197,8 @@ Composition::~Composition() {
     if (architecture_self_ != nullptr) architecture_->destroy(architecture_self_);
 }
 
-Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField> fields,
-                                        std::span<const std::string> ports, bool all_ports) const {
-    Joint joint;
-    joint.mode = body_frozen_ && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode;
-    joint.fields.assign(fields.begin(), fields.end());
+Status Composition::describe(Joint& joint, int32_t body_mode, int32_t mode) const {
+    joint.mode = body_mode;
     HK_ASSIGN(const int32_t body, build_part(joint, architecture_id_, [&](hk_builder* b, hk_error* e) {
                   return architecture_->build(architecture_self_, b, e);
               }));
@@ -214,7 +217,23 @@ Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField
                   }));
         if (generic != HK_OK) return not_found(fmt::format("{}: build failed without a reason", head.what));
     }
-    if (objective_ != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE)) {
+    return {};
+}
+
+Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField> fields,
+                                        std::span<const std::string> ports, bool all_ports) const {
+    Joint joint;
+    joint.fields.assign(fields.begin(), fields.end());
+    const bool learns = objective_ != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
+    if (teacher_ != nullptr && learns) {
+        joint.prefix = kTeacher;
+        joint.builder.scope_begin("teacher");
+        HK_TRY(teacher_->describe(joint, HK_MODE_EVALUATE, HK_MODE_EVALUATE).with_context("the teacher"));
+        joint.builder.scope_end();
+        joint.prefix.clear();
+    }
+    HK_TRY(describe(joint, body_frozen_ && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode, mode));
+    if (learns) {
         HK_ASSIGN(const int32_t built, build_part(joint, objective_id_, [&](hk_builder* b, hk_error* e) {
                       return objective_->build(objective_self_, b, e);
                   }));

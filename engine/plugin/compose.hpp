@@ -14,6 +14,9 @@
 
 namespace hekla::plugin {
 
+// Before the names of a teacher's parameters and ports.
+inline constexpr const char* kTeacher = "teacher.";
+
 struct CompositionSpec {
     std::string architecture;
     nlohmann::json config = nlohmann::json::object(); // config.json, or a recipe's [model] table
@@ -23,6 +26,9 @@ struct CompositionSpec {
     nlohmann::json objective_config = nlohmann::json::object();
     // Members of config.json that no plugin reads, eg: the names of classes.
     nlohmann::json notes = nlohmann::json::object();
+    // A second model in the same graph, described as it is evaluated, that an objective learns from: without an
+    // objective of its own. Its ports and parameters are named "teacher.NAME".
+    std::shared_ptr<const CompositionSpec> teacher;
     int64_t context_length = 0; // of the rows it was trained with, for config.json; 0: not said
     // Keys that no plugin knows are an error (a recipe) or a warning in the log (a downloaded config.json).
     bool refuse_unknown_keys = true;
@@ -86,13 +92,17 @@ public:
     // folder whose parts no class has can be opened again.
     Result<std::string> write_config() const;
 
-    const std::string& head() const { return head_name_; } // as asked for in the spec
+    const Composition* teacher() const { return teacher_.get(); } // null without one
+    const std::string& head() const { return head_name_; }        // as asked for in the spec
     const Provided& architecture() const { return *architecture_entry_.provided; }
     bool recompute() const { return recompute_; }                   // as asked for in the spec
     const nlohmann::json& config() const { return config_.values; } // defaults included
 
 private:
     Composition() = default;
+    // Body and heads, as a part of the joint graph.
+    Status describe(Joint& joint, int32_t body_mode, int32_t mode) const;
+    std::unique_ptr<Composition> teacher_;
     Registry::Entry architecture_entry_;
     const hk_architecture* architecture_ = nullptr;
     const hk_objective* objective_ = nullptr;

@@ -220,8 +220,8 @@ const hk_graph_interface* host_graph_interface() {
                                        fmt::format("parameter '{}': initializer {} is not 0 to 3", n, initializer)));
                 if (!std::isfinite(a) || !std::isfinite(c))
                     return fail(b, invalid_argument(fmt::format("parameter '{}': its initializer is not finite", n)));
-                return handle_of(b, builder.parameter(b->joint.parameter_prefix + n, shape_from(dims, rank),
-                                                      initializer, a, c, flags));
+                return handle_of(
+                    b, builder.parameter(b->joint.prefix + n, shape_from(dims, rank), initializer, a, c, flags));
             });
         },
         [](hk_builder* b, hk_string name, int32_t kind, const int64_t* dims, uint32_t rank, const double* values) {
@@ -233,8 +233,8 @@ const hk_graph_interface* host_graph_interface() {
                 if (values == nullptr) return fail(b, invalid_argument(fmt::format("buffer '{}': no values", n)));
                 std::vector<double> copy(values, values + shape.elements());
                 if (!finite(copy)) return fail(b, invalid_argument(fmt::format("buffer '{}' holds a NaN", n)));
-                return handle_of(
-                    b, builder.buffer(b->joint.parameter_prefix + n, static_cast<Kind>(kind), shape, std::move(copy)));
+                return handle_of(b,
+                                 builder.buffer(b->joint.prefix + n, static_cast<Kind>(kind), shape, std::move(copy)));
             });
         },
         [](hk_builder* b, int32_t kind, const int64_t* dims, uint32_t rank, const double* values) {
@@ -318,7 +318,7 @@ const hk_graph_interface* host_graph_interface() {
         },
         [](hk_builder* b, hk_string port, hk_value value) {
             (void)call(b, 0, [&](graph::Builder& builder) {
-                const std::string name = text(port);
+                const std::string name = b->joint.prefix + text(port);
                 const ValueId id = value_of(b, value, "offer");
                 if (!name_ok(b, "offer", name)) return 0;
                 if (id == kNone) builder.fail(invalid_argument(fmt::format("offer: port '{}' has no value", name)));
@@ -328,11 +328,12 @@ const hk_graph_interface* host_graph_interface() {
             });
         },
         [](hk_builder* b, hk_string port) -> int32_t {
-            return call(b, 0, [&](graph::Builder&) { return b->joint.ports.contains(text(port)) ? 1 : 0; });
+            return call(b, 0,
+                        [&](graph::Builder&) { return b->joint.ports.contains(b->joint.prefix + text(port)) ? 1 : 0; });
         },
         [](hk_builder* b, hk_string port) {
             return call(b, hk_value{0}, [&](graph::Builder&) {
-                const std::string name = text(port);
+                const std::string name = b->joint.prefix + text(port);
                 const auto found = b->joint.ports.find(name);
                 if (found == b->joint.ports.end())
                     return fail(

@@ -24,7 +24,8 @@ struct Joint {
     std::vector<BatchField> fields;
     int32_t mode = HK_MODE_TRAIN;
     std::map<std::string, graph::ValueId, std::less<>> ports;
-    std::string parameter_prefix; // of the part that is being described; "" for the only part
+    // Of the names of parameters and ports of the part that is being described; "" for the only part.
+    std::string prefix;
 };
 
 const hk_graph_interface* host_graph_interface();

@@ -19,6 +19,7 @@ struct NameRules {
         renames;                                           // suffix in an old file -> suffix today: "gamma" -> "weight"
     std::vector<std::string> ignore;                       // patterns with *, eg "*.attn.bias"
     std::vector<std::pair<std::string, std::string>> ties; // a name that files may repeat -> the parameter it equals
+    std::pair<int64_t, int64_t> grown{0, 0};               // model::NameRules::grown; no manifest's
 };
 
 // What a class of the reference implementation is made of here.

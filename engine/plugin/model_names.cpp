@@ -8,6 +8,7 @@ model::NameRules rules_from(const NameRules& manifest) {
     for (const auto& [from, to] : manifest.renames) rules.renames.push_back({model::Rename::Where::suffix, from, to});
     if (!manifest.prefix.empty()) rules.optional_prefixes.push_back(manifest.prefix);
     rules.ignorable = manifest.ignore;
+    rules.grown = manifest.grown;
     for (const auto& [alias, parameter] : manifest.ties) rules.ties.push_back({alias, parameter});
     return rules;
 }
@@ -32,7 +33,8 @@ std::vector<double> described_values(const graph::Graph& graph, const ModelTenso
     return values;
 }
 
-Result<FoundTensors> find_some_tensors(const graph::Graph& graph, const model::Weights& weights, const NameRules& names,
+Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<const model::TensorView> stored,
+                                       const std::string& where, const NameRules& names,
                                        const std::vector<std::string>& may_be_missing,
                                        const std::function<bool(const std::string&)>& takes) {
     std::vector<ModelTensor> wanted = model_tensors(graph);
@@ -45,7 +47,7 @@ Result<FoundTensors> find_some_tensors(const graph::Graph& graph, const model::W
         specs.push_back({tensor.name, tensor.kind == graph::Kind::int32 ? model::DType::i32 : model::DType::f32,
                          tensor.shape.vector()});
     }
-    HK_ASSIGN(model::Resolution resolved, weights.resolve(specs, rules));
+    HK_ASSIGN(model::Resolution resolved, model::resolve_names(specs, stored, rules, where));
     FoundTensors found;
     found.ignored = std::move(resolved.ignored);
     for (std::size_t i = 0; i < wanted.size(); ++i)
@@ -55,8 +57,8 @@ Result<FoundTensors> find_some_tensors(const graph::Graph& graph, const model::W
 
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
                                                const NameRules& names, std::vector<std::string>* ignored) {
-    HK_ASSIGN(FoundTensors found,
-              find_some_tensors(graph, weights, names, {}, [](const std::string&) { return true; }));
+    HK_ASSIGN(FoundTensors found, find_some_tensors(graph, weights.tensors(), weights.path().string(), names, {},
+                                                    [](const std::string&) { return true; }));
     if (ignored != nullptr) *ignored = std::move(found.ignored);
     return std::move(found.tensors);
 }

@@ -6,6 +6,7 @@
 #include "plugin/manifest.hpp"
 
 #include <functional>
+#include <span>
 
 namespace hekla::plugin {
 
@@ -35,12 +36,13 @@ Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const 
                                                const NameRules& names, std::vector<std::string>* ignored = nullptr);
 
 // The same for a part of the graph's tensors: those that `wanted` takes, of which the ones in `may_be_missing` need not
-// be stored.
+// be stored. `where`: what messages call the stored ones, which must outlive the result.
 struct FoundTensors {
     std::vector<StoredTensor> tensors;
     std::vector<std::string> ignored; // stored ones that are no part of it
 };
-Result<FoundTensors> find_some_tensors(const graph::Graph& graph, const model::Weights& weights, const NameRules& names,
+Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<const model::TensorView> stored,
+                                       const std::string& where, const NameRules& names,
                                        const std::vector<std::string>& may_be_missing,
                                        const std::function<bool(const std::string&)>& wanted);
 

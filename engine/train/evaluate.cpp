@@ -127,7 +127,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
     std::vector<Ratio> losses(graph.losses.size()), metrics(graph.metrics.size());
     const bool decodes = !decode_ports_.empty();
     TaskScores task(classes);
-    std::vector<std::pair<uint64_t, json>> said;
+    std::vector<Prediction> said;
     for (std::size_t begin = 0; begin < chosen.size();) {
         std::size_t end = begin;
         std::vector<infer::DrawnExample> examples;
@@ -160,7 +160,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                 HK_TRY(task.add(examples[i].example, rows[i]));
                 if (!predictions) continue;
                 name_labels(rows[i], classes);
-                said.emplace_back(chosen[begin + i].index, std::move(rows[i]));
+                said.push_back({chosen[begin + i].index, std::move(rows[i])});
             }
         }
         begin = end;
@@ -176,8 +176,8 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                                                               : std::numeric_limits<double>::quiet_NaN());
     for (const auto& score : task.scores()) result.scores.push_back(score);
     result.table = task.table();
-    std::ranges::stable_sort(said, {}, &std::pair<uint64_t, json>::first);
-    for (auto& [index, object] : said) result.predictions.push_back(std::move(object));
+    std::ranges::stable_sort(said, {}, &Prediction::example);
+    result.predictions = std::move(said);
     return result;
 }
 

@@ -14,12 +14,18 @@
 
 namespace hekla::train {
 
+// What was said of one example.
+struct Prediction {
+    uint64_t example = 0; // of the split
+    nlohmann::json said;
+};
+
 struct Evaluation {
     double loss = 0.0;
     uint64_t examples = 0;
     std::vector<std::pair<std::string, double>> scores; // "accuracy", ...; in the order in which they are told
-    std::string table;                                  // of classes, for people; empty without
-    std::vector<nlohmann::json> predictions;     // one an example, in the data's order, where they were asked for
+    std::string table;                           // of classes, or texts that were written, for people; empty without
+    std::vector<Prediction> predictions;         // in the data's order, where they were asked for
     double score(const std::string& name) const; // "loss" too; NaN where there is none
 };
 

@@ -81,6 +81,18 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
     return need;
 }
 
+Result<std::optional<int64_t>> largest_fitting_batch(const plugin::Composition& composition,
+                                                     const program::Runtime& runtime, int64_t whole, int64_t length,
+                                                     program::Storage precision, const Names& frozen) {
+    const MemoryRoom room = memory_room(runtime);
+    for (int64_t batch = whole; batch >= 1; --batch) {
+        if (whole % batch != 0) continue;
+        const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, precision, frozen);
+        if (need.ok() && fits(need.value(), room)) return std::optional(batch);
+    }
+    return std::optional<int64_t>();
+}
+
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                   int64_t length, program::Storage precision, const Names& frozen) {
     const MemoryRoom room = memory_room(runtime);

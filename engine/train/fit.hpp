@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -34,6 +35,13 @@ MemoryRoom memory_room(const program::Runtime& runtime);
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                                int64_t length, program::Storage precision = program::Storage::f32,
                                const std::set<std::string, std::less<>>& frozen = {});
+
+// The largest micro-batch that divides `whole`, the examples of a step, and whose step fits; nothing where not even one
+// example does.
+Result<std::optional<int64_t>> largest_fitting_batch(const plugin::Composition& composition,
+                                                     const program::Runtime& runtime, int64_t whole, int64_t length,
+                                                     program::Storage precision = program::Storage::f32,
+                                                     const std::set<std::string, std::less<>>& frozen = {});
 
 // out_of_memory says what is needed, what there is, and the largest batch, or else the number of parameters, that would
 // fit.

@@ -37,6 +37,41 @@ void complete_ids(const plugin::Provided& architecture, const text::Tokenizer& t
     set("decoder_start_token_id", architecture.id == "t5" && pad ? pad : start ? start : pad);
 }
 
+bool grows(const Recipe& recipe) { return !recipe.tokenizer.add.empty() || !recipe.tokenizer.add_roles.empty(); }
+
+// The depth that model.layers leaves.
+Status cut_layers(const Recipe& recipe, json& config) {
+    for (const char* key : {"num_hidden_layers", "n_layers", "n_layer", "num_layers"}) {
+        const auto depth = config.find(key);
+        if (depth == config.end() || !depth->is_number_integer() || config.value("is_encoder_decoder", false)) continue;
+        for (const int64_t layer : recipe.model.layers)
+            if (layer >= depth->get<int64_t>())
+                return invalid_argument(
+                    fmt::format("model.layers: there is no layer {}: {} has {} = {}, counted from 0", layer,
+                                recipe.model.from, key, depth->dump()));
+        *depth = recipe.model.layers.size();
+        return {};
+    }
+    return unsupported(
+        fmt::format("model.layers: the layers of {} cannot be chosen: its configuration has not one number "
+                    "of layers",
+                    recipe.model.from));
+}
+
+// The teacher with the head that it was trained with. What it says of ids means something in its own tokenizer alone.
+Result<plugin::CompositionSpec> teacher_spec(const Recipe& recipe, const plugin::Registry& registry,
+                                             const text::Tokenizer& tokenizer) {
+    HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
+    HK_ASSIGN(plugin::CompositionSpec spec, infer::stored_spec(registry, folder));
+    HK_ASSIGN(const std::unique_ptr<text::Tokenizer> own, text::load_tokenizer(from));
+    if (own->hash() != tokenizer.hash())
+        return invalid_argument(fmt::format("teacher.from = {}: the teacher has another tokenizer than this run: set "
+                                            "tokenizer.from to the teacher's folder",
+                                            recipe.teacher.from));
+    return spec;
+}
+
 } // namespace
 
 Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
@@ -55,6 +90,12 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         }
         if (!classes.empty() || numbers)
             for (const char* key : {"id2label", "label2id", "num_labels", "problem_type"}) config.erase(key);
+        if (!recipe.model.layers.empty()) HK_TRY(cut_layers(recipe, config));
+        // New tokens behind those that the model knows: its tables grow.
+        for (const char* key : {"vocab_size", "source_vocab_size", "target_vocab_size"})
+            if (const auto size = config.find(key); size != config.end() && size->is_number_integer() &&
+                                                    size->get<int64_t>() < tokenizer.vocabulary_size() && grows(recipe))
+                *size = tokenizer.vocabulary_size();
         for (const auto& [key, value] : recipe.model.config.items()) config[key] = value;
         spec.config = std::move(config);
         spec.refuse_unknown_keys = false;
@@ -62,6 +103,10 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
             HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
             spec.architecture = entry.provided->id;
         }
+    }
+    if (!recipe.teacher.from.empty()) {
+        HK_ASSIGN(plugin::CompositionSpec teacher, teacher_spec(recipe, registry, tokenizer));
+        spec.teacher = std::make_shared<const plugin::CompositionSpec>(std::move(teacher));
     }
     HK_ASSIGN(const plugin::Registry::Entry architecture, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
     if (!spec.config.contains("vocab_size")) {

@@ -20,22 +20,6 @@ std::optional<int64_t> number_of(std::string_view text) {
     return value;
 }
 
-// The number behind the first part of a name that says "layer" or "block" in one of the families' words.
-std::optional<int64_t> layer_of(std::string_view name) {
-    std::string_view before;
-    while (!name.empty()) {
-        const std::size_t dot = name.find('.');
-        const std::string_view part = name.substr(0, dot);
-        const bool list = before == "layer" || before == "layers" || before == "h" || before == "block" ||
-                          before == "blocks" || before == "attentions" || before == "albert_layer_groups";
-        if (list)
-            if (const std::optional<int64_t> number = number_of(part)) return number;
-        before = part;
-        name.remove_prefix(dot == std::string_view::npos ? name.size() : dot + 1);
-    }
-    return {};
-}
-
 bool in_decoder(std::string_view name) { return name.find("decoder.") != std::string_view::npos; }
 
 bool is_embedding(std::string_view name) {
@@ -46,17 +30,33 @@ bool is_embedding(std::string_view name) {
 
 } // namespace
 
+// The number behind the first part of a name that says "layer" or "block" in one of the families' words.
+std::optional<LayerNumber> layer_number(std::string_view name) {
+    std::string_view before;
+    for (std::size_t at = 0; at < name.size();) {
+        const std::size_t dot = std::min(name.find('.', at), name.size());
+        const std::string_view part = name.substr(at, dot - at);
+        const bool list = before == "layer" || before == "layers" || before == "h" || before == "block" ||
+                          before == "blocks" || before == "attentions" || before == "albert_layer_groups";
+        if (list)
+            if (const std::optional<int64_t> number = number_of(part)) return LayerNumber{*number, at, part.size()};
+        before = part;
+        at = dot + 1;
+    }
+    return {};
+}
+
 Depth depths(std::span<const std::string> names, const std::set<std::string>& body) {
     Depth depth;
     int64_t encoder = 0, decoder = 0;
     for (const std::string& name : names)
-        if (const auto layer = body.contains(name) ? layer_of(name) : std::nullopt)
-            (in_decoder(name) ? decoder : encoder) = std::max(in_decoder(name) ? decoder : encoder, *layer + 1);
+        if (const auto layer = body.contains(name) ? layer_number(name) : std::nullopt)
+            (in_decoder(name) ? decoder : encoder) = std::max(in_decoder(name) ? decoder : encoder, layer->number + 1);
     depth.layers = encoder + decoder;
     for (const std::string& name : names) {
-        const auto layer = body.contains(name) ? layer_of(name) : std::nullopt;
+        const auto layer = body.contains(name) ? layer_number(name) : std::nullopt;
         if (layer)
-            depth.of[name] = 1 + *layer + (in_decoder(name) ? encoder : 0);
+            depth.of[name] = 1 + layer->number + (in_decoder(name) ? encoder : 0);
         else
             depth.of[name] = body.contains(name) && is_embedding(name) ? 0 : depth.layers + 1;
     }

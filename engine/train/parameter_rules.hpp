@@ -6,12 +6,21 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace hekla::train {
+
+// The number of the layer that a parameter's name says, and where it stands there: "bert.encoder.layer.3.attention..."
+// has 3 at 19. Nothing where it names no layer.
+struct LayerNumber {
+    int64_t number = 0;
+    std::size_t at = 0, size = 0;
+};
+std::optional<LayerNumber> layer_number(std::string_view name);
 
 // Where a parameter stands in the depth of a network, by its name: "bert.encoder.layer.3.attention..." is in layer 3.
 // A decoder's layers stand behind its encoder's.

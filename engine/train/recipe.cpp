@@ -109,6 +109,19 @@ public:
             out.push_back(text->get());
         }
     }
+    void read(const char* key, std::vector<int64_t>& out, int64_t low) {
+        const toml::node* node = find(key);
+        if (node == nullptr) return;
+        const auto* array = node->as_array();
+        if (array == nullptr) return wrong(*node, key, "an array of integers");
+        out.clear();
+        for (const toml::node& element : *array) {
+            const auto* number = element.as_integer();
+            if (number == nullptr || number->get() < low)
+                return fail(element, key, fmt::format("expected integers of {} or more", low));
+            out.push_back(number->get());
+        }
+    }
     void read(const char* key, std::optional<bool>& out) {
         bool value = false;
         if (find(key) == nullptr) return;
@@ -141,6 +154,19 @@ public:
                 out[task] = fmt::format("{}", number->get());
             else
                 return wrong_one(source);
+        }
+    }
+    // A table of texts.
+    void texts(const char* key, std::map<std::string, std::string>& out) {
+        const toml::node* node = find(key);
+        if (node == nullptr) return;
+        const auto* table = node->as_table();
+        if (table == nullptr) return wrong(*node, key, "a table of texts: {separator = \"[DELIM]\"}");
+        out.clear();
+        for (const auto& [name, value] : *table) {
+            const auto* text = value.as_string();
+            if (text == nullptr) return wrong(value, key, "a table of texts: {separator = \"[DELIM]\"}");
+            out[std::string(name.str())] = text->get();
         }
     }
     // A table of pattern = number; the order in the file is lost, so the longest pattern stands first.
@@ -293,7 +319,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
 
     Status status;
     Recipe r;
-    const std::vector<std::string> sections{"model", "objective", "head", "data", "tokenizer", "train", "output"};
+    const std::vector<std::string> sections{"model",     "teacher", "objective", "head",  "data",
+                                            "tokenizer", "train",   "generate",  "output"};
     for (const auto& [key, node] : root) {
         const std::string section(key.str());
         if (std::find(sections.begin(), sections.end(), section) != sections.end()) continue;
@@ -306,7 +333,13 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         Section s(root, "model", name, status);
         s.read("architecture", r.model.architecture);
         s.read("from", r.model.from);
+        s.read("layers", r.model.layers, 0);
         r.model.config = s.rest();
+    }
+    {
+        Section s(root, "teacher", name, status);
+        s.read("from", r.teacher.from);
+        s.refuse_rest();
     }
     const auto plugin_section = [&](const char* key, PluginSection& out) {
         Section s(root, key, name, status);
@@ -328,6 +361,7 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.choice("on_bad", r.data.on_bad, {"error", "skip"});
         s.choice("documents", r.data.documents, {"blank_line", "line", "file", "heading"});
         s.choice("order", r.data.order, {"random", "shuffle"});
+        s.read("class_balanced", r.data.class_balanced);
         s.read("cache", r.data.cache);
         s.refuse_rest();
     }
@@ -337,7 +371,11 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("vocab_size", r.tokenizer.vocab_size, 16, 1 << 24);
         s.read("lower_case", r.tokenizer.lower_case);
         s.read("from", r.tokenizer.from);
-        if (!r.tokenizer.from.empty() || (r.tokenizer.kind.empty() && !r.model.from.empty())) r.tokenizer.kind = "from";
+        s.read("add", r.tokenizer.add);
+        s.texts("add_roles", r.tokenizer.add_roles);
+        if (!r.tokenizer.from.empty() ||
+            (r.tokenizer.kind.empty() && !(r.model.from.empty() && r.teacher.from.empty())))
+            r.tokenizer.kind = "from";
         if (r.tokenizer.kind.empty()) r.tokenizer.kind = "char";
         s.refuse_rest();
     }
@@ -377,9 +415,17 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("seed", t.seed, 0);
         s.read("max_bad_steps", t.max_bad_steps, 1);
         s.read("gradient_checkpointing", t.gradient_checkpointing);
+        s.read("fit", t.fit);
+        s.read("ema_decay", t.ema_decay, 0.0, 0.9999999);
         s.read("bf16", t.bf16);
         s.read("fp16", t.fp16);
         s.refuse_rest();
+    }
+    {
+        Section s(root, "generate", name, status);
+        s.read("examples", r.generate.examples, -1);
+        s.read("examples_while_training", r.generate.examples_while_training, 0);
+        r.generate.options = s.rest();
     }
     {
         Section s(root, "output", name, status);
@@ -390,10 +436,16 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
     if (r.model.architecture.empty() && r.model.from.empty())
         return invalid_argument(
             fmt::format("{}: [model] needs `architecture` (a plugin's id) or `from` (a model folder)", name));
+    if (!r.model.layers.empty() && r.model.from.empty())
+        return invalid_argument(
+            fmt::format("{}: [model] layers: chooses among the layers of a model: name its folder in `from`", name));
     if (r.data.train.empty())
         return invalid_argument(fmt::format("{}: [data] needs `train`: a file, a folder or a pattern", name));
     if (r.output.dir.empty())
         return invalid_argument(fmt::format("{}: [output] needs `dir`: the folder of the run", name));
+    if (r.data.class_balanced && r.train.group_by_length)
+        return invalid_argument(fmt::format(
+            "{}: data.class_balanced and train.group_by_length are both set: each is an order of its own", name));
     if (r.train.bf16 && r.train.fp16)
         return invalid_argument(fmt::format("{}: [train] has both bf16 and fp16: choose one of them", name));
     return r;
@@ -418,7 +470,12 @@ std::string write_recipe(const Recipe& r) {
     s += "[model]\n";
     if (!r.model.architecture.empty()) line("architecture", quote(r.model.architecture));
     if (!r.model.from.empty()) line("from", quote(r.model.from));
+    if (!r.model.layers.empty()) line("layers", fmt::format("[{}]", fmt::join(r.model.layers, ", ")));
     rest(r.model.config);
+    if (!r.teacher.from.empty()) {
+        s += "\n[teacher]\n";
+        line("from", quote(r.teacher.from));
+    }
     s += "\n[objective]\n";
     line("id", quote(r.objective.id));
     rest(r.objective.config);
@@ -437,12 +494,15 @@ std::string write_recipe(const Recipe& r) {
     line("on_bad", quote(r.data.on_bad));
     line("documents", quote(r.data.documents));
     line("order", quote(r.data.order));
+    line("class_balanced", flag(r.data.class_balanced));
     if (!r.data.cache.empty()) line("cache", quote(r.data.cache));
     s += "\n[tokenizer]\n";
     line("kind", quote(r.tokenizer.kind));
     line("vocab_size", number(r.tokenizer.vocab_size));
     line("lower_case", flag(r.tokenizer.lower_case));
     if (!r.tokenizer.from.empty()) line("from", quote(r.tokenizer.from));
+    if (!r.tokenizer.add.empty()) line("add", texts(r.tokenizer.add));
+    if (!r.tokenizer.add_roles.empty()) line("add_roles", toml_value(json(r.tokenizer.add_roles)));
     const TrainSection& t = r.train;
     s += "\n[train]\n";
     line("max_steps", number(t.max_steps));
@@ -482,8 +542,14 @@ std::string write_recipe(const Recipe& r) {
     line("seed", number(t.seed));
     line("max_bad_steps", number(t.max_bad_steps));
     line("gradient_checkpointing", flag(t.gradient_checkpointing));
+    line("fit", flag(t.fit));
+    line("ema_decay", real_text(t.ema_decay));
     line("bf16", flag(t.bf16));
     line("fp16", flag(t.fp16));
+    s += "\n[generate]\n";
+    line("examples", number(r.generate.examples));
+    line("examples_while_training", number(r.generate.examples_while_training));
+    rest(r.generate.options);
     s += "\n[output]\n";
     line("dir", quote(r.output.dir));
     return s;

@@ -14,14 +14,20 @@
 namespace hekla::train {
 
 struct ModelSection {
-    std::string architecture;                         // a plugin's id
-    std::string from;                                 // or a model folder, whose weights the run begins with
+    std::string architecture;    // a plugin's id
+    std::string from;            // or a model folder, whose weights the run begins with
+    std::vector<int64_t> layers; // of `from`, from 0, that the body is made of, in this order; empty: all
     nlohmann::json config = nlohmann::json::object(); // every other key of [model]: the architecture's
 };
 
 struct PluginSection {
     std::string id;
     nlohmann::json config = nlohmann::json::object(); // every other key
+};
+
+// A model in a folder that the objective learns from: frozen, in the same graph.
+struct TeacherSection {
+    std::string from; // a run or a model's folder; empty: there is none
 };
 
 struct DataSection {
@@ -37,8 +43,9 @@ struct DataSection {
     std::string on_bad = "error";         // "error", or "skip": bad examples are left out, counted and said
     std::string documents = "blank_line"; // where a document of plain text ends: data::DocumentEnd's names
     std::string order =
-        "random";      // windows: "random" with replacement, or "shuffle": each once an epoch, as rows always
-    std::string cache; // folder of token files; empty: <output>/cache
+        "random";                // windows: "random" with replacement, or "shuffle": each once an epoch, as rows always
+    bool class_balanced = false; // every class is drawn equally often, for training
+    std::string cache;           // folder of token files; empty: <output>/cache
 };
 
 struct TokenizerSection {
@@ -46,8 +53,10 @@ struct TokenizerSection {
     // given: "from" where the model is, else "char"
     std::string kind;
     int64_t vocab_size = 4096;
-    bool lower_case = true; // wordpiece, words
-    std::string from;       // a folder or tokenizer.json
+    bool lower_case = true;       // wordpiece, words
+    std::string from;             // a folder or tokenizer.json
+    std::vector<std::string> add; // special tokens put behind those it has; an embedding that is loaded grows with them
+    std::map<std::string, std::string> add_roles; // the same with what they are for: "separator" -> "[DELIM]"
 };
 
 struct TrainSection {
@@ -87,7 +96,19 @@ struct TrainSection {
     int64_t seed = 1337;
     int64_t max_bad_steps = 5; // skipped in a row before the run stops
     bool gradient_checkpointing = false;
+    // The largest micro-batch whose step fits the device is chosen before the first step, the batch of a step staying
+    // as large as it is; and gradient_checkpointing, where nothing fits without.
+    bool fit = false;
+    double ema_decay = 0.0;          // above 0: an average of the weights is evaluated and saved at the end
     bool bf16 = false, fp16 = false; // what matrix products read is stored so; sums and updates stay float32
+};
+
+// How texts are written where an evaluation scores them: objectives that teach to write a text for an example.
+struct GenerateSection {
+    int64_t examples = -1; // by `hekla eval`: so many; 0: none; -1: all rows of a table, no windows of plain text
+    int64_t examples_while_training = 0; // in each evaluation of a run
+    nlohmann::json options =
+        nlohmann::json::object(); // every other key: generate/options.hpp's, as transformers has them
 };
 
 struct OutputSection {
@@ -98,10 +119,12 @@ struct Recipe {
     std::filesystem::path file; // for messages; empty for one made in memory
     ModelSection model;
     PluginSection objective{"clm", nlohmann::json::object()};
+    TeacherSection teacher;
     PluginSection head{"lm", nlohmann::json::object()};
     DataSection data;
     TokenizerSection tokenizer;
     TrainSection train;
+    GenerateSection generate;
     OutputSection output;
 };
 

@@ -87,7 +87,9 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
 } // namespace
 
 infer::DrawnExample Split::draw(uint64_t number) const {
-    const data::Position position = groups_ != nullptr ? groups_->at(number) : order_.at(number);
+    const data::Position position = groups_ != nullptr    ? groups_->at(number)
+                                    : balance_ != nullptr ? balance_->at(number)
+                                                          : order_.at(number);
     infer::DrawnExample drawn;
     drawn.epoch = position.epoch;
     examples_->get(position.begin, drawn.example);
@@ -141,6 +143,9 @@ Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition
                      const std::filesystem::path& cache_folder,
                      const std::function<void(const std::string&)>& message) {
     if (is_table()) return open_tables(tokenizer, composition, message);
+    if (recipe_->data.class_balanced)
+        return unsupported(fmt::format("data.class_balanced: the objective '{}' reads plain text, which has no classes",
+                                       recipe_->objective.id));
     if (!recipe_->data.format.empty() && recipe_->data.format != "text")
         return invalid_argument(fmt::format("[data] format = \"{}\": the objective '{}' reads plain text",
                                             recipe_->data.format, recipe_->objective.id));
@@ -257,6 +262,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         auto examples = std::make_shared<data::MemoryExamples>();
         std::vector<uint64_t> rows;
         std::vector<int64_t> lengths;
+        std::vector<int32_t> labels; // of each example, -1 where it has not one
         std::vector<uint64_t> of_class(classes_.size(), 0);
         uint64_t cut = 0, total = 0, seen = 0;
         int64_t longest = 0;
@@ -264,6 +270,9 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
             const uint64_t row = encoded.rows[i];
             if (!belongs(table->row_key(row))) continue;
             const data::EncodedExample& example = (*encoded.examples)[i];
+            labels.push_back(-1);
+            for (const data::EncodedColumn& column : example.columns)
+                if (column.kind == HK_COLUMN_CLASSES && column.ids.size() == 1) labels.back() = column.ids[0];
             for (const data::EncodedColumn& column : example.columns)
                 if (column.kind == HK_COLUMN_CLASSES)
                     for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
@@ -302,6 +311,14 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         Result<Split> split = split_of(examples, 1, name);
         if (!split.ok()) return split.status();
         split->table_ = table;
+        if (recipe_->data.class_balanced) {
+            if (std::ranges::all_of(labels, [](int32_t label) { return label < 0; }))
+                return unsupported(fmt::format("data.class_balanced: the examples of the objective '{}' have not one "
+                                               "class each",
+                                               recipe_->objective.id));
+            split->balance_ =
+                std::make_shared<data::ClassBalance>(labels, static_cast<uint64_t>(recipe_->train.seed) ^ kDataSalt);
+        }
         if (recipe_->train.group_by_length)
             split->groups_ = std::make_shared<data::LengthGroups>(
                 std::move(lengths), static_cast<uint64_t>(recipe_->train.per_device_train_batch_size),

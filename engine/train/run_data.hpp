@@ -1,6 +1,7 @@
 // The data of a run: what the recipe's [data] names, as examples of what the objective reads.
 #pragma once
 
+#include "data/class_balance.hpp"
 #include "data/corpus.hpp"
 #include "data/encoded.hpp"
 #include "data/length_groups.hpp"
@@ -34,7 +35,8 @@ public:
 private:
     friend class RunData;
     std::shared_ptr<const data::EncodedExamples> examples_;
-    std::shared_ptr<const data::LengthGroups> groups_; // in place of order_, where rows are grouped by length
+    std::shared_ptr<const data::LengthGroups> groups_;  // in place of order_, where rows are grouped by length
+    std::shared_ptr<const data::ClassBalance> balance_; // in place of order_, where classes come equally often
     data::Sampler order_, sequence_;
     std::shared_ptr<const data::TaskTable> table_;
     std::vector<uint64_t> rows_; // of the table

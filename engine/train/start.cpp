@@ -5,6 +5,7 @@
 #include "model/folder.hpp"
 #include "plugin/model_names.hpp"
 #include "train/initialize.hpp"
+#include "train/parameter_rules.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -39,6 +40,52 @@ std::string shortened(const std::vector<std::string>& names) {
     return text;
 }
 
+// What a folder holds, or of that the layers that the recipe chooses, under the numbers that they have here.
+Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe,
+                                                      const std::vector<model::TensorView>& stored) {
+    if (recipe.model.layers.empty()) return stored;
+    std::vector<model::TensorView> chosen;
+    std::set<int64_t> there;
+    for (const model::TensorView& tensor : stored) {
+        const std::optional<LayerNumber> layer = layer_number(tensor.name);
+        if (!layer) {
+            chosen.push_back(tensor);
+            continue;
+        }
+        there.insert(layer->number);
+        for (std::size_t i = 0; i < recipe.model.layers.size(); ++i) {
+            if (recipe.model.layers[i] != layer->number) continue;
+            model::TensorView& renamed = chosen.emplace_back(tensor);
+            renamed.name.replace(layer->at, layer->size, fmt::format("{}", i));
+        }
+    }
+    for (const int64_t layer : recipe.model.layers)
+        if (!there.contains(layer))
+            return unsupported(fmt::format("model.layers: {} stores no layer {} of its own (layers that share their "
+                                           "parameters cannot be chosen)",
+                                           recipe.model.from, layer));
+    return chosen;
+}
+
+// The stored values along the front of the axis, and behind them those of a fresh start.
+Result<std::vector<float>> grown_values(const graph::Node& parameter, const plugin::StoredTensor& tensor,
+                                        std::size_t axis, uint64_t seed) {
+    const std::vector<int64_t>& before = tensor.stored->dims;
+    std::size_t outer = 1, inner = 1, elements = 1;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        elements *= static_cast<std::size_t>(before[i]);
+        if (i != axis) (i < axis ? outer : inner) *= static_cast<std::size_t>(before[i]);
+    }
+    std::vector<float> stored(elements), values = initial_values(parameter, seed);
+    HK_TRY(model::load_float32(*tensor.stored, stored));
+    const std::size_t from = static_cast<std::size_t>(before[axis]) * inner,
+                      to = static_cast<std::size_t>(tensor.tensor.shape[static_cast<int>(axis)]) * inner;
+    for (std::size_t i = 0; i < outer; ++i)
+        std::copy_n(stored.begin() + static_cast<std::ptrdiff_t>(i * from), from,
+                    values.begin() + static_cast<std::ptrdiff_t>(i * to));
+    return values;
+}
+
 } // namespace
 
 Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, const plugin::Composition& composition,
@@ -46,7 +93,8 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
                         const std::function<void(const std::string&)>& message) {
     std::map<std::string, const graph::Node*> random;
     for (const graph::Node& node : described.nodes)
-        if (node.op == graph::Op::parameter) random.emplace(node.text("name"), &node);
+        if (node.op == graph::Op::parameter && !node.text("name").starts_with(plugin::kTeacher))
+            random.emplace(node.text("name"), &node);
     const auto seed = static_cast<uint64_t>(recipe.train.seed);
     if (recipe.model.from.empty()) {
         for (const auto& [name, node] : random) HK_TRY(store.upload(name, initial_values(*node, seed)));
@@ -64,15 +112,26 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, recipe.train.context_length));
     HK_ASSIGN(const std::set<std::string> body, composition.body_parameters(fields));
     const std::string old_head = stored_head(registry, config);
+    HK_ASSIGN(const std::vector<model::TensorView> stored_tensors, chosen_tensors(recipe, folder.weights().tensors()));
+    int64_t old_vocabulary = 0, vocabulary = 0; // where it has grown
+    for (const char* key : {"vocab_size", "source_vocab_size"}) {
+        const json before = config.value(key, json()), now = ours.value(key, json());
+        if (before.is_number_integer() && now.is_number_integer() && before < now) {
+            old_vocabulary = before.get<int64_t>();
+            vocabulary = now.get<int64_t>();
+        }
+    }
     const auto same_shapes = [&] {
         return std::ranges::all_of(random, [&](const auto& parameter) {
             const model::TensorView* stored = folder.weights().find(parameter.first);
-            return stored == nullptr || body.contains(parameter.first) ||
-                   stored->dims == parameter.second->ints("shape");
+            const std::vector<int64_t> wanted = parameter.second->ints("shape");
+            return stored == nullptr || body.contains(parameter.first) || stored->dims == wanted ||
+                   model::grown_axis(stored->dims, wanted, {old_vocabulary, vocabulary}) >= 0;
         });
     };
     const bool keeps_head = old_head == recipe.head.id && !other_classes(config, ours) && same_shapes();
     plugin::NameRules rules = names;
+    rules.grown = {old_vocabulary, vocabulary};
     std::vector<std::string> may_be_missing;
     for (const auto& [name, node] : random)
         if (!body.contains(name)) may_be_missing.push_back(name);
@@ -87,7 +146,7 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
     };
     if (!keeps_head) std::erase_if(rules.ties, [&](const auto& tie) { return has(tie.second); });
     if (!keeps_head)
-        for (const model::TensorView& tensor : folder.weights().tensors()) {
+        for (const model::TensorView& tensor : stored_tensors) {
             const std::string& name = tensor.name;
             const bool of_body =
                 body.contains(name) ||
@@ -96,11 +155,19 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
             if (!of_body && !tied) rules.ignore.push_back(name);
         }
     HK_ASSIGN(const plugin::FoundTensors found,
-              plugin::find_some_tensors(described, folder.weights(), rules, may_be_missing,
-                                        [&](const std::string& name) { return !is_fresh(name); }));
+              plugin::find_some_tensors(
+                  described, stored_tensors, folder.weights().path().string(), rules, may_be_missing,
+                  [&](const std::string& name) { return !is_fresh(name) && !name.starts_with(plugin::kTeacher); }));
     for (const plugin::StoredTensor& tensor : found.tensors) {
+        const int axis = model::grown_axis(tensor.stored->dims, tensor.tensor.shape.vector(), rules.grown);
+        if (axis >= 0 && !tensor.tensor.buffer) {
+            HK_ASSIGN(const std::vector<float> values,
+                      grown_values(*random.at(tensor.tensor.name), tensor, static_cast<std::size_t>(axis), seed));
+            HK_TRY(store.upload(tensor.tensor.name, values));
+        } else {
+            HK_TRY(infer::upload(store, tensor));
+        }
         random.erase(tensor.tensor.name);
-        HK_TRY(infer::upload(store, tensor));
     }
     std::vector<std::string> fresh;
     for (const auto& [name, node] : random) {
@@ -108,6 +175,9 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
         HK_TRY(store.upload(name, initial_values(*node, seed)));
     }
     const std::string where = folder.path().string();
+    if (vocabulary > 0)
+        message(fmt::format("{}: the vocabulary grows from {} to {} tokens; what belongs to the new ones starts random",
+                            where, old_vocabulary, vocabulary));
     if (fresh.empty() && found.ignored.empty()) {
         message(fmt::format("{}: {} tensors loaded", where, found.tensors.size()));
         return {};
@@ -120,6 +190,32 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
     if (!fresh.empty()) text += fmt::format("; head '{}' starts random: {}", recipe.head.id, shortened(fresh));
     message(text);
     return {};
+}
+
+Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& composition,
+                             const graph::Graph& described, program::ParameterStore& store) {
+    if (composition.teacher() == nullptr) return Hash128{};
+    HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
+    // The graph's part that is the teacher, under the names that its own files have.
+    const std::string_view prefix = plugin::kTeacher;
+    graph::Graph own = described;
+    for (graph::Node& node : own.nodes)
+        if (node.op == graph::Op::parameter || node.op == graph::Op::buffer) {
+            const std::string name = node.text("name");
+            node.set("name", name.starts_with(prefix) ? name.substr(prefix.size()) : "(the student's)" + name);
+        }
+    HK_ASSIGN(const plugin::FoundTensors found,
+              plugin::find_some_tensors(own, folder.weights().tensors(), folder.weights().path().string(),
+                                        composition.teacher()->architecture().names, {},
+                                        [](const std::string& name) { return !name.starts_with("(the student's)"); }));
+    std::string state;
+    for (plugin::StoredTensor tensor : found.tensors) {
+        state += tensor.tensor.name + to_hex(hash128(tensor.stored->bytes));
+        tensor.tensor.name = std::string(prefix) + tensor.tensor.name;
+        HK_TRY(infer::upload(store, tensor));
+    }
+    return hash128(state);
 }
 
 } // namespace hekla::train

@@ -2,6 +2,7 @@
 // that is trained, and otherwise goes.
 #pragma once
 
+#include "base/hash.hpp"
 #include "graph/graph.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
@@ -17,5 +18,10 @@ namespace hekla::train {
 Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, const plugin::Composition& composition,
                         const graph::Graph& described, program::ParameterStore& store,
                         const std::function<void(const std::string&)>& message);
+
+// Loads the teacher's parameters, where there is one, and gives a hash of their values. Errors: its folder lacks
+// tensors, or has too many, or in other shapes.
+Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& composition,
+                             const graph::Graph& described, program::ParameterStore& store);
 
 } // namespace hekla::train

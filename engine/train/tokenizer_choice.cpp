@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
 
 namespace hekla::train {
 namespace {
@@ -71,6 +73,27 @@ std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection
     options.vocabulary_size = size;
     if (!special.empty()) options.special = special;
     return text::make_byte_bpe_trainer(options);
+}
+
+Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,
+                                                           const TokenizerSection& section) {
+    if (section.add.empty() && section.add_roles.empty()) return tokenizer;
+    static const std::map<std::string, text::TokenRole, std::less<>> roles{
+        {"bos", bos},       {"eos", eos}, {"pad", pad}, {"unk", unk}, {"mask", mask}, {"separator", separator},
+        {"classifier", cls}};
+    std::vector<SpecialToken> tokens;
+    for (const std::string& token : section.add) tokens.push_back({token, {}});
+    for (const auto& [role, token] : section.add_roles) {
+        const auto found = roles.find(role);
+        if (found == roles.end()) {
+            std::vector<std::string> names;
+            for (const auto& [name, value] : roles) names.push_back(name);
+            return invalid_argument(
+                fmt::format("tokenizer.add_roles: there is no role '{}': there are {}", role, fmt::join(names, ", ")));
+        }
+        tokens.push_back({token, {found->second}});
+    }
+    return text::add_special_tokens(*tokenizer, tokens);
 }
 
 } // namespace hekla::train

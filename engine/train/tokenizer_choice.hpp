@@ -15,4 +15,8 @@ namespace hekla::train {
 std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
                                                           const std::vector<std::string>& roles);
 
+// The tokenizer with what a recipe adds to it. Errors: a role that there is not.
+Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,
+                                                           const TokenizerSection& section);
+
 } // namespace hekla::train

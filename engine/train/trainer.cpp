@@ -32,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kAverages = "ema";              // file of a checkpoint
 constexpr const char* kKernelsFile = "kernels.json";  // in the run's folder
 constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; more are computed in every step
 constexpr double kLongStep = 5.0; // seconds at the device's peak: a plan does not wait for such steps
@@ -84,8 +85,9 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     HK_ASSIGN(t->data_, RunData::read(t->recipe_, needs));
     HK_TRY(t->open_tokenizer());
     HK_TRY(t->describe());
-    HK_TRY(check_fits(*t->composition_, runtime, recipe.train.per_device_train_batch_size, recipe.train.context_length,
-                      storage_of(recipe.train), t->rules_.frozen));
+    if (recipe.train.fit) HK_TRY(t->fit());
+    HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
+                      recipe.train.context_length, storage_of(recipe.train), t->rules_.frozen));
     HK_TRY(t->open_data());
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
@@ -94,6 +96,11 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     else if (!compiled.ok())
         return compiled;
     HK_TRY(t->begin_or_resume());
+    // What an evaluation would be stopped by is said before the first step, and its memory is there then.
+    if (purpose == Purpose::train && recipe.generate.examples_while_training > 0 && t->data_.valid() != nullptr) {
+        Evaluation tried;
+        HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried));
+    }
     return t;
 }
 
@@ -119,13 +126,15 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
         const auto shown = [](const std::string& v) { return v.empty() ? std::string("nothing") : v; };
         const bool is_path = key == "model.from" || key == "tokenizer.from"; // the run has its own copy of both
         if (!is_path && (key.starts_with("model.") || key.starts_with("head.") || key.starts_with("objective.") ||
-                         key.starts_with("tokenizer.") || key == "train.optim" || key == "train.freeze"))
+                         key.starts_with("tokenizer.") || key == "train.optim" || key == "train.ema_decay" ||
+                         key == "train.freeze"))
             return failed_precondition(fmt::format(
                 "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old "
                 "value back",
                 where, key, shown(old), shown(value)));
         static const std::set<std::string_view> harmless{"model.from",
                                                          "tokenizer.from",
+                                                         "teacher.from",
                                                          "data.train",
                                                          "data.valid",
                                                          "data.cache",
@@ -148,7 +157,10 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                                                          "train.max_bad_steps",
                                                          "train.per_device_eval_batch_size",
                                                          "train.gradient_checkpointing"};
-        if (!harmless.contains(key)) other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
+        const bool fitted = recipe_.train.fit && (key == "train.per_device_train_batch_size" ||
+                                                  key == "train.gradient_accumulation_steps"); // chosen anew
+        if (!harmless.contains(key) && !key.starts_with("generate.") && !fitted)
+            other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
     }
     if (!other.empty())
         log_.warning(fmt::format("{}: the run goes on with other settings: {}", where, fmt::join(other, ", ")));
@@ -163,17 +175,21 @@ Status Trainer::open_tokenizer() {
         return {};
     }
     if (recipe_.tokenizer.kind == "from") {
-        const std::string from = recipe_.tokenizer.from.empty() ? recipe_.model.from : recipe_.tokenizer.from;
+        const std::string from = recipe_.tokenizer.from.empty()
+                                     ? recipe_.model.from.empty() ? recipe_.teacher.from : recipe_.model.from
+                                     : recipe_.tokenizer.from;
         if (from.empty())
             return invalid_argument("[tokenizer] kind = \"from\" needs `from`: a folder with a tokenizer");
-        HK_ASSIGN(tokenizer_, text::load_tokenizer(from));
+        HK_ASSIGN(std::unique_ptr<text::Tokenizer> stored, text::load_tokenizer(from));
+        HK_ASSIGN(tokenizer_, with_added_tokens(std::move(stored), recipe_.tokenizer));
         return {};
     }
     HK_ASSIGN(const plugin::Registry::Entry objective, registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id));
     message(fmt::format("training a tokenizer ({}) on the data", recipe_.tokenizer.kind));
     const std::unique_ptr<text::TokenizerTrainer> trainer =
         tokenizer_trainer(recipe_.tokenizer, objective.provided->roles);
-    HK_ASSIGN(tokenizer_, data_.train_tokenizer(*trainer));
+    HK_ASSIGN(std::unique_ptr<text::Tokenizer> trained, data_.train_tokenizer(*trainer));
+    HK_ASSIGN(tokenizer_, with_added_tokens(std::move(trained), recipe_.tokenizer));
     return {};
 }
 
@@ -220,7 +236,9 @@ Status Trainer::describe() {
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
     std::vector<std::string> names;
-    for (const auto& [name, value] : described_.parameters()) names.push_back(name);
+    std::vector<std::string> teacher;
+    for (const auto& [name, value] : described_.parameters())
+        (name.starts_with(plugin::kTeacher) ? teacher : names).push_back(name);
     HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
     HK_ASSIGN(rules_, parameter_rules(recipe_, names, body));
     if (rules_.body_frozen) { // described as it is evaluated: what does not learn needs no dropout
@@ -230,6 +248,9 @@ Status Trainer::describe() {
     if (!rules_.frozen.empty())
         message(fmt::format("{} of {} parameters are frozen{}", rules_.frozen.size(), names.size(),
                             rules_.body_frozen ? ": the whole body" : ""));
+    rules_.frozen.insert(teacher.begin(), teacher.end());
+    if (!teacher.empty())
+        message(fmt::format("teacher {}: {} parameters, all frozen", recipe_.teacher.from, teacher.size()));
     // Rows are the same in every epoch, so what a frozen body says of them is too.
     if (rules_.body_frozen && composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
         HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
@@ -244,6 +265,26 @@ Status Trainer::describe() {
         HK_ASSIGN(shorter_[length].described, composition_->build(HK_MODE_TRAIN, shorter));
     }
     return {};
+}
+
+Status Trainer::fit() {
+    TrainSection& s = recipe_.train;
+    const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps;
+    const auto choose = [&] {
+        return largest_fitting_batch(*composition_, runtime_, whole, s.context_length, storage_of(s), rules_.frozen);
+    };
+    HK_ASSIGN(std::optional<int64_t> batch, choose());
+    if (!batch && !s.gradient_checkpointing) {
+        s.gradient_checkpointing = true;
+        HK_TRY(describe());
+        HK_ASSIGN(batch, choose());
+    }
+    if (!batch) return {}; // what is missing is said where the recipe's own batch is checked
+    s.per_device_train_batch_size = *batch;
+    s.gradient_accumulation_steps = whole / *batch;
+    message(fmt::format("fits: micro-batches of {}, {} a step{}", *batch, s.gradient_accumulation_steps,
+                        s.gradient_checkpointing ? ", activations of blocks computed again" : ""));
+    return describe();
 }
 
 // The kernels that the run began with, where it began on this device with this version: from the checkpoint, or the
@@ -294,9 +335,7 @@ Status Trainer::compile() {
     }
     const TrainSection& settings = recipe_.train;
     if (data_.valid() != nullptr || data_.test() != nullptr) {
-        const int64_t batch = settings.per_device_eval_batch_size > 0 ? settings.per_device_eval_batch_size
-                                                                      : settings.per_device_train_batch_size;
-        HK_ASSIGN(evaluator_, Evaluator::create(runtime_, *store_, *composition_, batch, row_lengths(),
+        HK_ASSIGN(evaluator_, Evaluator::create(runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
                                                 static_cast<uint64_t>(settings.seed),
                                                 EvaluatorOptions{options.precision, choices}));
     }
@@ -306,6 +345,10 @@ Status Trainer::compile() {
             no_decay.push_back(node.text("name"));
     HK_ASSIGN(optimizer_, Optimizer::create(runtime_, *store_, recipe_.train, train_program_->gradient_names(),
                                             no_decay, rules_.factors));
+    if (recipe_.train.ema_decay > 0.0) {
+        HK_ASSIGN(average_,
+                  MovingAverage::create(runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
+    }
     // Without the cache the next start compiles again: no reason to end this one.
     if (const Status saved = runtime_.save_caches(); !saved.ok()) log_.warning(saved.message());
     peak_flops_ = measure_peak_flops(runtime_);
@@ -313,12 +356,15 @@ Status Trainer::compile() {
 }
 
 Status Trainer::initialize_parameters() {
-    return start_parameters(recipe_, registry_, *composition_, described_, *store_,
-                            [this](const std::string& m) { message(m); });
+    HK_TRY(start_parameters(recipe_, registry_, *composition_, described_, *store_,
+                            [this](const std::string& m) { message(m); }));
+    return average_ != nullptr ? average_->begin() : Status();
 }
 
 Status Trainer::begin_or_resume() {
     HK_TRY(infer::upload_described_buffers(*store_, described_));
+    HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
+    if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
     if (!found_) return initialize_parameters();
     HK_TRY(load_checkpoint(*found_));
     message(fmt::format("resuming after step {} from {}", step_, found_->path.string()));
@@ -344,6 +390,10 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
                 fmt::format("{}: was trained on other data than [data] train = {} holds now: choose another [output] "
                             "dir, or bring the old data back",
                             where, fmt::join(recipe_.data.train, ", ")));
+        if (state.value("teacher", std::string()) != teacher_)
+            return failed_precondition(fmt::format("{}: was made with another teacher than teacher.from = {} is now: "
+                                                   "choose another [output] dir, or bring the old teacher back",
+                                                   where, recipe_.teacher.from));
         step_ = state.at("step").get<int64_t>();
         if (!state.at("best_evaluation").is_null()) best_evaluation_ = state.at("best_evaluation").get<double>();
         best_step_ = state.at("best_step").get<int64_t>();
@@ -360,6 +410,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path, file));
         for (const program::ParameterEntry& entry : store_->table()) {
             if (arena != program::StoreArena::parameters && !entry.trained) continue;
+            if (entry.name.starts_with(plugin::kTeacher)) continue;
             HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
             if (tensor->dims != entry.shape.vector())
                 return failed_precondition(
@@ -383,6 +434,10 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
         if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
             HK_TRY(infer::upload(*store_, {tensor, stored}));
+    if (average_ != nullptr) {
+        HK_ASSIGN(const model::Weights averages, model::Weights::open(checkpoint.path, kAverages));
+        HK_TRY(average_->load(averages));
+    }
     HK_TRY(load("optimizer", "exp_avg.", program::StoreArena::moment1));
     HK_TRY(load("optimizer", "exp_avg_sq.", program::StoreArena::moment2));
     return {};
@@ -414,6 +469,7 @@ Status Trainer::save_checkpoint() {
     state["architecture"] = composition_->architecture().id;
     state["tokenizer"] = to_hex(tokenizer_->hash());
     state["data"] = data_.identity();
+    if (!teacher_.empty()) state["teacher"] = teacher_;
     state["best_evaluation"] = std::isnan(best_evaluation_) ? json() : json(best_evaluation_);
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
@@ -426,6 +482,7 @@ Status Trainer::save_checkpoint() {
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
     HK_TRY(writer.add_sharded("optimizer", moments));
+    if (average_ != nullptr) HK_TRY(writer.add_sharded(kAverages, average_->tensors()));
     HK_TRY(writer.add_sharded("model", infer::tensor_sources(*store_, described_)));
     HK_ASSIGN(const fs::path folder, writer.commit());
     HK_ASSIGN(const std::vector<int64_t> removed,
@@ -438,6 +495,7 @@ Status Trainer::save_checkpoint() {
 Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
     for (const program::ParameterEntry& entry : store_->table()) {
+        if (entry.name.starts_with(plugin::kTeacher)) continue;
         HK_ASSIGN(const model::TensorView* tensor, weights.get(entry.name));
         std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
         if (tensor->dims != entry.shape.vector())
@@ -449,11 +507,17 @@ Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
     return {};
 }
 
+Status Trainer::swap_average() { return average_ != nullptr ? average_->swap() : Status(); }
+
 Status Trainer::load_best() {
     HK_ASSIGN(const std::optional<int64_t> best, model::read_best(run_));
     if (!best || *best == step_) return {};
     HK_ASSIGN(const model::Checkpoint checkpoint, model::verify_checkpoint(model::checkpoint_path(run_, *best)));
     HK_TRY(load_parameters(checkpoint));
+    if (average_ != nullptr) {
+        HK_ASSIGN(const model::Weights averages, model::Weights::open(checkpoint.path, kAverages));
+        HK_TRY(average_->load(averages));
+    }
     message(fmt::format("the best weights are those of {}", checkpoint.path.string()));
     return {};
 }
@@ -582,25 +646,70 @@ Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t
     return loss;
 }
 
+int64_t Trainer::evaluation_batch() const {
+    const TrainSection& s = recipe_.train;
+    return s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
+}
+
+Status Trainer::add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result) {
+    if (texts_ == nullptr) {
+        HK_ASSIGN(texts_,
+                  TextEvaluator::create(runtime_, *store_, *composition_, *tokenizer_, recipe_.generate.options,
+                                        evaluation_batch(), row_lengths(), static_cast<uint64_t>(recipe_.train.seed)));
+    }
+    HK_ASSIGN(WrittenTexts written, texts_->run(split, limit));
+    result.scores.insert(result.scores.end(), written.scores.begin(), written.scores.end());
+    result.table += written.summary;
+    if (!predictions) return {};
+    for (WrittenText& one : written.texts) {
+        json said{{"text", std::move(one.output)}};
+        if (split.place(one.example).empty()) { // nobody else knows what was asked
+            said["source"] = std::move(one.source);
+            said["reference"] = std::move(one.reference);
+        }
+        result.predictions.push_back({one.example, std::move(said)});
+    }
+    return {};
+}
+
+Result<std::optional<uint64_t>> Trainer::texts_to_write() const {
+    const int64_t wanted = recipe_.generate.examples;
+    if (wanted > 0) return std::optional(static_cast<uint64_t>(wanted));
+    if (wanted == 0 || !data_.is_table()) return std::optional<uint64_t>();
+    HK_ASSIGN(const TextEvaluator::Kind kind, TextEvaluator::kind_of(*composition_));
+    return kind == TextEvaluator::Kind::nothing ? std::optional<uint64_t>() : std::optional<uint64_t>(0);
+}
+
 Result<Evaluation> Trainer::validate(bool whole) {
     const TrainSection& s = recipe_.train;
-    const int64_t batch =
-        s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
+    const int64_t batch = evaluation_batch();
     constexpr int64_t kBatchesOfText = 50;
     const int64_t batches = s.eval_batches >= 0 ? s.eval_batches : data_.is_table() ? 0 : kBatchesOfText;
-    return evaluator_->run(*data_.valid(), static_cast<uint64_t>(batches * batch), whole, data_.classes());
+    HK_ASSIGN(Evaluation result,
+              evaluator_->run(*data_.valid(), static_cast<uint64_t>(batches * batch), whole, data_.classes()));
+    if (!whole && recipe_.generate.examples_while_training > 0)
+        HK_TRY(
+            add_texts(*data_.valid(), static_cast<uint64_t>(recipe_.generate.examples_while_training), true, result));
+    return result;
 }
 
 Result<Evaluation> Trainer::evaluate(On split) {
     if (recipe_.train.load_best_model_at_end) HK_TRY(load_best());
+    HK_TRY(swap_average()); // this trainer is for reading: nothing goes on from here
+    Evaluation result;
     if (split == On::test) {
         if (data_.test() == nullptr) return failed_precondition("there is no test data: name it in data.test");
-        return evaluator_->run(*data_.test(), 0, true, data_.classes());
+        HK_ASSIGN(result, evaluator_->run(*data_.test(), 0, true, data_.classes()));
+    } else {
+        if (data_.valid() == nullptr)
+            return failed_precondition(
+                "there is no validation data: name it in data.valid, or set data.valid_fraction and "
+                "train.eval_steps above 0");
+        HK_ASSIGN(result, validate(true));
     }
-    if (data_.valid() == nullptr)
-        return failed_precondition("there is no validation data: name it in data.valid, or set data.valid_fraction and "
-                                   "train.eval_steps above 0");
-    return validate(true);
+    HK_ASSIGN(const std::optional<uint64_t> texts, texts_to_write());
+    if (texts) HK_TRY(add_texts(split == On::test ? *data_.test() : *data_.valid(), *texts, true, result));
+    return result;
 }
 
 Result<std::string> Trainer::plan() {
@@ -684,6 +793,23 @@ Result<TrainerResult> Trainer::run() {
     return Status(code, fmt::format("step {}: {}; the same command {}", step_, result.message(), last));
 }
 
+// The texts of the newest evaluation, beside the run's log.
+Status Trainer::keep_texts(const Evaluation& evaluation) const {
+    message(evaluation.table);
+    std::string lines;
+    for (const Prediction& prediction : evaluation.predictions) {
+        if (!prediction.said.contains("text")) continue;
+        nlohmann::ordered_json line;
+        line["step"] = step_;
+        line["place"] = data_.valid()->place(prediction.example);
+        for (const data::TaskColumn& column : data_.columns())
+            line[column.name] = data_.valid()->text(prediction.example, column.name);
+        line["said"] = prediction.said;
+        lines += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    }
+    return write_file_atomically(run_ / "texts.jsonl", lines);
+}
+
 Result<TrainerResult> Trainer::train() {
     const TrainSection& s = recipe_.train;
     HK_TRY(tokenizer_->save(run_));
@@ -699,7 +825,9 @@ Result<TrainerResult> Trainer::train() {
 
     const auto evaluation = [&]() -> Status {
         const auto begin = std::chrono::steady_clock::now();
+        HK_TRY(swap_average());
         HK_ASSIGN(const Evaluation result, validate(false));
+        HK_TRY(swap_average());
         const double value = result.score(s.metric_for_best_model);
         if (s.metric_for_best_model != "loss" && std::isnan(value)) {
             std::vector<std::string> names{"loss"};
@@ -719,6 +847,7 @@ Result<TrainerResult> Trainer::train() {
             evaluations_since_best_ = 0;
         }
         HK_TRY(log.evaluation(report));
+        if (recipe_.generate.examples_while_training > 0) HK_TRY(keep_texts(result));
         HK_TRY(log.write_curve(run_ / "loss.svg", run_.filename().string()));
         if (events_.evaluation) events_.evaluation(report);
         return {};
@@ -742,6 +871,7 @@ Result<TrainerResult> Trainer::train() {
         HK_ASSIGN(const double loss, gradients(micro, step_));
         const double rate = learning_rate(s, step_);
         HK_ASSIGN(const StepOutcome outcome, optimizer_->step(rate));
+        if (average_ != nullptr && !outcome.skipped) HK_TRY(average_->update(outcome.applied));
         ++step_;
         double tokens_per_step = 0.0, flops_per_step = 0.0;
         for (const data::Batch& batch : micro) {
@@ -813,6 +943,7 @@ Result<TrainerResult> Trainer::train() {
     HK_TRY(log.write_curve(run_ / "loss.svg", run_.filename().string()));
     if (!result.stopped) {
         if (s.load_best_model_at_end) HK_TRY(load_best());
+        HK_TRY(swap_average());
         HK_TRY(save_final());
     }
     result.steps = step_;
@@ -852,7 +983,7 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
             break;
         }
         HK_ASSIGN(const StepOutcome outcome, optimizer_->step(learning_rate(recipe_.train, step_)));
-        (void)outcome;
+        (void)outcome; // averages play no part in gradients
         ++step_;
     }
     HK_ASSIGN(const double scale, optimizer_->loss_scale());

@@ -11,12 +11,14 @@
 #include "text/tokenizer.hpp"
 #include "train/evaluate.hpp"
 #include "train/features.hpp"
+#include "train/moving_average.hpp"
 #include "train/optimizer.hpp"
 #include "train/parameter_rules.hpp"
 #include "train/recipe.hpp"
 #include "train/report.hpp"
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
+#include "train/text_evaluator.hpp"
 
 #include <functional>
 #include <memory>
@@ -109,9 +111,17 @@ private:
     const graph::Graph& described(int64_t length) const;
     program::Program& train_program(int64_t length) const;
     Status load_parameters(const model::Checkpoint& checkpoint);
-    Status load_best(); // the best checkpoint's parameters, where there is one that is not the last
+    Status swap_average(); // does nothing without one
+    Status fit();          // micro-batch and recomputation, where the recipe leaves them to the device
+    Status load_best();    // the best checkpoint's parameters, where there is one that is not the last
     // On the validation data, as much of it as the recipe says.
     Result<Evaluation> validate(bool whole);
+    // Lets the model write texts for so many examples (0: all) and scores them.
+    Status add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result);
+    // How many examples of a split `hekla eval` writes texts for; nothing where it writes none.
+    Result<std::optional<uint64_t>> texts_to_write() const;
+    int64_t evaluation_batch() const;
+    Status keep_texts(const Evaluation& evaluation) const;
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step, int64_t batch) const;
     // Sets fields, loss scales; runs forward and backward of all micro-batches. The loss of the step.
     Result<double> gradients(const std::vector<data::Batch>& micro, int64_t step);
@@ -143,9 +153,12 @@ private:
     std::map<int64_t, Shorter> shorter_;
     ParameterRules rules_;
     std::optional<graph::FrozenCut> cut_;  // where what a frozen body says is kept
+    std::string teacher_;                  // a hash of its parameters; empty without one
     std::optional<Features> features_;     // computed before the first step
     std::unique_ptr<Evaluator> evaluator_; // where there is validation or test data
+    std::unique_ptr<TextEvaluator> texts_; // made when the first text is to be written
     std::unique_ptr<Optimizer> optimizer_;
+    std::unique_ptr<MovingAverage> average_; // with train.ema_decay
     int64_t step_ = 0;
     double best_evaluation_ = 0.0;
     int64_t best_step_ = -1;

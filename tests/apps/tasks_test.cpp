@@ -329,3 +329,398 @@ TEST_CASE("tasks: tagging, regression, pairs and choices from their files") {
     train({"output.dir=choices", "objective.id=multiple_choice", "head.id=multiple_choice", "data.train=choices.jsonl",
            "data.valid=choices.jsonl", "data.format=jsonl", "data.columns={}"});
 }
+
+TEST_CASE("sequence to sequence: scored by what it writes; generate writes the same, without what it read") {
+    const Place place;
+    std::string pairs;
+    const char* const numbers[] = {"one", "two", "three", "four", "five"};
+    const char* const others[] = {"un", "deux", "trois", "quatre", "cinq"};
+    for (int i = 0; i < 100; ++i)
+        pairs += std::string(numbers[i % 5]) + " and " + numbers[i / 5 % 5] + "\t" + others[i % 5] + " et " +
+                 others[i / 5 % 5] + "\n";
+    place.write("pairs.tsv", pairs);
+    place.write("translate.toml", R"([model]
+architecture = "t5"
+d_model = 32
+d_kv = 16
+d_ff = 64
+num_layers = 1
+num_heads = 2
+dropout_rate = 0.0
+[objective]
+id = "seq2seq"
+[head]
+id = "lm"
+[data]
+train = "pairs.tsv"
+valid = "pairs.tsv"
+format = "tsv"
+columns = ["source", "target"]
+[tokenizer]
+kind = "words"
+vocab_size = 40
+[train]
+max_steps = 120
+context_length = 8
+per_device_train_batch_size = 16
+learning_rate = 1e-2
+eval_steps = 60
+save_steps = 0
+[generate]
+examples_while_training = 10
+num_beams = 2
+[output]
+dir = "run"
+)");
+    const Ran trained = succeed(place.run({"train", "translate.toml"}));
+    CHECK(has(trained.err, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp"));
+    const json last = last_evaluation(place, "run");
+    for (const char* name : {"eval_bleu", "eval_chrf", "eval_exact_match"}) CHECK(last[name].is_number());
+    std::istringstream kept(place.read("run/texts.jsonl"));
+    std::size_t lines = 0;
+    for (std::string line; std::getline(kept, line); ++lines) CHECK(json::parse(line)["step"] == 120);
+    CHECK(lines == 10);
+
+    const json scores = json::parse(succeed(place.run({"eval", "translate.toml", "--json", "-o", "said.jsonl"})).out);
+    CHECK(scores["exact_match"].get<double>() > 0.5); // it can be learnt, and was
+    std::istringstream said(place.read("said.jsonl"));
+    std::vector<json> rows;
+    double same = 0.0;
+    for (std::string line; std::getline(said, line);) {
+        rows.push_back(json::parse(line));
+        same += rows.back()["said"]["text"] == rows.back()["target"] ? 1.0 : 0.0;
+    }
+    REQUIRE(rows.size() == 100);
+    CHECK(same / 100.0 == doctest::Approx(scores["exact_match"].get<double>()));
+    // No text depends on its neighbours in a batch.
+    const json other =
+        json::parse(succeed(place.run({"eval", "translate.toml", "--json", "train.per_device_eval_batch_size=7"})).out);
+    CHECK(other["bleu"].get<double>() == doctest::Approx(scores["bleu"].get<double>()));
+    CHECK(other["chrf"].get<double>() == doctest::Approx(scores["chrf"].get<double>()));
+    const json some = json::parse(succeed(place.run({"eval", "translate.toml", "--json", "generate.examples=0"})).out);
+    CHECK(!some.contains("bleu"));
+
+    const Ran written = succeed(place.run({"generate", "run", "--beams", "2", "--max-new-tokens", "8", "--prompt",
+                                           rows[0]["source"].get<std::string>()}));
+    CHECK(written.out == rows[0]["said"]["text"].get<std::string>() + "\n");
+
+    const auto fails = [&](std::vector<std::string> changes, const char* part) {
+        std::vector<std::string> command{"train", "translate.toml", "output.dir=x"};
+        command.insert(command.end(), changes.begin(), changes.end());
+        const Ran ran = place.run(command);
+        CAPTURE(ran.err);
+        CHECK(ran.status == 1);
+        CHECK_MESSAGE(has(ran.err, part), part);
+    };
+    fails({"generate.num_beam=2"}, "num_beam");
+    fails({"generate.num_beams=0"}, "num_beams is 0");
+    CHECK(place.run({"generate", "run"}).status == 1); // an encoder has nothing to read
+}
+
+TEST_CASE("completions of prompts are scored by what is written behind them") {
+    const Place place;
+    std::string rows;
+    for (int i = 0; i < 40; ++i)
+        rows += R"({"prompt": ")" + std::string(i % 2 == 0 ? "ab" : "ba") + R"(=", "completion": ")" +
+                (i % 2 == 0 ? "x" : "y") + "\"}\n";
+    place.write("rows.jsonl", rows);
+    place.write("complete.toml", R"([model]
+architecture = "gpt2"
+n_embd = 16
+n_layer = 1
+n_head = 2
+n_positions = 16
+[objective]
+id = "completion"
+[head]
+id = "lm"
+[data]
+train = "rows.jsonl"
+valid = "rows.jsonl"
+[tokenizer]
+kind = "char"
+[train]
+max_steps = 30
+context_length = 8
+per_device_train_batch_size = 8
+learning_rate = 1e-2
+eval_steps = 30
+[generate]
+max_new_tokens = 3
+[output]
+dir = "run"
+)");
+    succeed(place.run({"train", "complete.toml"}));
+    const json scores = json::parse(succeed(place.run({"eval", "complete.toml", "--json"})).out);
+    CHECK(scores["exact_match"].is_number());
+    CHECK(scores["chrf"].is_number());
+    const Ran refused = place.run({"eval", "complete.toml", "objective.bidirectional_prompt=true", "output.dir=other"});
+    CHECK(refused.status == 1);
+    CHECK(has(refused.err, "seen from both sides"));
+}
+
+TEST_CASE("distillation: the teacher stays as it is, leaves no trace in the student's folder, and must be the same") {
+    const Place place;
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += "film number " + std::to_string(i * 7919 % 1000) + " is good or bad.\n";
+    place.write("text.txt", text);
+    const std::string rest = R"([head]
+id = "mlm"
+[data]
+train = "text.txt"
+[train]
+max_steps = 4
+context_length = 24
+per_device_train_batch_size = 4
+eval_steps = 2
+save_steps = 2
+[output]
+dir = "student"
+)";
+    place.write("teacher.toml", std::string(kModel) + "[objective]\nid = \"mlm\"\n" + rest);
+    succeed(place.run({"train", "teacher.toml", "output.dir=teacher"}));
+    place.write("distill.toml", R"([model]
+architecture = "distilbert"
+dim = 16
+n_layers = 1
+n_heads = 2
+hidden_dim = 32
+max_position_embeddings = 32
+[teacher]
+from = "teacher"
+[objective]
+id = "distill"
+)" + rest);
+    CHECK(has(succeed(place.run({"inspect", "distill.toml"})).out, "parameters"));
+    const Ran trained = succeed(place.run({"train", "distill.toml"}));
+    CHECK(has(trained.err, "teacher teacher: "));
+    const auto names = [&](const std::string& file) { return succeed(place.run({"inspect", file, "--json"})).out; };
+    CHECK(!has(names("student/model.safetensors"), "teacher"));
+    CHECK(!has(names("student/checkpoint-4/optimizer.safetensors"), "teacher"));
+    CHECK(has(names("student/model.safetensors"), "distilbert.transformer.layer.0.attention.q_lin.weight"));
+    CHECK(json::parse(succeed(place.run({"eval", "distill.toml", "--json"})).out)["masked_accuracy"].is_number());
+
+    succeed(place.run({"train", "distill.toml", "output.dir=parts"}));
+    fs::remove_all(place.path("parts/checkpoint-4"));
+    succeed(place.run({"train", "distill.toml", "output.dir=parts"}));
+    CHECK(place.read("parts/checkpoint-4/model.safetensors") == place.read("student/checkpoint-4/model.safetensors"));
+
+    succeed(place.run({"train", "teacher.toml", "output.dir=second", "train.seed=2"}));
+    fs::remove_all(place.path("parts/checkpoint-4"));
+    const Ran another = place.run({"train", "distill.toml", "output.dir=parts", "teacher.from=second"});
+    CHECK(another.status == 1);
+    CHECK(has(another.err, "another teacher"));
+    place.write("other.txt", "entirely other words, 0123456789 and letters jkqvwxyz!\n" + text);
+    const Ran tokens =
+        place.run({"train", "distill.toml", "output.dir=tokens", "tokenizer.kind=char", "data.train=other.txt"});
+    CHECK(tokens.status == 1);
+    CHECK(has(tokens.err, "another tokenizer"));
+    CHECK(has(place.run({"train", "distill.toml", "output.dir=none", "teacher.from=nowhere"}).err, "nowhere"));
+    // The student is a body like any other.
+    write_task(place);
+    place.write("fine.toml", std::string("[model]\nfrom = \"student\"\n") + kTask);
+    succeed(place.run({"train", "fine.toml", "output.dir=fine", "train.max_steps=0"}));
+}
+
+TEST_CASE("a body of chosen layers: the others go, the chosen ones stand in the order asked for") {
+    const Place place;
+    write_task(place);
+    succeed(place.run({"train", "task.toml", "output.dir=whole"}));
+    place.write("cut.toml", std::string("[model]\nfrom = \"whole\"\n") + kTask);
+    const auto cut = [&](const std::string& from, const std::string& layers, const std::string& to) {
+        return place.run({"train", "cut.toml", "model.from=" + from, "model.layers=" + layers, "output.dir=" + to,
+                          "train.max_steps=0"});
+    };
+    succeed(cut("whole", "[1, 0]", "turned"));
+    succeed(cut("turned", "[1, 0]", "back"));
+    CHECK(place.read("turned/model.safetensors") != place.read("whole/model.safetensors"));
+    CHECK(place.read("back/model.safetensors") == place.read("whole/model.safetensors"));
+    succeed(cut("whole", "[1]", "one"));
+    CHECK(json::parse(place.read("one/config.json"))["num_hidden_layers"] == 1);
+    CHECK(place.read("one/model.safetensors").size() < place.read("whole/model.safetensors").size());
+    succeed(cut("whole", "[0, 1, 1]", "three"));
+    CHECK(json::parse(place.read("three/config.json"))["num_hidden_layers"] == 3);
+    const Ran none = cut("whole", "[0, 2]", "none");
+    CHECK(none.status == 1);
+    CHECK(has(none.err, "there is no layer 2"));
+    CHECK(has(place.run({"train", "task.toml", "model.layers=[0]", "output.dir=x"}).err, "name its folder in `from`"));
+}
+
+TEST_CASE("word vectors: trained, their nearest neighbours, and word2vec's file") {
+    const Place place;
+    std::string text;
+    for (int i = 0; i < 300; ++i)
+        text += std::string(i % 2 == 0 ? "cats and dogs run home . " : "red or blue paint dries slowly . ");
+    place.write("text.txt", text);
+    place.write("vectors.toml", R"([model]
+architecture = "word_vectors"
+vector_size = 8
+[objective]
+id = "skip_gram"
+subsample = 0.0
+[head]
+id = ""
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "words"
+vocab_size = 30
+[train]
+max_steps = 60
+context_length = 32
+per_device_train_batch_size = 8
+learning_rate = 0.03
+weight_decay = 0.0
+max_grad_norm = 0.0
+eval_steps = 30
+save_steps = 30
+[output]
+dir = "run"
+)");
+    succeed(place.run({"train", "vectors.toml"}));
+    // One of six by chance.
+    CHECK(last_evaluation(place, "run")["eval_neighbour_accuracy"].get<double>() > 0.2);
+    const json near =
+        json::parse(succeed(place.run({"embed", "run", "--nearest", "cats", "--neighbours", "3", "--json"})).out);
+    CHECK(near["word"] == "cats");
+    REQUIRE(near["nearest"].size() == 3);
+    CHECK(near["nearest"][0]["cosine"].get<double>() >= near["nearest"][2]["cosine"].get<double>());
+    CHECK(has(place.run({"embed", "run", "--nearest", "zebra"}).err, "'zebra' is not in the vocabulary"));
+    CHECK(place.run({"embed", "run", "cats", "--nearest", "cats"}).status == 2);
+    succeed(place.run({"embed", "run", "-o", "vectors.vec"}));
+    std::istringstream file(place.read("vectors.vec"));
+    std::size_t rows = 0, width = 0;
+    file >> rows >> width;
+    CHECK(width == 8);
+    for (std::size_t row = 0; row < rows; ++row) {
+        std::string word;
+        double number = 0.0;
+        file >> word;
+        for (std::size_t i = 0; i < width; ++i) file >> number;
+    }
+    CHECK(!file.fail());
+    // A text's feature is the mean of its words'.
+    const json mean = json::parse(succeed(place.run({"embed", "run", "cats dogs"})).out);
+    CHECK(mean["embedding"].size() == 8);
+
+    std::string glove = place.read("vectors.toml");
+    glove.replace(glove.find("id = \"skip_gram\"\nsubsample = 0.0"), 32, "id = \"glove\"\nwindow = 4\nmost = 50");
+    place.write("vectors.toml", glove);
+    succeed(place.run({"train", "vectors.toml", "output.dir=glove", "model.vectors=sum"}));
+    fs::remove_all(place.path("glove/checkpoint-60"));
+    const std::string before = place.read("glove/model.safetensors");
+    succeed(place.run({"train", "vectors.toml", "output.dir=glove", "model.vectors=sum"}));
+    CHECK(place.read("glove/model.safetensors") == before);
+}
+
+TEST_CASE("an average of the weights is evaluated and saved; a run with it goes on with the same bits") {
+    const Place place;
+    write_task(place);
+    const std::vector<std::string> averaged{"train.ema_decay=0.9", "train.learning_rate=1e-2"};
+    const auto train = [&](std::vector<std::string> changes) {
+        std::vector<std::string> command{"train", "task.toml"};
+        command.insert(command.end(), averaged.begin(), averaged.end());
+        command.insert(command.end(), changes.begin(), changes.end());
+        return place.run(command);
+    };
+    succeed(train({"output.dir=averaged"}));
+    succeed(place.run({"train", "task.toml", "output.dir=plain", "train.learning_rate=1e-2"}));
+    // The weights themselves are those of a run without; what is saved at the end is their average.
+    CHECK(place.read("averaged/checkpoint-6/model.safetensors") == place.read("plain/checkpoint-6/model.safetensors"));
+    CHECK(place.read("averaged/model.safetensors") != place.read("averaged/checkpoint-6/model.safetensors"));
+    CHECK(place.read("averaged/model.safetensors") != place.read("plain/model.safetensors"));
+    const json scores = json::parse(
+        succeed(place.run({"eval", "task.toml", "output.dir=averaged", "train.ema_decay=0.9", "--json"})).out);
+    CHECK(scores["loss"].get<double>() ==
+          doctest::Approx(last_evaluation(place, "averaged")["eval_loss"].get<double>()).epsilon(1e-6));
+    CHECK(scores["loss"] != last_evaluation(place, "plain")["eval_loss"]);
+
+    succeed(train({"output.dir=parts"}));
+    fs::remove_all(place.path("parts/checkpoint-6"));
+    succeed(train({"output.dir=parts"}));
+    CHECK(place.read("parts/model.safetensors") == place.read("averaged/model.safetensors"));
+    const Ran other = place.run({"train", "task.toml", "output.dir=averaged", "train.max_steps=8"});
+    CHECK(other.status == 1);
+    CHECK(has(other.err, "train.ema_decay"));
+    CHECK(has(place.run({"train", "task.toml", "output.dir=x", "train.ema_decay=1"}).err, "ema_decay"));
+}
+
+TEST_CASE("--seeds: a run a seed, with mean and deviation; an evaluation as a page") {
+    const Place place;
+    write_task(place);
+    CHECK(has(succeed(place.run({"inspect", "task.toml"})).out, "parameters"));
+    const json all = json::parse(succeed(place.run({"train", "task.toml", "--seeds", "3", "--json"})).out);
+    CHECK(all["seeds"] == json{1337, 1338, 1339});
+    const std::vector<double> losses = all["scores"]["loss"]["values"];
+    REQUIRE(losses.size() == 3);
+    const double mean = (losses[0] + losses[1] + losses[2]) / 3.0;
+    double squares = 0.0;
+    for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(
+            losses[i] ==
+            doctest::Approx(last_evaluation(place, "run/seed-" + std::to_string(1337 + i))["eval_loss"].get<double>()));
+        squares += (losses[i] - mean) * (losses[i] - mean);
+    }
+    CHECK(all["scores"]["loss"]["mean"].get<double>() == doctest::Approx(mean));
+    CHECK(all["scores"]["loss"]["deviation"].get<double>() == doctest::Approx(std::sqrt(squares / 2.0)));
+    // Done already: the same numbers, at once.
+    CHECK(json::parse(succeed(place.run({"train", "task.toml", "--seeds", "3", "--json"})).out) == all);
+    const Ran table = succeed(place.run({"eval", "task.toml", "--seeds", "3", "--report", "page.html"}));
+    CHECK(has(table.out, "seed 1339"));
+    CHECK(has(table.out, "matthews"));
+    const std::string page = place.read("page-seed-1338.html");
+    for (const char* part : {"<svg", "f1_macro", "precision", "valid.tsv: line ", "run/seed-1338"})
+        CHECK_MESSAGE(has(page, part), part);
+    CHECK(!has(page, "http-equiv"));
+    CHECK(!has(page, "src="));
+    // What the data holds is text there, not markup.
+    place.write("marks.tsv", "a <b>bold</b> film\tpositive\na film & no more\tnegative\n");
+    succeed(
+        place.run({"eval", "task.toml", "output.dir=run/seed-1337", "data.valid=marks.tsv", "--report", "marks.html"}));
+    CHECK(has(place.read("marks.html"), "a &lt;b&gt;bold&lt;/b&gt; film"));
+}
+
+TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are added to a loaded model") {
+    const Place place;
+    write_task(place);
+    succeed(place.run({"train", "task.toml", "data.class_balanced=true", "output.dir=balanced"}));
+    fs::remove_all(place.path("balanced/checkpoint-6"));
+    const std::string before = place.read("balanced/model.safetensors");
+    succeed(place.run({"train", "task.toml", "data.class_balanced=true", "output.dir=balanced"}));
+    CHECK(place.read("balanced/model.safetensors") == before);
+    CHECK(has(
+        place.run({"train", "task.toml", "data.class_balanced=true", "train.group_by_length=true", "output.dir=x"}).err,
+        "each is an order of its own"));
+
+    // Four micro-batches of two are one of eight: the same step, up to the rounding of sums.
+    const Ran fitted = succeed(place.run({"train", "task.toml", "--fit", "train.per_device_train_batch_size=2",
+                                          "train.gradient_accumulation_steps=4", "output.dir=fitted"}));
+    CHECK(has(fitted.err, "fits: micro-batches of 8, 1 a step"));
+    succeed(place.run({"train", "task.toml", "output.dir=whole"}));
+    CHECK(place.read("fitted/model.safetensors") == place.read("whole/model.safetensors"));
+
+    place.write("more.toml", std::string("[model]\nfrom = \"whole\"\n") + kTask);
+    const std::vector<std::string> grow{"train",
+                                        "more.toml",
+                                        "output.dir=grown",
+                                        "train.max_steps=0",
+                                        "tokenizer.add=[\"<new>\"]",
+                                        "tokenizer.add_roles={mask = \"<blank>\"}"};
+    const Ran grown = succeed(place.run(grow));
+    CHECK(has(grown.err, "the vocabulary grows from"));
+    const json config = json::parse(place.read("grown/config.json")),
+               old = json::parse(place.read("whole/config.json"));
+    CHECK(config["vocab_size"] == old["vocab_size"].get<int>() + 2);
+    const json ids =
+        json::parse(succeed(place.run({"tokenize", "encode", "grown", "--text", "a<new>b", "--json"})).out);
+    CHECK(has(ids.dump(), "<new>"));
+    // What was known is as it was: the same texts get the same scores.
+    const auto said = [&](const std::string& folder) {
+        return json::parse(succeed(place.run({"predict", folder, "--text", "film x good 7"})).out)["probabilities"][0]
+            .get<double>();
+    };
+    CHECK(said("grown") == doctest::Approx(said("whole")).epsilon(1e-6));
+    succeed(place.run({"train", "more.toml", "output.dir=further", "train.max_steps=2", "tokenizer.add=[\"<new>\"]"}));
+    CHECK(has(place.run({"train", "more.toml", "output.dir=x", "tokenizer.add_roles={middle = \"<m>\"}"}).err,
+              "there is no role 'middle'"));
+}

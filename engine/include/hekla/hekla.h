@@ -36,8 +36,8 @@ typedef struct hk_context_options {
     void* user;
     // Messages of the engine: severity as in plugin/log.h. May be null.
     void(HK_ABI* log)(void* user, int32_t severity, hk_string message);
-    // Whether to measure, once, which kernels are fastest here, before a program is made: 0 never, 1 on devices that are
-    // no CPU, 2 always. A run keeps the choices that it began with.
+    // Whether to measure, once, which kernels are fastest here, before a program is made: 0 never, 1 on devices that
+    // are no CPU, 2 always. A run keeps the choices that it began with.
     int32_t measure_kernels;
     int32_t reserved; // zero
 } hk_context_options;
@@ -149,10 +149,10 @@ HK_EXPORT int32_t hk_predict(hk_context* context, const hk_predict_options* opti
 
 typedef struct hk_generate_options {
     uint32_t struct_size;
-    int32_t greedy;  // not 0: the likeliest token each time; no sampling
-    hk_string model; // a run's folder, a checkpoint's, or a Hugging Face model's
-    const hk_string* prompts;
-    uint64_t prompt_count; // 0: one row that begins with the tokenizer's first token
+    int32_t greedy;           // not 0: the likeliest token each time; no sampling
+    hk_string model;          // a run's folder, a checkpoint's, or a Hugging Face model's
+    const hk_string* prompts; // of an encoder-decoder: what its encoder reads
+    uint64_t prompt_count;    // 0: one row that begins with the tokenizer's first token (not of an encoder-decoder)
     int64_t max_new_tokens;
     int64_t beams; // 0 or 1: none
     int64_t top_k; // 0: all
@@ -167,8 +167,9 @@ typedef struct hk_generate_options {
     // Text as it comes; row counts prompts. May be null. Beams give whole rows at the end.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
     int32_t(HK_ABI* stop)(void* user); // asked before every token: not 0 ends with what there is. May be null
-    int32_t weights;  // how matrices are stored on the device: 0 float32, 1 float16, 2 bfloat16 (half the memory)
-    int32_t reserved; // zero
+    int32_t weights; // how matrices are stored on the device: 0 float32, 1 float16, 2 bfloat16 (half the memory)
+    // Not 0: `text` is given each prompt first. Not of an encoder-decoder, whose text is not a prompt's continuation.
+    int32_t echo_prompt;
 } hk_generate_options;
 
 typedef struct hk_generate_result {
@@ -206,8 +207,9 @@ typedef struct hk_embed_options {
     uint64_t row_count;
     hk_string fields_file; // .safetensors whose tensors are the fields of one batch; not with texts or rows
     void* user;
-    // Row-major values with their dimensions: [D], [T, D] without pooling, or the port's own. Rows of like length come
-    // together: use `row`. Not 0 stops with HK_CANCELLED.
+    // Row-major values with their dimensions: [D], [T, D] without pooling, or the port's own; a port that does not
+    // depend on rows ("embedding.weight") comes whole, once. Rows of like length come together: use `row`. Not 0 stops
+    // with HK_CANCELLED.
     int32_t(HK_ABI* row)(void* user, uint64_t row, const float* values, const int64_t* dims, uint32_t rank);
 } hk_embed_options;
 

@@ -24,19 +24,24 @@ public:
     }
 
     static std::vector<const char*> ports() { return {"start_logits", "end_logits"}; }
-    // The best pair whose end is not before its start.
+    // The best pair of places where an answer may stand (in_context, where the batch has it) whose end is not before
+    // its start.
     std::string decode(const DecodeInput& in, std::size_t row) const {
         const std::span<const float> start = in.row(in.output("start_logits"), row),
                                      end = in.row(in.output("end_logits"), row);
-        std::size_t best_start = 0, from = 0, to = 0;
-        float best = start[0] + end[0];
+        std::vector<int32_t> allowed(start.size(), 1);
+        if (in.has_field("in_context")) std::ranges::copy(in.ints("in_context")[row], allowed.begin());
+        std::optional<std::size_t> best_start;
+        std::size_t from = 0, to = 0;
+        double best = -1e30;
         for (std::size_t t = 0; t < end.size(); ++t) {
-            if (start[t] > start[best_start]) best_start = t;
-            if (start[best_start] + end[t] > best) {
-                best = start[best_start] + end[t];
-                from = best_start;
-                to = t;
-            }
+            if (allowed[t] == 0) continue;
+            if (!best_start || start[t] > start[*best_start]) best_start = t;
+            const double score = static_cast<double>(start[*best_start]) + static_cast<double>(end[t]);
+            if (score <= best) continue;
+            best = score;
+            from = *best_start;
+            to = t;
         }
         const Ids ids = Ids(in.ints("input_ids")[row]).subspan(from, to - from + 1);
         return "{\"span\": [" + std::to_string(from) + ", " + std::to_string(to) +

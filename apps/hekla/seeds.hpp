@@ -1,0 +1,46 @@
+// One recipe with several seeds: where each run lies, and what their scores are together.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hekla::app {
+
+struct SeedRun {
+    int64_t seed = 0;
+    std::string folder;                 // DIR/seed-N of the recipe's output.dir
+    std::vector<std::string> overrides; // those given, and this run's seed and folder
+};
+
+// `count` runs with the recipe's seed, the next one, and so on.
+Result<std::vector<SeedRun>> seed_runs(const std::string& recipe, const std::vector<std::string>& overrides,
+                                       int64_t count);
+
+using Scores = std::vector<std::pair<std::string, double>>;
+
+// The scores of a run's last evaluation, or of its best one, from its log. not_found: it has made none.
+Result<Scores> logged_scores(const std::string& folder, bool best);
+
+// Every score of every seed, with mean, standard deviation (of a sample), least and greatest.
+class SeedScores {
+public:
+    void add(int64_t seed, Scores scores);
+    std::string table() const;
+    nlohmann::ordered_json json() const;
+
+private:
+    struct Summary {
+        double mean = 0.0, deviation = 0.0, least = 0.0, greatest = 0.0;
+    };
+    std::vector<std::string> names() const; // that every seed has, in the first one's order
+    std::vector<double> values(const std::string& name) const;
+    static Summary summary(const std::vector<double>& values);
+    std::vector<std::pair<int64_t, Scores>> seeds_;
+};
+
+} // namespace hekla::app

@@ -1,0 +1,27 @@
+// An order of examples in which every class comes equally often, however rare it is: classes take turns, in an order
+// that is drawn for each round, and each goes through its own examples, shuffled anew every time it has seen them all.
+#pragma once
+
+#include "data/sampler.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace hekla::data {
+
+// Thread: any, many at once.
+class ClassBalance {
+public:
+    // classes: one an example, at least one; those below 0 are never drawn. At least one is 0 or more.
+    ClassBalance(const std::vector<int32_t>& classes, uint64_t seed);
+
+    // As Sampler::at: begin is the example, epoch how often its class has been gone through before. A pure function of
+    // (classes, seed, number).
+    Position at(uint64_t number) const;
+
+private:
+    std::vector<std::vector<uint64_t>> examples_; // of each class that occurs
+    uint64_t seed_ = 0;
+};
+
+} // namespace hekla::data

@@ -1,0 +1,39 @@
+// An exponential moving average of a run's weights (Polyak and Juditsky 1992), kept on the device beside them: what is
+// evaluated and saved at the end, where the recipe asks for it.
+#pragma once
+
+#include "model/weights.hpp"
+#include "program/program.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace hekla::train {
+
+// Thread: one at a time, that of the store.
+class MovingAverage {
+public:
+    // Of the parameters `names`. decay: below 1; the first updates weigh more, by (1 + n) / (10 + n). The store must
+    // outlive this.
+    static Result<std::unique_ptr<MovingAverage>> create(program::Runtime& runtime, program::ParameterStore& store,
+                                                         std::vector<std::string> names, double decay);
+
+    Status begin();                  // from the weights as they are
+    Status update(uint32_t applied); // after so many updates of the weights
+    Status swap();                   // weights and averages change places; twice: as it was
+
+    // Under the names of the parameters. `this` must outlive the result.
+    std::vector<model::TensorSource> tensors() const;
+    // Errors: a tensor is missing or of another shape.
+    Status load(const model::Weights& weights);
+
+private:
+    MovingAverage() = default;
+    program::ParameterStore* store_ = nullptr;
+    std::unique_ptr<program::Program> program_;
+    std::vector<std::string> names_;
+    double decay_ = 0.0;
+};
+
+} // namespace hekla::train

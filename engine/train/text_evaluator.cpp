@@ -1,0 +1,214 @@
+#include "train/text_evaluator.hpp"
+
+#include "generate/decoder_program.hpp"
+#include "generate/generator.hpp"
+#include "score/translation.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <set>
+
+namespace hekla::train {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kShown = 5; // texts in a summary
+
+const data::Field* find(std::span<const data::Field> fields, std::string_view name) {
+    const auto found = std::ranges::find(fields, name, &data::Field::name);
+    return found != fields.end() ? &*found : nullptr;
+}
+
+std::vector<int32_t> row_of(const data::Field& field, std::size_t row) {
+    const std::size_t width = field.bytes.size() / 4 / static_cast<std::size_t>(field.shape[0]);
+    std::vector<int32_t> values(width);
+    std::memcpy(values.data(), field.bytes.data() + row * width * 4, width * 4);
+    return values;
+}
+
+// The ids of a row where another field of it counts.
+std::vector<int32_t> ids_where(const data::Field& ids, const data::Field* mask, std::size_t row, int32_t none) {
+    std::vector<int32_t> all = row_of(ids, row), kept;
+    const std::vector<int32_t> counts = mask != nullptr ? row_of(*mask, row) : all;
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (counts[i] != none) kept.push_back(all[i]);
+    return kept;
+}
+
+std::string_view trimmed(std::string_view text) {
+    const std::size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::string summary_of(const std::vector<WrittenText>& texts, const score::Bleu& bleu, const score::Chrf& chrf,
+                       double exact) {
+    std::string s = fmt::format("{}\n  {}\nchrF2 = {:.2f}\n  {}\nexact match = {:.1f}% of {} texts\n", bleu.text(),
+                                bleu.signature, chrf.score, chrf.signature, 100.0 * exact, texts.size());
+    for (std::size_t i = 0; i < std::min(kShown, texts.size()); ++i) {
+        const WrittenText& one = texts[i * texts.size() / std::min(kShown, texts.size())];
+        s += fmt::format("source:    {}\nreference: {}\noutput:    {}\n", one.source, one.reference, one.output);
+    }
+    s.pop_back();
+    return s;
+}
+
+} // namespace
+
+Result<TextEvaluator::Kind> TextEvaluator::kind_of(const plugin::Composition& composition) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, 32));
+    const auto has = [&](std::string_view name) {
+        return std::ranges::find(fields, name, &plugin::BatchField::name) != fields.end();
+    };
+    if (has("decoder_input_ids") && has("labels")) return Kind::from_source;
+    if (composition.example_kind() != HK_EXAMPLE_ROW || !has("next_ids")) return Kind::nothing;
+    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
+    const bool writes = std::ranges::any_of(
+        needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_TOKENS; });
+    return writes ? Kind::from_prompt : Kind::nothing;
+}
+
+Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store,
+                                                             const plugin::Composition& composition,
+                                                             const text::Tokenizer& tokenizer, const json& arguments,
+                                                             int64_t batch, std::vector<int64_t> lengths,
+                                                             uint64_t seed) {
+    std::unique_ptr<TextEvaluator> e(new TextEvaluator());
+    e->composition_ = &composition;
+    e->tokenizer_ = &tokenizer;
+    e->batch_ = batch;
+    e->seed_ = seed;
+    e->lengths_ = std::move(lengths);
+    HK_ASSIGN(e->kind_, kind_of(composition));
+    if (e->kind_ == Kind::nothing)
+        return unsupported(
+            "[generate]: this objective does not teach to write a text for an example: leave the section "
+            "out, or set generate.examples = 0 and generate.examples_while_training = 0");
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, e->lengths_.back()));
+    if (std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end())
+        return unsupported(
+            "[generate]: a prompt that is seen from both sides cannot be gone on from token by token: set "
+            "generate.examples = 0");
+    if (composition.example_kind() == HK_EXAMPLE_ROW) {
+        HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
+        for (const plugin::ColumnNeed& need : needs) {
+            std::string& place = need.target ? e->target_column_ : e->source_column_;
+            if (place.empty() && need.kind == HK_COLUMN_TOKENS) place = need.name;
+        }
+    }
+    HK_ASSIGN(const std::string config, composition.write_config());
+    json given = arguments;
+    if (!given.contains("max_new_tokens")) given["max_new_tokens"] = e->lengths_.back();
+    if (!given.contains("do_sample")) given["do_sample"] = false;
+    Result<generate::Options> options = generate::options_from(json::parse(config, nullptr, false), given, 0);
+    if (!options.ok()) return options.status().with_context("[generate]");
+    e->options_ = options.take();
+    if (e->options_.sequences > 1)
+        return invalid_argument("[generate]: num_return_sequences is more than 1: one text "
+                                "an example is scored");
+    generate::end_as(e->options_, tokenizer, e->kind_ == Kind::from_source);
+    e->options_.seed = seed;
+    e->options_.slide_context = e->kind_ == Kind::from_prompt;
+    HK_ASSIGN(e->decoder_, generate::make_program_decoder(runtime, store, composition));
+    return e;
+}
+
+std::vector<TextEvaluator::Chosen> TextEvaluator::choose(const Split& split, uint64_t limit) const {
+    const uint64_t all = split.size(), wanted = limit > 0 ? std::min(limit, all) : all;
+    std::vector<Chosen> chosen;
+    for (uint64_t i = 0; i < wanted; ++i) {
+        const uint64_t example = i * all / wanted;
+        int64_t length = lengths_.back();
+        if (lengths_.size() > 1) {
+            const int64_t needed = infer::example_length(*composition_, split.at(example).example);
+            const auto fits = std::ranges::lower_bound(lengths_, std::max<int64_t>(needed, 1));
+            if (needed > 0 && fits != lengths_.end()) length = *fits;
+        }
+        chosen.push_back({example, length});
+    }
+    std::ranges::stable_sort(chosen, {}, &Chosen::length);
+    return chosen;
+}
+
+Result<std::vector<std::string>> TextEvaluator::write(std::span<const infer::DrawnExample> examples,
+                                                      std::span<const data::Field> fields) {
+    generate::Request request;
+    const data::Field& ids = *find(fields, "input_ids");
+    const data::Field* mask = find(fields, "attention_mask");
+    for (std::size_t row = 0; row < static_cast<std::size_t>(batch_); ++row)
+        request.prompts.push_back(kind_ == Kind::from_source
+                                      ? row_of(ids, row) // as in training, padding with it
+                                      : ids_where(ids, mask, std::min(row, examples.size() - 1), 0));
+    if (kind_ == Kind::from_source)
+        for (const data::Field& field : fields) {
+            if (field.name == "input_ids" || field.name == "labels" || field.name.starts_with("decoder_")) continue;
+            graph::Tensor tensor{graph::Kind::int32, graph::Shape(field.shape), {}};
+            if (field.kind != data::FieldKind::int32)
+                return unsupported(fmt::format("[generate]: the field '{}' holds real numbers", field.name));
+            for (std::size_t row = 0; row < static_cast<std::size_t>(field.shape[0]); ++row)
+                for (const int32_t value : row_of(field, row)) tensor.data.push_back(value);
+            request.fields.emplace(field.name, std::move(tensor));
+        }
+    HK_ASSIGN(const generate::Output output, generate::generate(*decoder_, request, options_));
+    std::vector<std::string> texts;
+    for (std::size_t row = 0; row < examples.size(); ++row) {
+        const std::vector<int32_t>& all = output.rows[row].ids;
+        const std::span<const int32_t> made = std::span(all).last(output.rows[row].made);
+        texts.push_back(tokenizer_->decode(made, true));
+    }
+    return texts;
+}
+
+Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
+    const std::vector<Chosen> chosen = choose(split, limit);
+    WrittenTexts result;
+    for (std::size_t begin = 0; begin < chosen.size();) {
+        std::size_t end = begin;
+        std::vector<infer::DrawnExample> examples;
+        while (end < chosen.size() && chosen[end].length == chosen[begin].length &&
+               end - begin < static_cast<std::size_t>(batch_)) {
+            examples.push_back(split.at(chosen[end++].example));
+            // What is to be written is no part of what is read.
+            std::erase_if(examples.back().example.columns,
+                          [&](const data::EncodedColumn& column) { return column.name == target_column_; });
+        }
+        std::vector<data::Field> fields;
+        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, chosen[begin].length,
+                                  fields));
+        HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
+        for (std::size_t row = 0; row < outputs.size(); ++row) {
+            WrittenText one;
+            one.example = chosen[begin + row].example;
+            one.output = std::move(outputs[row]);
+            if (!target_column_.empty()) {
+                one.source = split.text(one.example, source_column_);
+                one.reference = split.text(one.example, target_column_);
+            } else {
+                one.source = tokenizer_->decode(
+                    ids_where(*find(fields, "input_ids"), find(fields, "attention_mask"), row, 0), false);
+                one.reference = tokenizer_->decode(ids_where(*find(fields, "labels"), nullptr, row, -100), true);
+            }
+            result.texts.push_back(std::move(one));
+        }
+        begin = end;
+    }
+    std::ranges::stable_sort(result.texts, {}, &WrittenText::example);
+    std::vector<std::string> outputs;
+    std::vector<std::vector<std::string>> references(1);
+    std::size_t same = 0;
+    for (const WrittenText& one : result.texts) {
+        outputs.push_back(one.output);
+        references[0].push_back(one.reference);
+        same += trimmed(one.output) == trimmed(one.reference) ? 1 : 0;
+    }
+    HK_ASSIGN(const score::Bleu bleu, score::bleu(outputs, references));
+    HK_ASSIGN(const score::Chrf chrf, score::chrf(outputs, references));
+    const double exact = static_cast<double>(same) / static_cast<double>(outputs.size());
+    result.scores = {{"bleu", bleu.score}, {"chrf", chrf.score}, {"exact_match", exact}};
+    result.summary = summary_of(result.texts, bleu, chrf, exact);
+    return result;
+}
+
+} // namespace hekla::train
