@@ -64,6 +64,35 @@ std::span<const std::string> texts_of(const Value& value) {
     return value.items.empty() ? std::span<const std::string>(&value.text, 1) : std::span(value.items);
 }
 
+// The byte at which a character stands; the text's size behind its last one.
+std::size_t byte_of(std::string_view text, double character) {
+    std::size_t at = 0;
+    for (double i = 0.0; i < character && at < text.size(); i += 1.0)
+        at += text::first_code_point(text.substr(at)).size;
+    return at;
+}
+
+// The first token of `part` in the tokens of `text`, and one past its last. begin: a character of the text, where it is
+// known. Nothing where the part does not stand there.
+Result<std::optional<std::pair<int32_t, int32_t>>> tokens_of_part(const text::Tokenizer& tokenizer,
+                                                                  std::string_view text, std::string_view part,
+                                                                  std::optional<double> begin) {
+    using Found = std::optional<std::pair<int32_t, int32_t>>;
+    const std::size_t from = text.find(part, begin ? byte_of(text, *begin) : 0);
+    if (from == std::string_view::npos || part.empty() || (begin && from != byte_of(text, *begin))) return Found();
+    std::vector<int32_t> ids;
+    std::vector<text::ByteRange> ranges;
+    HK_TRY(tokenizer.encode(text, {.match_special = false}, ids, &ranges));
+    int32_t first = -1, end = -1;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        if (ranges[i].end <= from || ranges[i].begin >= from + part.size() || ranges[i].begin == ranges[i].end)
+            continue;
+        if (first < 0) first = static_cast<int32_t>(i);
+        end = static_cast<int32_t>(i) + 1;
+    }
+    return first < 0 ? Found() : Found(std::pair(first, end));
+}
+
 // What is wrong with a row's values, which are texts in the files and numbers here.
 struct Fault {
     const char* what = nullptr; // "an unknown label"
@@ -198,6 +227,24 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
                                  fmt::format("the label '{}' is none of {}", trimmed(label), fmt::join(classes, ", "))};
                     out.ids.push_back(found == numbers.end() ? -1 : found->second);
                 }
+            } else if (column.kind == HK_COLUMN_SPANS) {
+                const std::string_view part = trimmed(value.text);
+                std::string_view whole;
+                for (std::size_t before = 0; before < c; ++before)
+                    if (options_.columns[before].kind == HK_COLUMN_TOKENS && rows_[row].values[before].present)
+                        whole = rows_[row].values[before].text;
+                std::optional<double> begin;
+                if (c + 1 < options_.columns.size() && options_.columns[c + 1].kind == HK_COLUMN_NUMBERS &&
+                    rows_[row].values[c + 1].present)
+                    begin = number_of(rows_[row].values[c + 1].text);
+                HK_ASSIGN(const auto found, tokens_of_part(tokenizer, whole, part, begin));
+                if (found)
+                    out.ids = {found->first, found->second};
+                else
+                    fault = {"whose part of the text is not there",
+                             begin ? fmt::format("\"{}\": '{}' does not stand at character {} of the text", column.name,
+                                                 part, *begin)
+                                   : fmt::format("\"{}\": '{}' does not stand in the text", column.name, part)};
             } else {
                 for (const std::string& text : texts_of(value)) {
                     const std::optional<double> number = number_of(text);

@@ -312,7 +312,7 @@ Result<std::vector<ColumnNeed>> columns_of(const hk_objective& objective, void* 
     const auto push = [](void* context, const hk_column_need* need) {
         auto& into = *static_cast<Collected*>(context);
         if (need == nullptr || need->struct_size < sizeof(hk_column_need) || need->name.data == nullptr ||
-            need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_NUMBERS)
+            need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_SPANS)
             into.bad = true;
         else
             into.needs.push_back({std::string(view(need->name)), need->kind, (need->flags & HK_COLUMN_OPTIONAL) != 0,

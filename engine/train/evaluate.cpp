@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 
@@ -44,6 +45,15 @@ void name_labels(json& object, std::span<const std::string> classes) {
     object["label_names"] = std::move(names);
 }
 
+// A row's number in a field of one number a row; -1 where it has none.
+int64_t place_of(std::span<const data::Field> fields, std::string_view name, std::size_t row) {
+    const auto field = std::ranges::find(fields, name, &data::Field::name);
+    if (field == fields.end() || field->bytes.size() < (row + 1) * 4) return -1;
+    int32_t place = -1;
+    std::memcpy(&place, field->bytes.data() + row * 4, 4);
+    return std::max(place, -1);
+}
+
 } // namespace
 
 double Evaluation::score(const std::string& name) const {
@@ -67,7 +77,8 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, 
     if (composition.example_kind() == HK_EXAMPLE_ROW) {
         HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
         const bool readable = std::ranges::any_of(needs, [](const plugin::ColumnNeed& need) {
-            return need.target && (need.kind == HK_COLUMN_CLASSES || need.kind == HK_COLUMN_NUMBERS);
+            return need.target &&
+                   (need.kind == HK_COLUMN_CLASSES || need.kind == HK_COLUMN_SPANS || need.kind == HK_COLUMN_NUMBERS);
         });
         if (readable) { HK_ASSIGN(e->decode_ports_, composition.decode_ports()); }
     }
@@ -158,6 +169,11 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
             HK_ASSIGN(std::vector<json> rows, infer::decode_rows(*composition_, outputs, fields, end - begin));
             for (std::size_t i = 0; i < rows.size(); ++i) {
                 HK_TRY(task.add(examples[i].example, rows[i]));
+                if (std::ranges::any_of(examples[i].example.columns, [](const data::EncodedColumn& column) {
+                        return column.kind == HK_COLUMN_SPANS;
+                    }))
+                    task.add_span(rows[i], place_of(fields, "start_positions", i),
+                                  place_of(fields, "end_positions", i));
                 if (!predictions) continue;
                 name_labels(rows[i], classes);
                 said.push_back({chosen[begin + i].index, std::move(rows[i])});

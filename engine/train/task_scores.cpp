@@ -2,6 +2,8 @@
 
 #include "score/regression.hpp"
 
+#include <algorithm>
+
 namespace hekla::train {
 namespace {
 
@@ -44,8 +46,25 @@ Status TaskScores::add(const data::EncodedExample& example, const json& said) {
     return {};
 }
 
+void TaskScores::add_span(const json& said, int64_t first, int64_t last) {
+    spans_ += 1.0;
+    const json span = said.value("span", json());
+    if (first < 0 || !span.is_array() || span.size() != 2 || !span[0].is_number_integer() ||
+        !span[1].is_number_integer())
+        return;
+    const auto from = span[0].get<int64_t>(), to = span[1].get<int64_t>();
+    exact_spans_ += from == first && to == last ? 1.0 : 0.0;
+    const int64_t common = std::min(to, last) - std::max(from, first) + 1;
+    if (common > 0)
+        span_f1_ += 2.0 * static_cast<double>(common) / static_cast<double>(to - from + 1 + last - first + 1);
+}
+
 std::vector<std::pair<std::string, double>> TaskScores::scores() const {
     std::vector<std::pair<std::string, double>> all;
+    if (spans_ > 0.0) {
+        all.emplace_back("exact_match", exact_spans_ / spans_);
+        all.emplace_back("span_f1", span_f1_ / spans_);
+    }
     if (matrix_ && matrix_->total() > 0) {
         if (nothing_said_) all.emplace_back("accuracy_of_all", matrix_->accuracy());
         if (classes_ == 2) all.emplace_back("f1", matrix_->of_class(1).f1);

@@ -23,8 +23,12 @@ public:
     // it fell off the row, counts as wrong. Examples without an answer are left out.
     Status add(const data::EncodedExample& example, const nlohmann::json& said);
 
-    // f1_macro, matthews (and f1 where there are two classes: of the second); pearson, spearman, mse. Those that no
-    // example or only equal ones define are left out.
+    // What was said of where an answer stands ("span": its first and last place in the row), and where it does stand; a
+    // truth of -1 fell off the row: nothing that is said is right.
+    void add_span(const nlohmann::json& said, int64_t first, int64_t last);
+
+    // exact_match and span_f1 of answers (the tokens of both in common); f1_macro, matthews (and f1 where there are two
+    // classes: of the second); pearson, spearman, mse. Those that no example or only equal ones define are left out.
     std::vector<std::pair<std::string, double>> scores() const;
     // The confusion matrix and the scores of each class, for people; empty without classes.
     std::string table() const;
@@ -34,6 +38,7 @@ private:
     std::size_t classes_ = 0;
     bool nothing_said_ = false;
     std::vector<double> said_, truth_;
+    double spans_ = 0.0, exact_spans_ = 0.0, span_f1_ = 0.0;
 };
 
 } // namespace hekla::train

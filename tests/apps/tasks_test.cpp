@@ -724,3 +724,59 @@ TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are 
     CHECK(has(place.run({"train", "more.toml", "output.dir=x", "tokenizer.add_roles={middle = \"<m>\"}"}).err,
               "there is no role 'middle'"));
 }
+
+TEST_CASE("answers that stand in a text: learnt, scored, asked; parts that are not there are refused") {
+    const Place place;
+    const char* const names[] = {"Anna", "Bert", "Clara", "Dora"};
+    std::string rows;
+    for (int i = 0; i < 48; ++i) {
+        const std::string context =
+            std::string("the old house of ") + names[i % 4] + " stands " + (i % 3 == 0 ? "far" : "near") + " here .";
+        rows +=
+            json{{"question", "whose house ?"}, {"context", context}, {"answer", names[i % 4]}, {"start", 17}}.dump() +
+            "\n";
+    }
+    place.write("rows.jsonl", rows);
+    place.write("qa.toml", std::string(kModel) + R"([objective]
+id = "extractive_qa"
+[head]
+id = "span"
+dropout = 0.0
+[data]
+train = "rows.jsonl"
+valid = "rows.jsonl"
+[tokenizer]
+kind = "wordpiece"
+vocab_size = 60
+[train]
+max_steps = 40
+context_length = 32
+per_device_train_batch_size = 16
+learning_rate = 5e-3
+eval_steps = 20
+save_steps = 0
+[output]
+dir = "run"
+)");
+    succeed(place.run({"train", "qa.toml"}));
+    const json scores = json::parse(succeed(place.run({"eval", "qa.toml", "--json", "-o", "said.jsonl"})).out);
+    CHECK(scores["span_f1"].get<double>() >= scores["exact_match"].get<double>());
+    CHECK(scores["start_accuracy"].get<double>() > 0.5); // one place learnt
+    const json first = json::parse(place.read("said.jsonl").substr(0, place.read("said.jsonl").find('\n')));
+    CHECK(first["answer"] == "Anna");
+    CHECK(first["said"]["span"].size() == 2);
+    const json asked = json::parse(succeed(place.run({"predict", "run", "--text", "whose house ?", "--second",
+                                                      "the old house of Anna stands far here ."}))
+                                       .out);
+    CHECK(asked["text"] == first["said"]["text"]);
+    place.write("absent.jsonl",
+                rows + json{{"question", "whose ?"}, {"context", "a house"}, {"answer", "Emil"}}.dump());
+    const Ran absent = place.run({"train", "qa.toml", "data.train=absent.jsonl", "output.dir=x"});
+    CHECK(absent.status == 1);
+    CHECK(has(absent.err, "absent.jsonl: line 49"));
+    CHECK(has(absent.err, "'Emil' does not stand in the text"));
+    place.write("shifted.jsonl",
+                rows + json{{"question", "whose ?"}, {"context", "a house"}, {"answer", "house"}, {"start", 1}}.dump());
+    CHECK(has(place.run({"train", "qa.toml", "data.train=shifted.jsonl", "output.dir=x"}).err,
+              "'house' does not stand at character 1"));
+}

@@ -78,7 +78,7 @@ TEST_CASE("every combination of architecture, objective and head works or is ref
     const Objective bench("mlm"); // for its tokenizer
     const int64_t vocabulary = bench.tokenizer->vocabulary_size();
     std::vector<std::string> heads = ids_of(HK_HEAD_INTERFACE);
-    for (const char* native : {"double_heads", "pair", "mlm+span_boundary"}) heads.push_back(native);
+    for (const char* native : {"double_heads", "pair", "mlm+span_boundary", ""}) heads.push_back(native);
     std::map<std::string, std::set<std::string>> works; // objective -> architectures
     std::size_t made = 0, refused = 0;
     for (const std::string& architecture : ids_of(HK_ARCHITECTURE_INTERFACE)) {
@@ -134,6 +134,9 @@ TEST_CASE("every combination of architecture, objective and head works or is ref
         {"bilm", {"bilstm_lm"}},
         {"multiple_choice", {"bert", "gpt2"}},
         {"contrastive", {"bert", "distilbert", "gpt2"}},
+        {"extractive_qa", {"bert", "distilbert", "roberta"}},
+        {"skip_gram", {"word_vectors"}},
+        {"glove", {"word_vectors"}},
     };
     for (const auto& [objective, architectures] : expected)
         for (const std::string& architecture : architectures)

@@ -158,3 +158,28 @@ TEST_CASE("contrastive: the partners stand behind all first texts") {
     CHECK(fields.row("pair_labels", 0)[0] == 0);
     CHECK(fields.row("pair_labels", 1)[0] == -100);
 }
+
+TEST_CASE("extractive_qa: where an answer stands in the row, that it may stand there alone, and one that fell off") {
+    const Objective qa("extractive_qa");
+    const auto answer = [](int32_t first, int32_t end) {
+        data::EncodedColumn column;
+        column.name = "answer";
+        column.kind = HK_COLUMN_SPANS;
+        column.ids = {first, end};
+        return column;
+    };
+    const std::vector<infer::DrawnExample> rows{
+        row_of({tokens("question", qa.ids("ab")), tokens("context", qa.ids("cdefg")), answer(1, 3)}),
+        row_of({tokens("question", qa.ids("ab")), tokens("context", qa.ids("cdefghijkl")), answer(8, 10)}),
+        row_of({tokens("question", qa.ids("ab")), tokens("context", qa.ids("cd"))})};
+    const Fields fields = collate(qa, rows, 4, 12); // <cls> a b <sep> c d e f g <sep>
+    CHECK(qa.text(fields.row("input_ids", 0)) == "<cls>ab<sep>cdefg<sep><pad><pad>");
+    CHECK(fields.row("start_positions", 0)[0] == 5);
+    CHECK(fields.row("end_positions", 0)[0] == 6);
+    CHECK(fields.row("in_context", 0) == std::vector<int32_t>{0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0});
+    for (const std::size_t row : {1, 2, 3}) {
+        CHECK(fields.row("start_positions", row)[0] == -100);
+        CHECK(fields.row("end_positions", row)[0] == -100);
+    }
+    CHECK(fields.row("in_context", 3) == std::vector<int32_t>(12, 0));
+}

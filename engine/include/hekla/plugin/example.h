@@ -10,6 +10,10 @@
 #define HK_COLUMN_CHOICES ((int32_t)2) // ids of several texts, one behind the other; parts: the texts
 #define HK_COLUMN_CLASSES ((int32_t)3) // numbers of classes: one of a row, or one a word
 #define HK_COLUMN_NUMBERS ((int32_t)4) // real numbers
+// Since minor 4. Where a part of a text stands: ids are its first token and one past its last, counted in the nearest
+// column of tokens that the objective names before it. The data has the part itself, and perhaps, in the column of
+// numbers that the objective names behind it, at which character of the text it begins; else it is the first such part.
+#define HK_COLUMN_SPANS ((int32_t)5)
 
 // One column of an example. Only the members of its kind are read.
 typedef struct hk_column {
