@@ -135,6 +135,7 @@ std::string Pipelines::read_blob() const {
     const std::string_view blob = std::string_view(file.value()).substr(sizeof header);
     if (header.bytes != blob.size() || !(hash128(blob) == header.hash)) return refuse("it is torn");
     VkPipelineCacheHeaderVersionOne vulkan{};
+    if (blob.empty()) return {};
     if (blob.size() < sizeof vulkan) return refuse("the driver's part is too short");
     std::memcpy(&vulkan, blob.data(), sizeof vulkan);
     const Capabilities& c = device_->capabilities();
@@ -167,6 +168,11 @@ Status Pipelines::save() {
         blob.resize(std::min(bytes, blob.size()));
     }
     HK_TRY(device_->check(result, "vkGetPipelineCacheData"));
+    if (blob.empty()) { // a driver that keeps none (lavapipe of Mesa 26)
+        const std::lock_guard guard(mutex_);
+        saved_ = compiled;
+        return {};
+    }
     BlobHeader header;
     header.bytes = blob.size();
     header.hash = hash128(blob);
