@@ -59,11 +59,11 @@ TEST_CASE("matmul: batches, broadcast and strided") {
 TEST_CASE("matmul: few tiles and a long K are cut, and summed in order") {
     Bench bench;
     for (const bool transposed : {false, true}) {
-        const Graph graph = product(transposed ? Shape{20'001, 3} : Shape{3, 20'001}, {20'001, 60}, transposed, false);
+        const Graph graph = product(transposed ? Shape{60'001, 3} : Shape{3, 60'001}, {60'001, 12}, transposed, false);
         const auto lowered = program::lower(graph, bench->limits(), {.outputs = {"y"}});
         REQUIRE_MESSAGE(lowered.ok(), lowered.message());
         CHECK(lowered.value().dispatches.size() == 2);
-        check_kernel(bench, graph, kTolerance);
+        check_kernel(bench, graph, 5e-6); // 60,001 terms
     }
 }
 

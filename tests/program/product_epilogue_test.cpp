@@ -13,7 +13,7 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {{1, 7}, 5, true}, {{2, 3, 12}, 18, false}, {{3, 20'001}, 60, true}, {{70, 33}, 129, false}, {{13}, 31, true}};
+    {{1, 7}, 5, true}, {{2, 3, 12}, 18, false}, {{3, 60'001}, 12, true}, {{70, 33}, 129, false}, {{13}, 31, true}};
 
 ValueId linear(Builder& b, const Case& c, const std::string& name) {
     const ValueId x = b.input("x" + name, Kind::float_, c.x);
@@ -32,7 +32,7 @@ int dispatches_saved(Bench& bench, const Graph& graph, RunOptions options = {}) 
     CHECK_MESSAGE(same_bits(fused, apart), "the bits differ from those of two kernels");
     std::string where;
     const double error = worst_error(fused, run_in_interpreter(graph, feeds), &where);
-    CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
+    CHECK_MESSAGE(error <= 5e-6, "error " << error << " at " << where);
 
     program::CompileOptions compile = options.compile;
     std::size_t counts[2] = {};
