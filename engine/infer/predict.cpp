@@ -3,6 +3,7 @@
 #include "infer/collate.hpp"
 #include "infer/decode.hpp"
 #include "infer/forward.hpp"
+#include "infer/rows_by_length.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -66,45 +67,37 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         return unsupported(fmt::format("{}: its head does not say what its outputs mean", model.path.string()));
     constexpr int64_t kStep = 8; // rows' lengths are multiples of this, so that few programs are made
     const int64_t most = options.length > 0 ? options.length : longest_row(model);
-    struct Row {
-        std::size_t index;
-        int64_t length;
-    };
-    std::vector<Row> rows;
+    std::vector<RowLength> all;
     for (std::size_t i = 0; i < examples.size(); ++i) {
         const int64_t needed = example_length(*model.composition, examples[i]);
         const int64_t length = needed > 0 ? (needed + kStep - 1) / kStep * kStep : most;
-        rows.push_back({i, std::min(most, length)});
+        all.push_back({i, std::min(most, length)});
     }
-    std::ranges::stable_sort(rows, {}, &Row::length);
     const json names = model.config.value("id2label", json());
     std::unique_ptr<Forward> forward;
     int64_t compiled = 0;
-    for (std::size_t begin = 0; begin < rows.size();) {
-        std::size_t end = begin;
+    for (const std::vector<RowLength>& rows : batches_by_length(std::move(all), options.batch)) {
+        const int64_t length = rows.front().length;
         std::vector<DrawnExample> drawn;
-        while (end < rows.size() && rows[end].length == rows[begin].length &&
-               end - begin < static_cast<std::size_t>(options.batch))
-            drawn.push_back({examples[rows[end++].index], 0});
+        for (const RowLength& row : rows) drawn.push_back({examples[row.row], 0});
         std::vector<data::Field> fields;
-        HK_TRY(make_fields(*model.composition, drawn, nullptr, 0, options.batch, rows[begin].length, fields));
+        HK_TRY(make_fields(*model.composition, drawn, nullptr, 0, options.batch, length, fields));
         Tensors tensors;
         for (const data::Field& field : fields) tensors.emplace(field.name, tensor_of(field));
-        if (forward == nullptr || compiled != rows[begin].length) {
+        if (forward == nullptr || compiled != length) {
             forward.reset(); // its memory first
             HK_ASSIGN(forward, Forward::create(model, tensors, ports));
-            compiled = rows[begin].length;
+            compiled = length;
         }
         HK_ASSIGN(const Tensors outputs, forward->run(tensors));
         std::map<std::string, graph::Tensor, std::less<>> wanted;
         for (const std::string& port : ports) wanted.emplace(port, outputs.at(port));
-        HK_ASSIGN(std::vector<json> said, decode_rows(*model.composition, wanted, fields, end - begin));
+        HK_ASSIGN(std::vector<json> said, decode_rows(*model.composition, wanted, fields, rows.size()));
         for (std::size_t i = 0; i < said.size(); ++i) {
             name_label(said[i], names, "label", "label_name");
             name_label(said[i], names, "labels", "label_names");
-            if (!give(rows[begin + i].index, said[i])) return Status(Code::cancelled, "stopped");
+            if (!give(rows[i].row, said[i])) return Status(Code::cancelled, "stopped");
         }
-        begin = end;
     }
     return {};
 }

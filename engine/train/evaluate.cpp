@@ -114,41 +114,22 @@ std::vector<std::string> Evaluator::kernel_choices() const {
 
 Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predictions,
                                   std::span<const std::string> classes) {
-    const uint64_t all = split.size();
-    const uint64_t wanted = limit > 0 ? std::min(limit, all) : all;
-    struct Chosen {
-        uint64_t index;
-        int64_t length;
-    };
-    std::vector<Chosen> chosen;
-    const int64_t longest = lengths_.rbegin()->first;
-    for (uint64_t i = 0; i < wanted; ++i) {
-        const uint64_t index = i * all / wanted;
-        int64_t length = longest;
-        if (lengths_.size() > 1) {
-            const int64_t needed = infer::example_length(*composition_, split.at(index).example);
-            const auto fits = lengths_.lower_bound(std::max<int64_t>(needed, 1));
-            if (needed > 0 && fits != lengths_.end()) length = fits->first;
-        }
-        chosen.push_back({index, length});
-    }
-    std::ranges::stable_sort(chosen, {}, &Chosen::length);
+    std::vector<int64_t> lengths;
+    for (const auto& [length, one] : lengths_) lengths.push_back(length);
+    const std::vector<infer::RowLength> chosen = split.spread(*composition_, lengths, limit);
 
     const graph::Graph& graph = lengths_.begin()->second.graph;
     std::vector<Ratio> losses(graph.losses.size()), metrics(graph.metrics.size());
     const bool decodes = !decode_ports_.empty();
     TaskScores task(classes);
     std::vector<Prediction> said;
-    for (std::size_t begin = 0; begin < chosen.size();) {
-        std::size_t end = begin;
+    for (const std::vector<infer::RowLength>& rows_of_batch : infer::batches_by_length(chosen, batch_)) {
         std::vector<infer::DrawnExample> examples;
-        while (end < chosen.size() && chosen[end].length == chosen[begin].length &&
-               end - begin < static_cast<std::size_t>(batch_))
-            examples.push_back(split.at(chosen[end++].index));
-        Length& length = lengths_.at(chosen[begin].length);
+        for (const infer::RowLength& row : rows_of_batch) examples.push_back(split.at(row.row));
+        const int64_t row_length = rows_of_batch.front().length;
+        Length& length = lengths_.at(row_length);
         std::vector<data::Field> fields;
-        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, chosen[begin].length,
-                                  fields));
+        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, row_length, fields));
         for (const data::Field& field : fields)
             if (length.program->has_input(field.name)) HK_TRY(length.program->set_input(field.name, field.bytes));
         HK_TRY(length.program->run({.seed = seed_}));
@@ -166,7 +147,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                 tensor.shape = host.shape;
                 tensor.data.assign(host.floats().begin(), host.floats().end());
             }
-            HK_ASSIGN(std::vector<json> rows, infer::decode_rows(*composition_, outputs, fields, end - begin));
+            HK_ASSIGN(std::vector<json> rows, infer::decode_rows(*composition_, outputs, fields, examples.size()));
             for (std::size_t i = 0; i < rows.size(); ++i) {
                 HK_TRY(task.add(examples[i].example, rows[i]));
                 if (std::ranges::any_of(examples[i].example.columns, [](const data::EncodedColumn& column) {
@@ -176,14 +157,13 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                                   place_of(fields, "end_positions", i));
                 if (!predictions) continue;
                 name_labels(rows[i], classes);
-                said.push_back({chosen[begin + i].index, std::move(rows[i])});
+                said.push_back({rows_of_batch[i].row, std::move(rows[i])});
             }
         }
-        begin = end;
     }
 
     Evaluation result;
-    result.examples = wanted;
+    result.examples = chosen.size();
     for (std::size_t i = 0; i < losses.size(); ++i)
         if (losses[i].count > 0.0) result.loss += graph.losses[i].weight * losses[i].sum / losses[i].count;
     for (std::size_t i = 0; i < metrics.size(); ++i)

@@ -103,6 +103,23 @@ infer::DrawnExample Split::at(uint64_t i) const {
     return drawn;
 }
 
+std::vector<infer::RowLength> Split::spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
+                                            uint64_t limit) const {
+    const uint64_t all = size(), wanted = limit > 0 ? std::min(limit, all) : all;
+    std::vector<infer::RowLength> chosen;
+    for (uint64_t i = 0; i < wanted; ++i) {
+        const uint64_t example = i * all / wanted;
+        int64_t length = lengths.back();
+        if (lengths.size() > 1) {
+            const int64_t needed = infer::example_length(composition, at(example).example);
+            const auto fits = std::ranges::lower_bound(lengths, std::max<int64_t>(needed, 1));
+            if (needed > 0 && fits != lengths.end()) length = *fits;
+        }
+        chosen.push_back({example, length});
+    }
+    return chosen;
+}
+
 std::string Split::place(uint64_t i) const { return table_ != nullptr ? table_->place(rows_[i]) : std::string(); }
 
 std::string Split::text(uint64_t i, std::string_view column) const {

@@ -8,12 +8,14 @@
 #include "data/sampler.hpp"
 #include "data/task_table.hpp"
 #include "infer/collate.hpp"
+#include "infer/rows_by_length.hpp"
 #include "plugin/compose.hpp"
 #include "train/recipe.hpp"
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,10 @@ public:
     infer::DrawnExample draw(uint64_t number) const;
     // Example i of size(), in the data's own order.
     infer::DrawnExample at(uint64_t i) const;
+    // All examples, or, with a limit above 0, so many spread evenly over the split: the same ones every time. Each goes
+    // into the shortest of `lengths` (ascending) that holds it, and the longest cuts it off.
+    std::vector<infer::RowLength> spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
+                                         uint64_t limit) const;
     // Where example i of a table came from, and what it says; empty without a table.
     std::string place(uint64_t i) const;
     std::string text(uint64_t i, std::string_view column) const;

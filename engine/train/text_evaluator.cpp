@@ -115,23 +115,6 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
     return e;
 }
 
-std::vector<TextEvaluator::Chosen> TextEvaluator::choose(const Split& split, uint64_t limit) const {
-    const uint64_t all = split.size(), wanted = limit > 0 ? std::min(limit, all) : all;
-    std::vector<Chosen> chosen;
-    for (uint64_t i = 0; i < wanted; ++i) {
-        const uint64_t example = i * all / wanted;
-        int64_t length = lengths_.back();
-        if (lengths_.size() > 1) {
-            const int64_t needed = infer::example_length(*composition_, split.at(example).example);
-            const auto fits = std::ranges::lower_bound(lengths_, std::max<int64_t>(needed, 1));
-            if (needed > 0 && fits != lengths_.end()) length = *fits;
-        }
-        chosen.push_back({example, length});
-    }
-    std::ranges::stable_sort(chosen, {}, &Chosen::length);
-    return chosen;
-}
-
 Result<std::vector<std::string>> TextEvaluator::write(std::span<const infer::DrawnExample> examples,
                                                       std::span<const data::Field> fields) {
     generate::Request request;
@@ -162,25 +145,23 @@ Result<std::vector<std::string>> TextEvaluator::write(std::span<const infer::Dra
 }
 
 Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
-    const std::vector<Chosen> chosen = choose(split, limit);
     WrittenTexts result;
-    for (std::size_t begin = 0; begin < chosen.size();) {
-        std::size_t end = begin;
+    for (const std::vector<infer::RowLength>& rows :
+         infer::batches_by_length(split.spread(*composition_, lengths_, limit), batch_)) {
         std::vector<infer::DrawnExample> examples;
-        while (end < chosen.size() && chosen[end].length == chosen[begin].length &&
-               end - begin < static_cast<std::size_t>(batch_)) {
-            examples.push_back(split.at(chosen[end++].example));
+        for (const infer::RowLength& row : rows) {
+            examples.push_back(split.at(row.row));
             // What is to be written is no part of what is read.
             std::erase_if(examples.back().example.columns,
                           [&](const data::EncodedColumn& column) { return column.name == target_column_; });
         }
         std::vector<data::Field> fields;
-        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, chosen[begin].length,
-                                  fields));
+        HK_TRY(
+            infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, rows.front().length, fields));
         HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
         for (std::size_t row = 0; row < outputs.size(); ++row) {
             WrittenText one;
-            one.example = chosen[begin + row].example;
+            one.example = rows[row].row;
             one.output = std::move(outputs[row]);
             if (!target_column_.empty()) {
                 one.source = split.text(one.example, source_column_);
@@ -192,7 +173,6 @@ Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
             }
             result.texts.push_back(std::move(one));
         }
-        begin = end;
     }
     std::ranges::stable_sort(result.texts, {}, &WrittenText::example);
     std::vector<std::string> outputs;

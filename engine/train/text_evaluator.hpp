@@ -49,11 +49,6 @@ public:
 
 private:
     TextEvaluator() = default;
-    struct Chosen {
-        uint64_t example;
-        int64_t length;
-    };
-    std::vector<Chosen> choose(const Split& split, uint64_t limit) const;
     Result<std::vector<std::string>> write(std::span<const infer::DrawnExample> examples,
                                            std::span<const data::Field> fields);
 
