@@ -42,4 +42,19 @@ Result<std::vector<nlohmann::json>> decode_rows(const plugin::Composition& compo
     return objects;
 }
 
+void name_labels(nlohmann::json& said, const std::function<nlohmann::json(const nlohmann::json& label)>& name_of) {
+    for (const auto& [key, named] : {std::pair{"label", "label_name"}, {"labels", "label_names"}}) {
+        const auto label = said.find(key);
+        if (label == said.end()) continue;
+        nlohmann::json names;
+        if (label->is_array()) {
+            names = nlohmann::json::array();
+            for (const nlohmann::json& one : *label) names.push_back(name_of(one));
+        } else {
+            names = name_of(*label);
+        }
+        said[named] = std::move(names);
+    }
+}
+
 } // namespace hekla::infer

@@ -5,6 +5,7 @@
 #include "graph/reference.hpp"
 #include "plugin/compose.hpp"
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -18,5 +19,8 @@ namespace hekla::infer {
 Result<std::vector<nlohmann::json>> decode_rows(const plugin::Composition& composition,
                                                 const std::map<std::string, graph::Tensor, std::less<>>& outputs,
                                                 std::span<data::Field> fields, std::size_t rows);
+
+// Adds "label_name" beside "label" and "label_names" beside "labels", a number or an array of them, where they are.
+void name_labels(nlohmann::json& said, const std::function<nlohmann::json(const nlohmann::json& label)>& name_of);
 
 } // namespace hekla::infer

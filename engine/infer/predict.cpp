@@ -24,23 +24,6 @@ int64_t longest_row(const Model& model) {
     return kUsual;
 }
 
-void name_label(json& said, const json& names, const char* key, const char* named) {
-    const auto name_of = [&](const json& label) -> json {
-        const auto found = label.is_number_integer() ? names.find(label.dump()) : names.end();
-        return found != names.end() ? *found : json();
-    };
-    const auto label = said.find(key);
-    if (label == said.end() || !names.is_object()) return;
-    json result;
-    if (label->is_array()) {
-        result = json::array();
-        for (const json& one : *label) result.push_back(name_of(one));
-    } else {
-        result = name_of(*label);
-    }
-    said[named] = std::move(result);
-}
-
 } // namespace
 
 Result<std::vector<data::TaskColumn>> text_columns(const Model& model) {
@@ -74,6 +57,10 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         all.push_back({i, std::min(most, length)});
     }
     const json names = model.config.value("id2label", json());
+    const auto name_of = [&](const json& label) -> json {
+        const auto found = label.is_number_integer() ? names.find(label.dump()) : names.end();
+        return found != names.end() ? *found : json();
+    };
     std::unique_ptr<Forward> forward;
     int64_t compiled = 0;
     for (const std::vector<RowLength>& rows : batches_by_length(std::move(all), options.batch)) {
@@ -94,8 +81,7 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         for (const std::string& port : ports) wanted.emplace(port, outputs.at(port));
         HK_ASSIGN(std::vector<json> said, decode_rows(*model.composition, wanted, fields, rows.size()));
         for (std::size_t i = 0; i < said.size(); ++i) {
-            name_label(said[i], names, "label", "label_name");
-            name_label(said[i], names, "labels", "label_names");
+            if (names.is_object()) name_labels(said[i], name_of);
             if (!give(rows[i].row, said[i])) return Status(Code::cancelled, "stopped");
         }
     }

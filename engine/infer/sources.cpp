@@ -3,12 +3,30 @@
 #include "infer/collate.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 
 namespace hekla::infer {
 
 using nlohmann::json;
+
+Result<SourceRows> source_rows(std::span<const data::Field> fields) {
+    SourceRows rows;
+    for (const data::Field& field : fields) {
+        if (field.name == "labels" || field.name.starts_with("decoder_")) continue;
+        if (field.kind != data::FieldKind::int32)
+            return unsupported(fmt::format("the field '{}' holds real numbers", field.name));
+        graph::Tensor tensor = tensor_of(field);
+        if (field.name != "input_ids") {
+            rows.fields.emplace(field.name, std::move(tensor));
+            continue;
+        }
+        const int64_t count = field.shape[0];
+        const std::size_t width = tensor.data.size() / static_cast<std::size_t>(count);
+        for (auto begin = tensor.data.begin(); begin != tensor.data.end(); begin += static_cast<std::ptrdiff_t>(width))
+            rows.ids.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(width));
+    }
+    return rows;
+}
 
 Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
                                std::span<const std::string> texts) {
@@ -40,22 +58,7 @@ Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& mo
     }
     std::vector<data::Field> fields;
     HK_TRY(make_fields(*composition, examples, nullptr, 0, static_cast<int64_t>(texts.size()), length, fields));
-    SourceRows rows;
-    for (const data::Field& field : fields) {
-        if (field.name == "labels" || field.name.starts_with("decoder_")) continue;
-        std::vector<int32_t> values(field.bytes.size() / 4);
-        std::memcpy(values.data(), field.bytes.data(), field.bytes.size());
-        if (field.name == "input_ids") {
-            for (std::size_t row = 0; row < texts.size(); ++row) {
-                const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row) * length;
-                rows.ids.emplace_back(begin, begin + length);
-            }
-            continue;
-        }
-        rows.fields.emplace(
-            field.name, graph::Tensor{graph::Kind::int32, graph::Shape(field.shape), {values.begin(), values.end()}});
-    }
-    return rows;
+    return source_rows(fields);
 }
 
 } // namespace hekla::infer

@@ -1,6 +1,7 @@
 // What an encoder reads of texts: their tokens with what its family puts around them, as it was trained.
 #pragma once
 
+#include "data/batcher.hpp"
 #include "infer/model.hpp"
 
 #include <span>
@@ -14,7 +15,11 @@ struct SourceRows {
     Tensors fields;                        // the encoder's others: attention_mask, ...
 };
 
-// Rows of an encoder-decoder. Errors: a text without a token; a tokenizer without the tokens that must stand around it.
+// What the encoder reads of a batch that an objective made. Errors: a field of real numbers.
+Result<SourceRows> source_rows(std::span<const data::Field> fields);
+
+// Rows of an encoder-decoder for texts. Errors: a text without a token; a tokenizer without the tokens that must stand
+// around it.
 Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
                                std::span<const std::string> texts);
 

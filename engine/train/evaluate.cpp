@@ -1,6 +1,7 @@
 #include "train/evaluate.hpp"
 
 #include "infer/decode.hpp"
+#include "program/host_tensor.hpp"
 #include "train/task_scores.hpp"
 #include "train/training_graph.hpp"
 
@@ -30,20 +31,6 @@ struct Ratio {
                                                  : static_cast<double>(tensor.floats()[0]);
     }
 };
-
-// The head's numbers of classes beside their names.
-void name_labels(json& object, std::span<const std::string> classes) {
-    const auto name = [&](const json& label) -> json {
-        if (!label.is_number_integer() || label < 0 || label >= static_cast<int64_t>(classes.size())) return nullptr;
-        return classes[label.get<std::size_t>()];
-    };
-    if (classes.empty()) return;
-    if (object.contains("label")) object["label_name"] = name(object["label"]);
-    if (!object.contains("labels") || !object["labels"].is_array()) return;
-    json names = json::array();
-    for (const json& label : object["labels"]) names.push_back(name(label));
-    object["label_names"] = std::move(names);
-}
 
 // A row's number in a field of one number a row; -1 where it has none.
 int64_t place_of(std::span<const data::Field> fields, std::string_view name, std::size_t row) {
@@ -123,6 +110,10 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
     const bool decodes = !decode_ports_.empty();
     TaskScores task(classes);
     std::vector<Prediction> said;
+    const auto name_of = [&](const json& label) -> json {
+        if (!label.is_number_integer() || label < 0 || label >= static_cast<int64_t>(classes.size())) return nullptr;
+        return classes[label.get<std::size_t>()];
+    };
     for (const std::vector<infer::RowLength>& rows_of_batch : infer::batches_by_length(chosen, batch_)) {
         std::vector<infer::DrawnExample> examples;
         for (const infer::RowLength& row : rows_of_batch) examples.push_back(split.at(row.row));
@@ -142,10 +133,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
             std::map<std::string, graph::Tensor, std::less<>> outputs;
             for (const std::string& port : decode_ports_) {
                 HK_ASSIGN(const program::HostTensor host, length.program->read_output(port));
-                graph::Tensor& tensor = outputs[port];
-                tensor.kind = host.kind;
-                tensor.shape = host.shape;
-                tensor.data.assign(host.floats().begin(), host.floats().end());
+                outputs[port] = program::tensor_of(host);
             }
             HK_ASSIGN(std::vector<json> rows, infer::decode_rows(*composition_, outputs, fields, examples.size()));
             for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -156,7 +144,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                     task.add_span(rows[i], place_of(fields, "start_positions", i),
                                   place_of(fields, "end_positions", i));
                 if (!predictions) continue;
-                name_labels(rows[i], classes);
+                if (!classes.empty()) infer::name_labels(rows[i], name_of);
                 said.push_back({rows_of_batch[i].row, std::move(rows[i])});
             }
         }

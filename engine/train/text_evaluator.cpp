@@ -2,6 +2,7 @@
 
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
+#include "infer/sources.hpp"
 #include "score/translation.hpp"
 
 #include <algorithm>
@@ -118,22 +119,17 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
 Result<std::vector<std::string>> TextEvaluator::write(std::span<const infer::DrawnExample> examples,
                                                       std::span<const data::Field> fields) {
     generate::Request request;
-    const data::Field& ids = *find(fields, "input_ids");
-    const data::Field* mask = find(fields, "attention_mask");
-    for (std::size_t row = 0; row < static_cast<std::size_t>(batch_); ++row)
-        request.prompts.push_back(kind_ == Kind::from_source
-                                      ? row_of(ids, row) // as in training, padding with it
-                                      : ids_where(ids, mask, std::min(row, examples.size() - 1), 0));
-    if (kind_ == Kind::from_source)
-        for (const data::Field& field : fields) {
-            if (field.name == "input_ids" || field.name == "labels" || field.name.starts_with("decoder_")) continue;
-            graph::Tensor tensor{graph::Kind::int32, graph::Shape(field.shape), {}};
-            if (field.kind != data::FieldKind::int32)
-                return unsupported(fmt::format("[generate]: the field '{}' holds real numbers", field.name));
-            for (std::size_t row = 0; row < static_cast<std::size_t>(field.shape[0]); ++row)
-                for (const int32_t value : row_of(field, row)) tensor.data.push_back(value);
-            request.fields.emplace(field.name, std::move(tensor));
-        }
+    if (kind_ == Kind::from_source) { // as in training, padding with it
+        Result<infer::SourceRows> sources = infer::source_rows(fields);
+        if (!sources.ok()) return sources.status().with_context("[generate]");
+        request.prompts = std::move(sources->ids);
+        request.fields = std::move(sources->fields);
+    } else {
+        const data::Field& ids = *find(fields, "input_ids");
+        const data::Field* mask = find(fields, "attention_mask");
+        for (std::size_t row = 0; row < static_cast<std::size_t>(batch_); ++row)
+            request.prompts.push_back(ids_where(ids, mask, std::min(row, examples.size() - 1), 0));
+    }
     HK_ASSIGN(const generate::Output output, generate::generate(*decoder_, request, options_));
     std::vector<std::string> texts;
     for (std::size_t row = 0; row < examples.size(); ++row) {
