@@ -288,11 +288,11 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
             if (!belongs(table->row_key(row))) continue;
             const data::EncodedExample& example = (*encoded.examples)[i];
             labels.push_back(-1);
-            for (const data::EncodedColumn& column : example.columns)
-                if (column.kind == HK_COLUMN_CLASSES && column.ids.size() == 1) labels.back() = column.ids[0];
-            for (const data::EncodedColumn& column : example.columns)
-                if (column.kind == HK_COLUMN_CLASSES)
-                    for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
+            for (const data::EncodedColumn& column : example.columns) {
+                if (column.kind != HK_COLUMN_CLASSES) continue;
+                if (column.ids.size() == 1) labels.back() = column.ids[0];
+                for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
+            }
             const int64_t needed = infer::example_length(composition, example);
             longest = std::max(longest, needed);
             lengths.push_back(std::min(needed, length));

@@ -280,11 +280,12 @@ Status Trainer::fit() {
         HK_ASSIGN(batch, choose());
     }
     if (!batch) return {}; // what is missing is said where the recipe's own batch is checked
+    const bool other = *batch != s.per_device_train_batch_size;
     s.per_device_train_batch_size = *batch;
     s.gradient_accumulation_steps = whole / *batch;
     message(fmt::format("fits: micro-batches of {}, {} a step{}", *batch, s.gradient_accumulation_steps,
                         s.gradient_checkpointing ? ", activations of blocks computed again" : ""));
-    return describe();
+    return other ? describe() : Status();
 }
 
 // The kernels that the run began with, where it began on this device with this version: from the checkpoint, or the
@@ -406,40 +407,16 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
             log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
                          "goes on, its bits will differ");
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
-    const auto load = [&](const char* file, const std::string& prefix, program::StoreArena arena) -> Status {
-        HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path, file));
-        for (const program::ParameterEntry& entry : store_->table()) {
-            if (arena != program::StoreArena::parameters && !entry.trained) continue;
-            if (entry.name.starts_with(plugin::kTeacher)) continue;
-            HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
-            if (tensor->dims != entry.shape.vector())
-                return failed_precondition(
-                    fmt::format("{}: {} is {}, this model has {}: the checkpoint is of another architecture or size",
-                                where, entry.name, model::format_dims(tensor->dims), entry.shape.text()));
-            std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
-            HK_TRY(model::load_float32(*tensor, values));
-            HK_TRY(store_->upload(entry.name, values, arena));
-        }
-        if (std::string_view(file) != "optimizer" || arena != program::StoreArena::moment1) return {};
-        for (const std::string& name : Optimizer::states(recipe_.train)) {
-            // A run that goes on in float16 begins with the first loss scale.
-            if (name == program::kLossScaleState && weights.find("state." + name) == nullptr) continue;
-            HK_ASSIGN(const model::TensorView* tensor, weights.get("state." + name));
-            HK_TRY(store_->upload_state(name, tensor->bytes));
-        }
-        return {};
-    };
-    HK_TRY(load("model", "", program::StoreArena::parameters));
-    HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
-    for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
-        if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
-            HK_TRY(infer::upload(*store_, {tensor, stored}));
-    if (average_ != nullptr) {
-        HK_ASSIGN(const model::Weights averages, model::Weights::open(checkpoint.path, kAverages));
-        HK_TRY(average_->load(averages));
+    HK_TRY(load_parameters(checkpoint));
+    HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
+    HK_TRY(load_arena(checkpoint, optimizer, "exp_avg.", program::StoreArena::moment1));
+    HK_TRY(load_arena(checkpoint, optimizer, "exp_avg_sq.", program::StoreArena::moment2));
+    for (const std::string& name : Optimizer::states(recipe_.train)) {
+        // A run that goes on in float16 begins with the first loss scale.
+        if (name == program::kLossScaleState && optimizer.find("state." + name) == nullptr) continue;
+        HK_ASSIGN(const model::TensorView* tensor, optimizer.get("state." + name));
+        HK_TRY(store_->upload_state(name, tensor->bytes));
     }
-    HK_TRY(load("optimizer", "exp_avg.", program::StoreArena::moment1));
-    HK_TRY(load("optimizer", "exp_avg_sq.", program::StoreArena::moment2));
     return {};
 }
 
@@ -492,19 +469,32 @@ Status Trainer::save_checkpoint() {
     return {};
 }
 
-Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
-    HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
+Status Trainer::load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights,
+                           const std::string& prefix, program::StoreArena arena) {
     for (const program::ParameterEntry& entry : store_->table()) {
+        if (arena != program::StoreArena::parameters && !entry.trained) continue;
         if (entry.name.starts_with(plugin::kTeacher)) continue;
-        HK_ASSIGN(const model::TensorView* tensor, weights.get(entry.name));
-        std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
+        HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
         if (tensor->dims != entry.shape.vector())
-            return corrupt(
-                fmt::format("{}: {} has another shape than in this run", checkpoint.path.string(), entry.name));
+            return failed_precondition(fmt::format(
+                "{}: {} is {}, this model has {}: the checkpoint is of another architecture or size",
+                checkpoint.path.string(), entry.name, model::format_dims(tensor->dims), entry.shape.text()));
+        std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
         HK_TRY(model::load_float32(*tensor, values));
-        HK_TRY(store_->upload(entry.name, values));
+        HK_TRY(store_->upload(entry.name, values, arena));
     }
     return {};
+}
+
+Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
+    HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
+    HK_TRY(load_arena(checkpoint, weights, "", program::StoreArena::parameters));
+    for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
+        if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
+            HK_TRY(infer::upload(*store_, {tensor, stored}));
+    if (average_ == nullptr) return {};
+    HK_ASSIGN(const model::Weights averages, model::Weights::open(checkpoint.path, kAverages));
+    return average_->load(averages);
 }
 
 Status Trainer::swap_average() { return average_ != nullptr ? average_->swap() : Status(); }
@@ -514,10 +504,6 @@ Status Trainer::load_best() {
     if (!best || *best == step_) return {};
     HK_ASSIGN(const model::Checkpoint checkpoint, model::verify_checkpoint(model::checkpoint_path(run_, *best)));
     HK_TRY(load_parameters(checkpoint));
-    if (average_ != nullptr) {
-        HK_ASSIGN(const model::Weights averages, model::Weights::open(checkpoint.path, kAverages));
-        HK_TRY(average_->load(averages));
-    }
     message(fmt::format("the best weights are those of {}", checkpoint.path.string()));
     return {};
 }

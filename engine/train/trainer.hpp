@@ -110,7 +110,11 @@ private:
     std::vector<int64_t> row_lengths() const; // ascending, the recipe's context length last
     const graph::Graph& described(int64_t length) const;
     program::Program& train_program(int64_t length) const;
+    // Parameters, buffers and averages.
     Status load_parameters(const model::Checkpoint& checkpoint);
+    // Tensors of one of the checkpoint's files, whose names begin with `prefix`.
+    Status load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights, const std::string& prefix,
+                      program::StoreArena arena);
     Status swap_average(); // does nothing without one
     Status fit();          // micro-batch and recomputation, where the recipe leaves them to the device
     Status load_best();    // the best checkpoint's parameters, where there is one that is not the last
