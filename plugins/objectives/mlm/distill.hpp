@@ -38,21 +38,18 @@ public:
     }
 
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
-        const FieldSet fields(storage, count);
-        const BatchView batch(raw);
-        fields.ints("labels").fill_from(0, kIgnored);
-        for (uint32_t row = 0; row < batch.size(); ++row) {
-            const Example example = batch[row];
-            const RowLayout::Placed placed = layout_.write(fields, row, example.get("text").ids(), {}, false);
-            std::ranges::copy(fields.ints("attention_mask")[row], fields.ints("real")[row].begin());
-            if (masked_only_) {
-                mask(fields, row, placed, example, batch.seed());
-                continue;
-            }
-            for (const Masked& one : masked(fields, row, placed, example, batch.seed()))
-                fields.ints("labels")[row][one.place] = one.token;
-        }
-        finish(fields, batch.size());
+        rows_of_text(
+            raw, storage, count,
+            [&](const FieldSet& fields, uint32_t row, const RowLayout::Placed& placed, const Example& example) {
+                std::ranges::copy(fields.ints("attention_mask")[row], fields.ints("real")[row].begin());
+                if (masked_only_) {
+                    mask(fields, row, placed, example, raw.seed);
+                    return;
+                }
+                const std::span<int32_t> labels = fields.ints("labels")[row];
+                std::ranges::fill(labels, kIgnored);
+                for (const Masked& one : masked(fields, row, placed, example, raw.seed)) labels[one.place] = one.token;
+            });
     }
 
 private:

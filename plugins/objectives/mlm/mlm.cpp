@@ -29,22 +29,19 @@ public:
         g.loss("boundary", token_loss(g.ask("boundary_logits"), g.input("labels")), weight_);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
-        const FieldSet fields(storage, count);
-        const BatchView batch(raw);
-        for (uint32_t row = 0; row < batch.size(); ++row) {
-            const Example example = batch[row];
-            const RowLayout::Placed placed = layout_.write(fields, row, example.get("text").ids(), {}, false);
-            const std::vector<Masked> chosen = mask(fields, row, placed, example, batch.seed());
-            const std::span<int32_t> left = fields.ints("span_left")[row], right = fields.ints("span_right")[row],
-                                     offset = fields.ints("span_offset")[row];
-            const std::size_t last = fields.ints("input_ids").width() - 1;
-            for (std::size_t i = 0; i < chosen.size() && i < left.size(); ++i) {
-                left[i] = static_cast<int32_t>(chosen[i].span_begin > 0 ? chosen[i].span_begin - 1 : 0);
-                right[i] = static_cast<int32_t>(std::min(chosen[i].span_end, last));
-                offset[i] = static_cast<int32_t>(chosen[i].place - chosen[i].span_begin);
-            }
-        }
-        finish(fields, batch.size());
+        rows_of_text(
+            raw, storage, count,
+            [&](const FieldSet& fields, uint32_t row, const RowLayout::Placed& placed, const Example& example) {
+                const std::vector<Masked> chosen = mask(fields, row, placed, example, raw.seed);
+                const std::span<int32_t> left = fields.ints("span_left")[row], right = fields.ints("span_right")[row],
+                                         offset = fields.ints("span_offset")[row];
+                const std::size_t last = fields.ints("input_ids").width() - 1;
+                for (std::size_t i = 0; i < chosen.size() && i < left.size(); ++i) {
+                    left[i] = static_cast<int32_t>(chosen[i].span_begin > 0 ? chosen[i].span_begin - 1 : 0);
+                    right[i] = static_cast<int32_t>(std::min(chosen[i].span_end, last));
+                    offset[i] = static_cast<int32_t>(chosen[i].place - chosen[i].span_begin);
+                }
+            });
     }
 
 private:

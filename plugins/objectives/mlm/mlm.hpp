@@ -35,20 +35,26 @@ public:
         accuracy_metric(g, "masked_accuracy", logits, labels);
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
-        const FieldSet fields(storage, count);
-        const BatchView batch(raw);
-        for (uint32_t row = 0; row < batch.size(); ++row) {
-            const Example example = batch[row];
-            const RowLayout::Placed placed = layout_.write(fields, row, example.get("text").ids(), {}, false);
-            mask(fields, row, placed, example, batch.seed());
-        }
-        finish(fields, batch.size());
+        rows_of_text(raw, storage, count,
+                     [&](const FieldSet& fields, uint32_t row, const RowLayout::Placed& placed,
+                         const Example& example) { mask(fields, row, placed, example, raw.seed); });
     }
 
 protected:
     Mlm(const Config& c, const hk_tokenizer* tokenizer, const char* name, const MaskingOptions& options)
         : options_(options), tokens_(tokenizer), layout_(c, tokens_, name), masking_(options, tokens_, name) {}
 
+    // Lays out the example's text in each row, and lets `write(fields, row, placed, example)` go on with it.
+    template<class F>
+    void rows_of_text(const hk_batch& raw, hk_field* storage, uint32_t count, F&& write) const {
+        const FieldSet fields(storage, count);
+        const BatchView batch(raw);
+        for (uint32_t row = 0; row < batch.size(); ++row) {
+            const Example example = batch[row];
+            write(fields, row, layout_.write(fields, row, example.get("text").ids(), {}, false), example);
+        }
+        finish(fields, batch.size());
+    }
     // Masks a row's ids; what is asked for there.
     std::vector<Masked> masked(const FieldSet& fields, std::size_t row, const RowLayout::Placed& placed,
                                const Example& example, uint64_t seed) const {
