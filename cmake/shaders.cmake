@@ -1,10 +1,11 @@
-# hekla_shaders(TARGET NAME FOLDER): compiles every FOLDER/**/*.comp (GLSL, SPIR-V 1.5) and adds to TARGET a table
+# hekla_shaders(TARGET NAME FOLDER [AS_WRITTEN]): compiles every FOLDER/**/*.comp (GLSL, SPIR-V 1.5) and adds to TARGET a table
 #     #include "NAME_shaders.hpp"      std::span<const hekla::gpu::EmbeddedShader> hekla::embedded::NAME();
 # A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include looks beside the file, in FOLDER and in shaders/.
 # Variants that change SPIR-V's types or capabilities are asked for in the source, one comment line each:
 #     //! variant f16 STORAGE=float16_t HALF    -> the row "matmul/tiled.f16", with -DSTORAGE=float16_t -DHALF
 # A file with variants has no plain row unless a line says so: //! variant plain. Values hold no comma and no space.
 #     //! no-optimizer                          -> spirv-opt stays off (cooperative matrix, bfloat16)
+# AS_WRITTEN: it stays off for all of them.
 find_program(HEKLA_GLSLC glslc REQUIRED)
 find_program(HEKLA_SPIRV_VAL spirv-val)
 if(NOT HEKLA_SPIRV_VAL)
@@ -12,6 +13,7 @@ if(NOT HEKLA_SPIRV_VAL)
 endif()
 
 function(hekla_shaders target name folder)
+  cmake_parse_arguments(PARSE_ARGV 3 arguments "AS_WRITTEN" "" "")
   get_filename_component(folder "${folder}" ABSOLUTE)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE "${folder}" "${folder}/*.comp")
   list(SORT sources)
@@ -26,6 +28,9 @@ function(hekla_shaders target name folder)
     file(MAKE_DIRECTORY "${stem_folder}")
     file(STRINGS "${folder}/${source}" marks REGEX "^//! ")
     set(optimize ON)
+    if(arguments_AS_WRITTEN)
+      set(optimize OFF)
+    endif()
     set(variants)
     foreach(mark IN LISTS marks)
       if(mark STREQUAL "//! no-optimizer")

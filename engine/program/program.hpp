@@ -41,6 +41,7 @@ struct RuntimeOptions {
     // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
     std::filesystem::path tuning_folder = {}; // what was measured is read from and written to it; empty: in memory only
+    std::span<const gpu::EmbeddedShader> kernels = {}; // other SPIR-V of the same kernels, for tests; empty: the engine's
 };
 
 // The activation arena: blocks shared by all programs of a runtime, as large as the largest needs. Growing it moves it;

@@ -31,6 +31,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
 
     HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.tuning_folder, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;
+    if (own.kernels.empty()) own.kernels = embedded::kernels();
     if (own.measure_kernels == Measure::on_gpus) own.measure_kernels = limits.cpu ? Measure::never : Measure::always;
     const uint64_t most = runtime->gpu_.memory->max_buffer_bytes();
     own.max_block_bytes = own.max_block_bytes == 0 ? most : std::min(own.max_block_bytes, most);
@@ -66,7 +67,7 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
     auto it = shaders_.find(dispatch.shader);
     if (it == shaders_.end()) {
         if (dispatch.source.empty()) {
-            HK_ASSIGN(gpu::Shader shader, gpu::Shader::find(embedded::kernels(), dispatch.shader));
+            HK_ASSIGN(gpu::Shader shader, gpu::Shader::find(options_.kernels, dispatch.shader));
             it = shaders_.emplace(dispatch.shader, std::move(shader)).first;
         } else {
             HK_ASSIGN(gpu::Shader shader, gpu_.glsl->compile(dispatch.shader, dispatch.source));

@@ -4,6 +4,9 @@
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
 #include "program/program.hpp"
+#ifdef HEKLA_KERNELS_AS_WRITTEN
+#include "kernels_as_written_shaders.hpp"
+#endif
 
 #include <doctest/doctest.h>
 
@@ -49,6 +52,12 @@ public:
         context_options.device.overrides = std::move(overrides);
         context_options.memory.poison = true;
         context_options.device.validation = validation_of_process();
+#ifdef HEKLA_KERNELS_AS_WRITTEN
+        // The layer of Vulkan 1.3.239 makes invalid SPIR-V of a loop whose first block loads, which spirv-opt writes and
+        // the compiler itself does not.
+        if (context_options.device.validation == gpu::Validation::gpu_assisted)
+            options.kernels = embedded::kernels_as_written();
+#endif
         auto context = gpu::create_context(context_options);
         if (!context.ok() && context.code() == Code::unsupported) {
             context_options.device.validation = gpu::Validation::off;
