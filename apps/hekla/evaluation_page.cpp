@@ -1,6 +1,7 @@
 #include "evaluation_page.hpp"
 
 #include "base/file.hpp"
+#include "base/markup.hpp"
 #include "score/classification.hpp"
 #include "train/report.hpp"
 
@@ -32,27 +33,13 @@ th{color:var(--soft);font-weight:600;font-size:12px}.n{text-align:right;font-var
 .bad{color:var(--bad);font-weight:600}pre{margin:0;white-space:pre-wrap}svg{max-width:100%;height:auto}
 </style>)html";
 
-std::string escaped(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-        case '&': out += "&amp;"; break;
-        case '<': out += "&lt;"; break;
-        case '>': out += "&gt;"; break;
-        case '"': out += "&quot;"; break;
-        default: out += c;
-        }
-    }
-    return out;
-}
-
 std::string shown(const ordered_json& value) {
     return value.is_string() ? value.get<std::string>()
                              : value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string section(const std::string& title, const std::string& content) {
-    return content.empty() ? "" : "<section><h2>" + escaped(title) + "</h2>" + content + "</section>\n";
+    return content.empty() ? "" : "<section><h2>" + escape_markup(title) + "</h2>" + content + "</section>\n";
 }
 
 std::vector<std::string> words(const std::string& text) {
@@ -96,10 +83,10 @@ std::string class_tables(const Pairs& pairs) {
         if (!matrix.add(number[truth], number[said]).ok()) return {};
     std::string out =
         "<p>A row for each true class, a column for each that was said.</p><table class=\"m\"><tr><th></th>";
-    for (const std::string& name : classes) out += "<th>" + escaped(name) + "</th>";
+    for (const std::string& name : classes) out += "<th>" + escape_markup(name) + "</th>";
     out += "</tr>";
     for (std::size_t t = 0; t < classes.size(); ++t) {
-        out += "<tr><th>" + escaped(classes[t]) + "</th>";
+        out += "<tr><th>" + escape_markup(classes[t]) + "</th>";
         const auto support = static_cast<double>(std::max<uint64_t>(matrix.of_class(t).support, 1));
         for (std::size_t s = 0; s < classes.size(); ++s) {
             const double share = static_cast<double>(matrix.count(t, s)) / support;
@@ -113,7 +100,7 @@ std::string class_tables(const Pairs& pairs) {
         const score::ConfusionMatrix::ClassScore one = matrix.of_class(c);
         out += fmt::format("<tr><td>{}</td><td class=\"n\">{:.4f}</td><td class=\"n\">{:.4f}</td><td "
                            "class=\"n\">{:.4f}</td><td class=\"n\">{}</td></tr>",
-                           escaped(classes[c]), one.precision, one.recall, one.f1, one.support);
+                           escape_markup(classes[c]), one.precision, one.recall, one.f1, one.support);
     }
     return out + "</table>";
 }
@@ -175,16 +162,16 @@ std::string examples(const std::vector<ordered_json>& all) {
         if (key != "place" && key != "said") columns.push_back(key);
     std::string out = fmt::format("<p>{} of {} examples, the wrong ones first.</p><table><tr>",
                                   std::min(kExamples, rows.size()), rows.size());
-    for (const std::string& column : columns) out += "<th>" + escaped(column) + "</th>";
+    for (const std::string& column : columns) out += "<th>" + escape_markup(column) + "</th>";
     out += "<th>said</th><th>place</th></tr>";
     for (std::size_t i = 0; i < std::min(kExamples, rows.size()); ++i) {
         const ordered_json& row = *rows[i];
         out += "<tr>";
         for (const std::string& column : columns)
-            out += "<td>" + (row.contains(column) ? escaped(shown(row[column])) : "") + "</td>";
+            out += "<td>" + (row.contains(column) ? escape_markup(shown(row[column])) : "") + "</td>";
         out += fmt::format("<td{}>{}</td><td>{}</td></tr>", is_right(row).value_or(true) ? "" : " class=\"bad\"",
-                           escaped(said_text(row.value("said", ordered_json::object()))),
-                           escaped(row.contains("place") ? shown(row["place"]) : ""));
+                           escape_markup(said_text(row.value("said", ordered_json::object()))),
+                           escape_markup(row.contains("place") ? shown(row["place"]) : ""));
     }
     return out + "</table>";
 }
@@ -194,16 +181,17 @@ std::string examples(const std::vector<ordered_json>& all) {
 std::string evaluation_page(const EvaluationPage& page) {
     std::string scores = "<dl>";
     for (const auto& [name, value] : page.scores)
-        scores += fmt::format("<div><dt>{}</dt><dd>{:.4f}</dd></div>", escaped(name), value);
+        scores += fmt::format("<div><dt>{}</dt><dd>{:.4f}</dd></div>", escape_markup(name), value);
     scores += "</dl>";
     Pairs pairs;
     for (const ordered_json& row : page.predictions) add_pairs(row, pairs);
     return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
            "content=\"width=device-width, initial-scale=1\"><title>" +
-           escaped(page.title) + "</title>\n" + kStyle + "</head><body>\n<header><h1>" + escaped(page.title) +
-           "</h1><p>" + escaped(page.data) + "</p></header>\n<main>" + section("Scores", scores) +
-           section("Curves", curves(page.log_file)) + section("Classes", class_tables(pairs)) +
-           section("Notes", page.notes.empty() ? "" : "<pre>" + escaped(page.notes) + "</pre>") +
+           escape_markup(page.title) + "</title>\n" + kStyle + "</head><body>\n<header><h1>" +
+           escape_markup(page.title) + "</h1><p>" + escape_markup(page.data) + "</p></header>\n<main>" +
+           section("Scores", scores) + section("Curves", curves(page.log_file)) +
+           section("Classes", class_tables(pairs)) +
+           section("Notes", page.notes.empty() ? "" : "<pre>" + escape_markup(page.notes) + "</pre>") +
            section("Examples", examples(page.predictions)) + "</main></body></html>\n";
 }
 

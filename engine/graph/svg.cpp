@@ -1,5 +1,6 @@
 #include "graph/svg.hpp"
 
+#include "base/markup.hpp"
 #include "graph/layered_layout.hpp"
 #include "graph/text.hpp"
 
@@ -25,22 +26,6 @@ const char* colour(Op op) {
     if (op == Op::cross_entropy || op == Op::linear_cross_entropy) return "#ffd6d6";
     if (op <= Op::site) return "#f5f5f5"; // mode
     return "#d0dcea";                     // gradient, decode
-}
-
-// In XML, without what it cannot hold: control characters.
-std::string escaped(std::string_view text) {
-    std::string result;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        switch (c) {
-        case '&': result += "&amp;"; break;
-        case '<': result += "&lt;"; break;
-        case '>': result += "&gt;"; break;
-        case '"': result += "&quot;"; break;
-        default: result += byte < 0x20 || byte == 0x7f ? '?' : c;
-        }
-    }
-    return result;
 }
 
 std::string shortened(std::string text) {
@@ -183,7 +168,7 @@ std::string svg(const Graph& graph, const SvgOptions& options) {
            "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
     if (title > 0)
         out += fmt::format("<text x=\"12\" y=\"18\" font-size=\"13\" font-weight=\"bold\">{}</text>\n",
-                           escaped(options.title));
+                           escape_markup(options.title));
     out += fmt::format("<g transform=\"translate(0 {:.0f})\">\n", title);
     for (std::size_t i = 1; i < d.items.size(); ++i) {
         const LayoutItem& item = d.items[i];
@@ -192,8 +177,8 @@ std::string svg(const Graph& graph, const SvgOptions& options) {
             "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"6\" "
             "fill=\"#3b6ea5\" fill-opacity=\"0.06\" stroke=\"#9db2c9\"/>"
             "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#51718f\">{}</text></g>\n",
-            escaped(graph.scope_path(d.scope_of[i])), item.x, item.y, item.width, item.height, item.x + 6, item.y + 11,
-            escaped(graph.scopes[d.scope_of[i]].name));
+            escape_markup(graph.scope_path(d.scope_of[i])), item.x, item.y, item.width, item.height, item.x + 6,
+            item.y + 11, escape_markup(graph.scopes[d.scope_of[i]].name));
     }
     for (const LayoutLine& line : lines)
         out += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#5f6b76\" stroke-opacity=\"0.7\"{}/>\n",
@@ -206,13 +191,13 @@ std::string svg(const Graph& graph, const SvgOptions& options) {
         out += fmt::format(
             "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" "
             "fill=\"{}\" stroke=\"#5f6b76\"{}/>",
-            escaped(d.tips[id]), item.x, item.y, item.width, item.height, colour(node.op),
+            escape_markup(d.tips[id]), item.x, item.y, item.width, item.height, colour(node.op),
             node.region != 0 ? " stroke-dasharray=\"4 2\"" : "");
         double y = item.y + 13;
         for (std::size_t l = 0; l < d.labels[id].size(); ++l, y += kLine)
             out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\"{}>{}</text>",
                                item.x + item.width / 2, y, l == 0 ? " font-weight=\"bold\"" : " fill=\"#44505c\"",
-                               escaped(d.labels[id][l]));
+                               escape_markup(d.labels[id][l]));
         out += "</g>\n";
     }
     return out + "</g>\n</svg>\n";

@@ -1,9 +1,10 @@
 // The memory plan for people: a table, JSON, and a drawing of the arena over time.
+#include "base/markup.hpp"
 #include "program/memory_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace hekla::program {
 
@@ -18,28 +19,6 @@ std::string readable(uint64_t bytes) {
         ++unit;
     }
     return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
-}
-
-std::string escaped(const std::string& text, bool json) {
-    std::string out;
-    for (const char c : text) {
-        if (json && (c == '"' || c == '\\')) out += '\\';
-        if (json && static_cast<unsigned char>(c) < 0x20) {
-            out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-            continue;
-        }
-        if (!json && c == '<')
-            out += "&lt;";
-        else if (!json && c == '>')
-            out += "&gt;";
-        else if (!json && c == '&')
-            out += "&amp;";
-        else if (!json && c == '"')
-            out += "&quot;";
-        else
-            out += c;
-    }
-    return out;
 }
 
 std::vector<std::pair<const char*, uint64_t>> parts(const MemoryPlan& plan) {
@@ -63,20 +42,22 @@ std::string MemoryPlan::text() const {
 }
 
 std::string MemoryPlan::json() const {
-    std::string out = "{\n";
-    for (const auto& [name, bytes] : parts(*this)) out += fmt::format("  \"{}\": {},\n", name, bytes);
-    out += fmt::format("  \"total\": {},\n  \"live\": {},\n  \"unshared\": {},\n  \"dispatches\": {},\n  \"blocks\": [",
-                       total(), live_bytes, unshared_bytes, dispatches);
-    for (std::size_t b = 0; b < blocks.size(); ++b) out += fmt::format("{}{}", b == 0 ? "" : ", ", blocks[b]);
-    out += "],\n  \"tensors\": [";
-    for (std::size_t p = 0; p < placements.size(); ++p) {
-        const Placement& x = placements[p];
-        out += fmt::format("{}\n    {{\"name\": \"{}\", \"bytes\": {}, \"first\": {}, \"last\": {}, \"block\": {}, "
-                           "\"offset\": {}}}",
-                           p == 0 ? "" : ",", escaped(x.name, true), x.bytes, x.first, x.last, x.block, x.offset);
-    }
-    out += "\n  ]\n}\n";
-    return out;
+    nlohmann::ordered_json out;
+    for (const auto& [name, bytes] : parts(*this)) out[name] = bytes;
+    out["total"] = total();
+    out["live"] = live_bytes;
+    out["unshared"] = unshared_bytes;
+    out["dispatches"] = dispatches;
+    out["blocks"] = blocks;
+    out["tensors"] = nlohmann::ordered_json::array();
+    for (const Placement& x : placements)
+        out["tensors"].push_back({{"name", x.name},
+                                  {"bytes", x.bytes},
+                                  {"first", x.first},
+                                  {"last", x.last},
+                                  {"block", x.block},
+                                  {"offset", x.offset}});
+    return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string MemoryPlan::svg() const {
@@ -119,7 +100,7 @@ std::string MemoryPlan::svg() const {
                         "stroke=\"#ffffff\" stroke-width=\"0.4\"><title>{}: {}, dispatches {} to {}</title></rect>\n",
                         kLeft + static_cast<double>(x.first) * per_dispatch,
                         base[x.block] - static_cast<double>(x.offset) * per_byte - height,
-                        static_cast<double>(x.last - x.first + 1) * per_dispatch, height, fill, escaped(x.name, false),
+                        static_cast<double>(x.last - x.first + 1) * per_dispatch, height, fill, escape_markup(x.name),
                         readable(x.bytes), x.first, x.last);
     }
     out += fmt::format("<text x=\"{}\" y=\"{:.2f}\" fill=\"#555555\">dispatch 0</text>\n"

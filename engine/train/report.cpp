@@ -1,6 +1,7 @@
 #include "train/report.hpp"
 
 #include "base/file.hpp"
+#include "base/markup.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -155,21 +156,6 @@ Status RunLog::write_curve(const std::filesystem::path& svg, const std::string& 
 
 namespace {
 
-std::string escaped(const std::string& text) {
-    std::string result;
-    for (const char c : text) {
-        if (c == '&')
-            result += "&amp;";
-        else if (c == '<')
-            result += "&lt;";
-        else if (c == '>')
-            result += "&gt;";
-        else
-            result += c;
-    }
-    return result;
-}
-
 // 1, 2 or 5 times a power of ten, so that about `count` steps fill `span`.
 double tidy_step(double span, int count) {
     const double rough = span / count;
@@ -195,7 +181,7 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
         "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
         "<text x=\"{2}\" y=\"24\" font-size=\"15\" fill=\"#222\">{3}</text>\n",
-        width, height, left, escaped(title));
+        width, height, left, escape_markup(title));
     if (first > last) return s + "<text x=\"64\" y=\"80\" fill=\"#666\">nothing was logged yet</text>\n</svg>\n";
     if (last == first) last = first + 1;
     const double margin = std::max((high - low) * 0.05, 1e-9);
@@ -237,7 +223,7 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
         s += fmt::format(
             "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{}\" stroke-width=\"3\"/>\n<text x=\"{}\" y=\"{}\" "
             "fill=\"#333\">{} ({:.4f})</text>\n",
-            width - 270, legend, width - 246, legend, curve.colour, width - 240, legend + 4, escaped(curve.name),
+            width - 270, legend, width - 246, legend, curve.colour, width - 240, legend + 4, escape_markup(curve.name),
             curve.points.back().second);
         legend += 18;
     }
