@@ -36,6 +36,7 @@ inline gpu::Validation validation_of_process() {
     REQUIRE_MESSAGE(std::string_view(given) == "gpu", "HEKLA_TEST_VALIDATION is ", given, ", expected gpu");
     return gpu::Validation::gpu_assisted;
 }
+inline bool instrumented() { return validation_of_process() == gpu::Validation::gpu_assisted; }
 inline void limit_as_process(gpu::CapabilityOverrides& overrides) {
     if (const char* bytes = std::getenv("HEKLA_TEST_SHARED_MEMORY"))
         overrides.shared_memory_bytes = static_cast<uint32_t>(std::stoul(bytes));
@@ -53,13 +54,12 @@ public:
         context_options.memory.poison = true;
         context_options.device.validation = validation_of_process();
 #ifdef HEKLA_KERNELS_AS_WRITTEN
-        // The layer of Vulkan 1.3.239 makes invalid SPIR-V of a loop whose first block loads, which spirv-opt writes and
-        // the compiler itself does not.
-        if (context_options.device.validation == gpu::Validation::gpu_assisted)
-            options.kernels = embedded::kernels_as_written();
+        // The layer of Vulkan 1.3.239 makes invalid SPIR-V of a loop whose first block loads, which spirv-opt writes
+        // and the compiler itself does not.
+        if (instrumented()) options.kernels = embedded::kernels_as_written();
 #endif
         auto context = gpu::create_context(context_options);
-        if (!context.ok() && context.code() == Code::unsupported) {
+        if (!context.ok() && context.code() == Code::unsupported && !instrumented()) {
             context_options.device.validation = gpu::Validation::off;
             context = gpu::create_context(context_options);
         }
