@@ -80,10 +80,10 @@ std::vector<std::string_view> split_sentences(std::string_view document) {
     return sentences;
 }
 
-Result<std::unique_ptr<MemoryExamples>> open_documents(const text::Tokenizer& tokenizer,
+Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& tokenizer,
                                                        const DocumentOptions& options) {
     HK_ASSIGN(const std::vector<std::filesystem::path> files, find_text_files(options.inputs));
-    auto examples = std::make_unique<MemoryExamples>();
+    auto examples = std::make_unique<StoredExamples>();
     uint64_t number = 0;
     for (const std::filesystem::path& path : files) {
         HK_ASSIGN(const MappedFile file, MappedFile::open(path));
@@ -104,17 +104,18 @@ Result<std::unique_ptr<MemoryExamples>> open_documents(const text::Tokenizer& to
                 if (ids.empty()) continue;
                 std::vector<int32_t>& text = example.columns[0].ids;
                 if (!text.empty() && text.size() + ids.size() > options.tokens) {
-                    examples->add(std::move(example));
+                    HK_TRY(examples->add(example));
                     begin();
                 }
                 EncodedColumn& column = example.columns[0];
                 column.parts.push_back(column.ids.size());
                 column.ids.insert(column.ids.end(), ids.begin(), ids.end());
             }
-            if (example.columns[0].ids.size() > 1) examples->add(std::move(example));
+            if (example.columns[0].ids.size() > 1) HK_TRY(examples->add(example));
             ++number;
         }
     }
+    HK_TRY(examples->finish());
     if (examples->size() == 0)
         return invalid_argument(fmt::format("{}: the text is empty", fmt::join(options.inputs, ", ")));
     return examples;

@@ -36,7 +36,7 @@ struct DocumentOptions {
 
 // Tokenizes and keeps everything in memory. Column "text", its parts the sentences. Documents of one sentence are kept;
 // their halves are cut inside it. Errors name file, line and byte; a corpus without a document is one.
-Result<std::unique_ptr<MemoryExamples>> open_documents(const text::Tokenizer& tokenizer,
+Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& tokenizer,
                                                        const DocumentOptions& options);
 
 } // namespace hekla::data

@@ -1,5 +1,7 @@
 #include "data/encoded.hpp"
 
+#include "data/packing.hpp"
+
 namespace hekla::data {
 
 void WindowExamples::get(uint64_t index, EncodedExample& out) const {
@@ -15,9 +17,40 @@ void WindowExamples::get(uint64_t index, EncodedExample& out) const {
     tokens_.copy(index, text.ids);
 }
 
-void MemoryExamples::add(EncodedExample example) {
-    example.index = examples_.size();
-    examples_.push_back(std::move(example));
+Status StoredExamples::add(const EncodedExample& example) {
+    packed_.clear();
+    pack(packed_, example.document);
+    pack(packed_, static_cast<uint64_t>(example.columns.size()));
+    for (const EncodedColumn& column : example.columns) {
+        pack(packed_, std::string_view(column.name));
+        pack(packed_, column.kind);
+        pack(packed_, column.ids);
+        pack(packed_, column.numbers);
+        pack(packed_, column.parts);
+    }
+    return records_.add(packed_);
+}
+
+void StoredExamples::get(uint64_t index, EncodedExample& out) const {
+    std::string_view record = records_[index];
+    out.index = index;
+    unpack(record, out.document);
+    uint64_t columns = 0;
+    unpack(record, columns);
+    out.columns.resize(columns);
+    for (EncodedColumn& column : out.columns) {
+        unpack(record, column.name);
+        unpack(record, column.kind);
+        unpack(record, column.ids);
+        unpack(record, column.numbers);
+        unpack(record, column.parts);
+    }
+}
+
+EncodedExample StoredExamples::operator[](uint64_t index) const {
+    EncodedExample example;
+    get(index, example);
+    return example;
 }
 
 } // namespace hekla::data

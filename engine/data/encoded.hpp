@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "data/records.hpp"
 #include "data/token_view.hpp"
 #include "hekla/plugin/example.h"
 
@@ -52,16 +53,19 @@ private:
     uint64_t window_;
 };
 
-// Examples that are held in memory.
-class MemoryExamples final : public EncodedExamples {
+// Examples that are kept: in memory or, where they are many, on the disk (records.hpp).
+class StoredExamples final : public EncodedExamples {
 public:
-    uint64_t size() const override { return examples_.size(); }
-    void get(uint64_t index, EncodedExample& out) const override { out = examples_[index]; }
-    const EncodedExample& operator[](uint64_t index) const { return examples_[index]; }
-    void add(EncodedExample example); // its index becomes its place here
+    uint64_t size() const override { return records_.size(); }
+    void get(uint64_t index, EncodedExample& out) const override;
+    EncodedExample operator[](uint64_t index) const;
+    // Its index becomes its place here. Errors: Records::add's.
+    Status add(const EncodedExample& example);
+    Status finish() { return records_.finish(); } // before the first read
 
 private:
-    std::vector<EncodedExample> examples_;
+    Records records_;
+    std::string packed_;
 };
 
 } // namespace hekla::data

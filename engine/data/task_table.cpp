@@ -1,4 +1,5 @@
 #include "data/task_table.hpp"
+#include "data/packing.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -93,6 +94,19 @@ Result<std::optional<std::pair<int32_t, int32_t>>> tokens_of_part(const text::To
     return first < 0 ? Found() : Found(std::pair(first, end));
 }
 
+std::string packed(const Example& row) {
+    std::string bytes;
+    pack(bytes, row.file);
+    pack(bytes, row.line);
+    for (const Value& value : row.values) {
+        pack(bytes, value.present);
+        pack(bytes, std::string_view(value.text));
+        pack(bytes, static_cast<uint64_t>(value.items.size()));
+        for (const std::string& item : value.items) pack(bytes, std::string_view(item));
+    }
+    return bytes;
+}
+
 // What is wrong with a row's values, which are texts in the files and numbers here.
 struct Fault {
     const char* what = nullptr; // "an unknown label"
@@ -116,35 +130,56 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     for (Example example;;) {
         HK_ASSIGN(const bool more, reader->next(example));
         if (!more) break;
-        table.rows_.push_back(std::move(example));
+        HK_TRY(table.rows_.add(packed(example)));
     }
+    HK_TRY(table.rows_.finish());
     table.files_ = reader->files();
     table.skipped_ = reader->skipped();
-    if (table.rows_.empty())
+    if (table.rows_.size() == 0)
         return invalid_argument(
             fmt::format("{}: there are no examples{}", fmt::join(table.files_, ", "),
                         table.skipped_.total() > 0 ? fmt::format(": {}", table.skipped_.describe()) : ""));
     return table;
 }
 
-std::string TaskTable::place(uint64_t row) const {
-    return fmt::format("{}: line {}", files_[rows_[row].file], rows_[row].line);
+Example TaskTable::row(uint64_t number) const {
+    std::string_view bytes = rows_[number];
+    Example row;
+    unpack(bytes, row.file);
+    unpack(bytes, row.line);
+    row.values.resize(options_.columns.size());
+    for (Value& value : row.values) {
+        unpack(bytes, value.present);
+        unpack(bytes, value.text);
+        uint64_t items = 0;
+        unpack(bytes, items);
+        value.items.resize(items);
+        for (std::string& item : value.items) unpack(bytes, item);
+    }
+    return row;
 }
 
-std::string TaskTable::text(uint64_t row, std::string_view column) const {
+std::string TaskTable::place(uint64_t number) const {
+    const Example at = row(number);
+    return fmt::format("{}: line {}", files_[at.file], at.line);
+}
+
+std::string TaskTable::text(uint64_t number, std::string_view column) const {
     for (std::size_t c = 0; c < options_.columns.size(); ++c)
         if (options_.columns[c].name == column)
-            return fmt::format("{}", fmt::join(texts_of(rows_[row].values[c]), " "));
+            return fmt::format("{}", fmt::join(texts_of(row(number).values[c]), " "));
     return {};
 }
 
 std::vector<std::string> TaskTable::classes() const {
     std::set<std::string> found;
-    for (std::size_t c = 0; c < options_.columns.size(); ++c) {
-        if (options_.columns[c].kind != HK_COLUMN_CLASSES) continue;
-        for (const Example& row : rows_)
-            if (row.values[c].present)
-                for (const std::string& label : texts_of(row.values[c])) found.emplace(trimmed(label));
+    const auto labels = [](const TaskColumn& column) { return column.kind == HK_COLUMN_CLASSES; };
+    if (std::ranges::none_of(options_.columns, labels)) return {};
+    for (uint64_t number = 0; number < rows_.size(); ++number) {
+        const Example one = row(number);
+        for (std::size_t c = 0; c < options_.columns.size(); ++c)
+            if (labels(options_.columns[c]) && one.values[c].present)
+                for (const std::string& label : texts_of(one.values[c])) found.emplace(trimmed(label));
     }
     std::vector<std::string> all(found.begin(), found.end());
     if (std::ranges::all_of(all, [](const std::string& label) { return number_of(label).has_value(); }))
@@ -153,13 +188,14 @@ std::vector<std::string> TaskTable::classes() const {
 }
 
 Status TaskTable::train(text::TokenizerTrainer& trainer) const {
-    for (uint64_t row = 0; row < rows_.size(); ++row)
+    for (uint64_t number = 0; number < rows_.size(); ++number) {
+        const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c) {
-            const Value& value = rows_[row].values[c];
+            const Value& value = one.values[c];
             if (!is_text(options_.columns[c].kind) || !value.present) continue;
             text::TextOrigin origin;
-            origin.name = files_[rows_[row].file];
-            origin.line = rows_[row].line;
+            origin.name = files_[one.file];
+            origin.line = one.line;
             // Words as they stand beside each other, for a tokenizer that takes spaces along.
             if (options_.columns[c].kind == HK_COLUMN_WORDS) {
                 HK_TRY(trainer.add(fmt::format("{}", fmt::join(value.items, " ")), origin));
@@ -167,27 +203,28 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
             }
             for (const std::string& text : texts_of(value)) HK_TRY(trainer.add(text, origin));
         }
+    }
     return {};
 }
 
 Hash128 TaskTable::hash() const {
     std::string state;
     for (const TaskColumn& column : options_.columns) state += fmt::format("{} {}\n", column.name, column.kind);
-    for (const Example& row : rows_) {
+    for (uint64_t number = 0; number < rows_.size(); ++number) {
         std::string all = state;
-        for (const Value& value : row.values)
+        for (const Value& value : row(number).values)
             for (const std::string& text : texts_of(value)) all += fmt::format("{}:{}", text.size(), text);
         state = to_hex(hash128(all));
     }
     return hash128(state);
 }
 
-uint64_t TaskTable::row_key(uint64_t row) const {
+uint64_t TaskTable::row_key(uint64_t number) const {
+    const Example one = row(number);
     std::string all;
     for (std::size_t c = 0; c < options_.columns.size(); ++c)
         if (!options_.columns[c].target)
-            for (const std::string& text : texts_of(rows_[row].values[c]))
-                all += fmt::format("{}:{}", text.size(), text);
+            for (const std::string& text : texts_of(one.values[c])) all += fmt::format("{}:{}", text.size(), text);
     return hash64(all);
 }
 
@@ -196,17 +233,18 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
     std::map<std::string_view, int32_t> numbers;
     for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], static_cast<int32_t>(i));
     Encoded result;
-    result.examples = std::make_unique<MemoryExamples>();
+    result.examples = std::make_unique<StoredExamples>();
     std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
     const std::optional<int32_t> unknown = tokenizer.special(text::TokenRole::unk);
-    for (uint64_t row = 0; row < rows_.size(); ++row) {
+    for (uint64_t number = 0; number < rows_.size(); ++number) {
+        const Example given = row(number);
         EncodedExample example;
-        example.document = row;
+        example.document = number;
         Fault fault;
         std::size_t words = 0;
         for (std::size_t c = 0; c < options_.columns.size() && fault.what == nullptr; ++c) {
             const TaskColumn& column = options_.columns[c];
-            const Value& value = rows_[row].values[c];
+            const Value& value = given.values[c];
             if (!value.present) continue;
             EncodedColumn out;
             out.name = column.name;
@@ -231,12 +269,12 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
                 const std::string_view part = trimmed(value.text);
                 std::string_view whole;
                 for (std::size_t before = 0; before < c; ++before)
-                    if (options_.columns[before].kind == HK_COLUMN_TOKENS && rows_[row].values[before].present)
-                        whole = rows_[row].values[before].text;
+                    if (options_.columns[before].kind == HK_COLUMN_TOKENS && given.values[before].present)
+                        whole = given.values[before].text;
                 std::optional<double> begin;
                 if (c + 1 < options_.columns.size() && options_.columns[c + 1].kind == HK_COLUMN_NUMBERS &&
-                    rows_[row].values[c + 1].present)
-                    begin = number_of(rows_[row].values[c + 1].text);
+                    given.values[c + 1].present)
+                    begin = number_of(given.values[c + 1].text);
                 HK_ASSIGN(const auto found, tokens_of_part(tokenizer, whole, part, begin));
                 if (found)
                     out.ids = {found->first, found->second};
@@ -261,16 +299,17 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
                     fault = {"whose words and tags differ in number",
                              fmt::format("{} words, but {} labels in \"{}\"", words, column.ids.size(), column.name)};
         if (fault.what != nullptr) {
-            const std::string why = fmt::format("{}: {}", place(row), fault.why);
+            const std::string why = fmt::format("{}: {}", place(number), fault.why);
             if (options_.on_bad == OnBadExample::refuse)
                 return invalid_argument(why + "; mend it, or have bad examples skipped (data.on_bad = \"skip\")");
             auto& [count, first] = faults[fault.what];
             if (count++ == 0) first = why;
             continue;
         }
-        result.examples->add(std::move(example));
-        result.rows.push_back(row);
+        HK_TRY(result.examples->add(example));
+        result.rows.push_back(number);
     }
+    HK_TRY(result.examples->finish());
     for (const auto& [what, fault] : faults)
         result.skipped +=
             fmt::format("{}{} {} (first: {})", result.skipped.empty() ? "" : ", ", fault.first, what, fault.second);

@@ -4,6 +4,7 @@
 
 #include "data/encoded.hpp"
 #include "data/examples.hpp"
+#include "data/records.hpp"
 #include "text/tokenizer.hpp"
 #include "text/trainer.hpp"
 
@@ -36,7 +37,8 @@ struct TaskTableOptions {
 // The texts of a table as they stand in the files.
 class TaskTable {
 public:
-    // Reads everything. Errors: those of open_examples and of its reader; no rows.
+    // Reads everything; what is large is kept on the disk (records.hpp). Errors: those of open_examples and of its
+    // reader; no rows; those of Records.
     static Result<TaskTable> read(const TaskTableOptions& options);
 
     uint64_t size() const { return rows_.size(); }
@@ -54,7 +56,7 @@ public:
     uint64_t row_key(uint64_t row) const;
 
     struct Encoded {
-        std::unique_ptr<MemoryExamples> examples;
+        std::unique_ptr<StoredExamples> examples;
         std::vector<uint64_t> rows; // of this table, one an example: some may have been skipped
         std::string skipped;        // "3 with an unknown label (first: ...)"; empty if nothing was
         uint64_t tokens = 0, unknown_tokens = 0;
@@ -65,7 +67,9 @@ public:
 
 private:
     TaskTableOptions options_;
-    std::vector<Example> rows_;
+    Example row(uint64_t number) const;
+
+    Records rows_;
     std::vector<std::string> files_;
     Skipped skipped_;
 };

@@ -236,16 +236,21 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
         options.inputs = inputs;
         return data::open_documents(tokenizer, options);
     };
-    HK_ASSIGN(std::unique_ptr<data::MemoryExamples> all, open_one(d.train));
-    std::unique_ptr<data::MemoryExamples> valid;
+    HK_ASSIGN(std::unique_ptr<data::StoredExamples> all, open_one(d.train));
+    std::unique_ptr<data::StoredExamples> valid;
     if (!d.valid.empty()) {
         HK_ASSIGN(valid, open_one(d.valid));
     } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // whole documents from the end
-        auto train = std::make_unique<data::MemoryExamples>();
-        valid = std::make_unique<data::MemoryExamples>();
+        auto train = std::make_unique<data::StoredExamples>();
+        valid = std::make_unique<data::StoredExamples>();
         const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
         const uint64_t document = (*all)[std::min(first, all->size() - 1)].document;
-        for (uint64_t i = 0; i < all->size(); ++i) ((*all)[i].document < document ? train : valid)->add((*all)[i]);
+        for (uint64_t i = 0; i < all->size(); ++i) {
+            const data::EncodedExample example = (*all)[i];
+            HK_TRY((example.document < document ? train : valid)->add(example));
+        }
+        HK_TRY(train->finish());
+        HK_TRY(valid->finish());
         if (train->size() == 0)
             return invalid_argument(fmt::format("{}: the text is one document, so no part of it can be validated on: "
                                                 "name other texts in data.valid, set "
@@ -255,7 +260,8 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     }
     std::string state;
     for (uint64_t i = 0; i < all->size(); ++i) {
-        const std::vector<int32_t>& ids = (*all)[i].columns[0].ids;
+        const data::EncodedExample example = (*all)[i];
+        const std::vector<int32_t>& ids = example.columns[0].ids;
         state = to_hex(hash128(state + std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * 4)));
     }
     identity_ = "documents " + state;
@@ -276,7 +282,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
     const auto open_one = [&](const std::shared_ptr<data::TaskTable>& table, const char* name,
                               const auto& belongs) -> Result<std::optional<Split>> {
         HK_ASSIGN(data::TaskTable::Encoded encoded, table->encode(tokenizer, classes_));
-        auto examples = std::make_shared<data::MemoryExamples>();
+        auto examples = std::make_shared<data::StoredExamples>();
         std::vector<uint64_t> rows;
         std::vector<int64_t> lengths;
         std::vector<int32_t> labels; // of each example, -1 where it has not one
@@ -286,7 +292,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
             const uint64_t row = encoded.rows[i];
             if (!belongs(table->row_key(row))) continue;
-            const data::EncodedExample& example = (*encoded.examples)[i];
+            const data::EncodedExample example = (*encoded.examples)[i];
             labels.push_back(-1);
             for (const data::EncodedColumn& column : example.columns) {
                 if (column.kind != HK_COLUMN_CLASSES) continue;
@@ -302,9 +308,10 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                 trained.insert(table->row_key(row));
             else
                 seen += trained.contains(table->row_key(row)) ? 1 : 0;
-            examples->add(example);
+            HK_TRY(examples->add(example));
             rows.push_back(row);
         }
+        HK_TRY(examples->finish());
         if (rows.empty()) return std::optional<Split>();
         const auto n = static_cast<double>(rows.size());
         std::string text = fmt::format("{}: {} examples, {:.1f} tokens each, at most {}", name, count_text(rows.size()),

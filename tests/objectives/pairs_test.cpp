@@ -34,8 +34,8 @@ data::EncodedColumn tokens(const char* name, std::vector<int32_t> ids) {
 
 TEST_CASE("mlm_nsp: half of the second texts come from elsewhere, about as long") {
     const Objective nsp("mlm_nsp", {{"mask_share", 0.0}, {"random_share", 0.0}});
-    data::MemoryExamples corpus;
-    for (uint64_t document = 0; document < 5; ++document) corpus.add(sentences(document, {4, 3, 3}));
+    data::StoredExamples corpus;
+    for (uint64_t document = 0; document < 5; ++document) REQUIRE(corpus.add(sentences(document, {4, 3, 3})).ok());
     uint64_t follows = 0, rows = 0;
     const int32_t separator = nsp.id_of("<sep>");
     for (uint64_t epoch = 0; epoch < 2000; ++epoch) {

@@ -1,0 +1,47 @@
+// Rows that are written once and read at random: in memory while they are small, else in a file without a name, which
+// the system pages in and out, so that a table may be larger than memory.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::data {
+
+// Thread: reading, many at once after finish(); writing, one.
+class Records {
+public:
+    static constexpr std::size_t kInMemory = std::size_t{64} << 20;
+
+    // in_memory: bytes from which on a file in the system's folder for temporary ones (TMPDIR) holds them.
+    explicit Records(std::size_t in_memory = kInMemory) : in_memory_(in_memory) {}
+    Records(Records&& other) noexcept;
+    Records& operator=(Records&& other) noexcept;
+    ~Records();
+
+    // Errors: a folder that takes no file, a full disk; both name the folder.
+    Status add(std::string_view record);
+    Status finish(); // before the first read
+
+    uint64_t size() const { return ends_.size(); }
+    // Valid while this lives.
+    std::string_view operator[](uint64_t index) const;
+
+private:
+    Status flush();
+    void swap(Records& other) noexcept;
+
+    std::size_t in_memory_;
+    std::string buffer_; // everything, or what the file does not have yet
+    std::vector<uint64_t> ends_;
+    int descriptor_ = -1;
+    std::string folder_;
+    const char* mapped_ = nullptr;
+    std::size_t mapped_size_ = 0;
+};
+
+} // namespace hekla::data
