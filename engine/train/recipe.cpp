@@ -48,6 +48,11 @@ public:
         if (table_ == nullptr) fail(*node, "", fmt::format("[{}] is {}, expected a table", name, type_name(*node)));
     }
 
+    bool is_number(const char* key) const {
+        const toml::node* node = table_ != nullptr ? table_->get(key) : nullptr;
+        return node != nullptr && node->is_number();
+    }
+
     void read(const char* key, std::string& out) {
         if (const toml::node* node = find(key)) {
             if (const auto* text = node->as_string())
@@ -333,7 +338,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         Section s(root, "model", name, status);
         s.read("architecture", r.model.architecture);
         s.read("from", r.model.from);
-        s.read("layers", r.model.layers, 0);
+        // A number is the architecture's own key, where it has one: its depth.
+        if (!s.is_number("layers")) s.read("layers", r.model.layers, 0);
         r.model.config = s.rest();
     }
     {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 using hekla::test::has;
@@ -305,4 +306,13 @@ TEST_CASE("the recipes that are delivered") {
     CHECK(graph_of("gpt2-124m.toml", {"tokenizer.from=\"\"", "tokenizer.kind=\"char\"",
                                       "model.vocab_size=50257"})["parameters"] == 124'439'808);
     CHECK(graph_of("quickstart.toml", {})["parameters"] == 932'608);
+    for (const auto& [name, parameters] : std::map<std::string, int>{{"bert-mlm.toml", 1'858'752},
+                                                                     {"bilm.toml", 2'331'712},
+                                                                     {"flaubert.toml", 1'841'728},
+                                                                     {"gpt.toml", 1'833'472},
+                                                                     {"skip-gram.toml", 1'616'000},
+                                                                     {"xlnet.toml", 1'891'264}})
+        CHECK_MESSAGE(graph_of(name, {"data.train=README.md", "data.valid=README.md", "tokenizer.from=\"\"",
+                                      "tokenizer.kind=\"char\"", "model.vocab_size=8000"})["parameters"] == parameters,
+                      name);
 }
