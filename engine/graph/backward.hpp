@@ -59,7 +59,7 @@ public:
         return b_(Op::slice, {a}, {{"axis", axis}, {"start", start}, {"length", length}, {"stride", stride}});
     }
 
-    const Shape& shape(ValueId value) const { return b_.shape(value); }
+    Shape shape(ValueId value) const { return b_.shape(value); } // a copy: the builder's values move as it grows
     Kind kind(ValueId value) const { return b_.kind(value); }
     Builder& builder() { return b_; }
 

@@ -55,7 +55,7 @@ public:
 
     const Graph& graph() const { return graph_; }
     Graph& mutable_graph() { return graph_; } // for passes that keep the invariants themselves
-    const Shape& shape(ValueId id) const { return graph_.shape(id); }
+    Shape shape(ValueId id) const { return graph_.shape(id); } // a copy: values move as the graph grows
     Kind kind(ValueId id) const { return graph_.kind(id); }
 
     Result<Graph> finish(); // closes nothing by itself: an open scope or region is an error

@@ -12,7 +12,7 @@ bool same_value(const AttributeValue& a, const AttributeValue& b) {
     const auto* x = std::get_if<std::vector<double>>(&a);
     const auto* y = std::get_if<std::vector<double>>(&b);
     if (x == nullptr || y == nullptr) return a == b;
-    return x->size() == y->size() && std::memcmp(x->data(), y->data(), x->size() * sizeof(double)) == 0;
+    return x->size() == y->size() && (x->empty() || std::memcmp(x->data(), y->data(), x->size() * sizeof(double)) == 0);
 }
 
 // Member by member, not by way of the text.
