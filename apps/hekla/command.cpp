@@ -101,6 +101,8 @@ int fail(const std::string& message) {
 
 int fail(const Status& status) { return fail(status.message()); }
 
+int finish(const Result<int>& result) { return result.ok() ? result.value() : fail(result.status()); }
+
 plugin::Registry scan_plugins(const Globals& globals) {
     plugin::Registry registry = plugin::Registry::scan(globals.plugin_folders(), globals.log());
     for (const std::string& warning : registry.warnings()) globals.log().warning(warning);

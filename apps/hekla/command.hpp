@@ -50,12 +50,15 @@ void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs); // device
 void add_tokenize(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs); // plugin list, describe
+void add_plugin_new(CLI::App& plugin, Verbs& verbs);                  // plugin new
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 
 // "hekla: error: MESSAGE" on standard error; kFailed.
 int fail(const Status& status);
 int fail(const std::string& message);
+int finish(const Result<int>& result); // the status, or fail()
 
 // Mesa's CPU driver is told the widest vectors that this CPU has, unless the user decided. A training step of
 // shakespeare-char-cpu took 205 ms instead of 283 on Mesa 25.0.7, a matmul a third of the time on 26.2. Called before

@@ -7,7 +7,7 @@ int main(int argc, char** argv) {
     using namespace hekla::app;
     CLI::App app("Hekla trains and runs transformers on any Vulkan device.", "hekla");
     app.require_subcommand(1);
-    app.set_version_flag("--version", "hekla 0.1.0");
+    app.set_version_flag("--version", "hekla " HEKLA_VERSION);
     app.fallthrough();
     Globals globals;
     app.add_option("--device", globals.device, "the device: an index of `hekla devices`, or a part of its name");
@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     add_verify(app, globals, verbs);
     add_convert(app, globals, verbs);
     add_plugin(app, globals, verbs);
+    add_batches(app, globals, verbs);
     add_replay(app, globals, verbs);
     try {
         app.parse(argc, argv);

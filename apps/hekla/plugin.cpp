@@ -177,7 +177,7 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
 } // namespace
 
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* group = app.add_subcommand("plugin", "The plugins there are.");
+    CLI::App* group = app.add_subcommand("plugin", "The plugins there are, and new ones.");
     group->require_subcommand(1);
     CLI::App* list =
         group->add_subcommand("list", "Every plugin that is found, and where. Manifests are read; nothing is loaded.");
@@ -185,6 +185,8 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     list->add_flag("--json", *as_json, "as JSON on standard output, with every parameter and default");
     list->footer("Example: hekla plugin list");
     verbs.push_back({list, [&globals, as_json] { return run_list(globals, *as_json); }});
+
+    add_plugin_new(*group, verbs);
 
     CLI::App* parser = app.add_subcommand(
         "describe", "The graph that an architecture, head and objective describe, as text that reads back.");

@@ -394,8 +394,6 @@ Result<int> diff(const DiffArguments& arguments) {
     return parted ? kFailed : kDone;
 }
 
-int finish(const Result<int>& result) { return result.ok() ? result.value() : fail(result.status()); }
-
 } // namespace
 
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs) {

@@ -508,11 +508,21 @@ Status Trainer::load_best() {
     return {};
 }
 
-Status Trainer::save_final() {
+Status Trainer::save_model(const fs::path& folder) const {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
     contents.tensors = infer::tensor_sources(*store_, described_);
-    return model::save_into_folder(run_, contents);
+    return model::save_into_folder(folder, contents);
+}
+
+Status Trainer::draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const {
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, recipe_.train.per_device_train_batch_size));
+    const int64_t end = std::min(recipe_.train.max_steps, step_ + steps);
+    for (int64_t step = step_; step < end; ++step) {
+        HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
+        HK_TRY(take(micro));
+    }
+    return {};
 }
 
 Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64_t batch) const {
@@ -930,7 +940,7 @@ Result<TrainerResult> Trainer::train() {
     if (!result.stopped) {
         if (s.load_best_model_at_end) HK_TRY(load_best());
         HK_TRY(swap_average());
-        HK_TRY(save_final());
+        HK_TRY(save_model(run_));
     }
     result.steps = step_;
     result.best_evaluation = best_evaluation_;

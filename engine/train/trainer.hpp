@@ -81,6 +81,11 @@ public:
     };
     Result<Replay> replay(int64_t step);
 
+    // What the next `steps` steps are given, micro-batches of a step together, in order. Ends with max_steps.
+    Status draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const;
+    // The model as it is now, as a folder that opens everywhere; `folder` exists.
+    Status save_model(const std::filesystem::path& folder) const;
+
     int64_t step() const { return step_; }
     const text::Tokenizer& tokenizer() const { return *tokenizer_; }
     program::ParameterStore& store() { return *store_; }
@@ -103,7 +108,6 @@ private:
     Status initialize_parameters();
     Status load_checkpoint(const model::Checkpoint& checkpoint);
     Status save_checkpoint();
-    Status save_final();
     void message(const std::string& text) const {
         if (events_.message) events_.message(text);
     }

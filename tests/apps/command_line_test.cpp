@@ -53,6 +53,7 @@ TEST_CASE("every verb has a help with an example") {
                                                       {"verify"},
                                                       {"describe"},
                                                       {"replay"},
+                                                      {"batches"},
                                                       {"diff"},
                                                       {"tokenize", "train"},
                                                       {"tokenize", "encode"},

@@ -2,6 +2,7 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
@@ -122,6 +123,39 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         const Ran differs = place.run({"replay", "first", "--step", "4"});
         CHECK(differs.status == 1);
         CHECK(has(differs.out, "NOT the same bits"));
+    }
+
+    SUBCASE("batches: what the steps were given, and the model before the first") {
+        succeed(place.run({"batches", "recipe.toml", "output.dir=none", "--steps", "4", "-o", "given"}));
+        CHECK(!place.exists("none"));
+        CHECK(!place.exists("given/step-5.safetensors"));
+        for (const char* step : {"1", "4"}) {
+            succeed(place.run({"replay", "first", "--step", step, "-o", "replayed"}));
+            const std::string file = place.read(std::string("given/step-") + step + ".safetensors");
+            uint64_t size = 0;
+            std::memcpy(&size, file.data(), 8);
+            const json header = json::parse(file.substr(8, size));
+            for (const json& field : json::parse(place.read("replayed/batch.json"))) {
+                const json& tensor = header["0." + field["field"].get<std::string>()];
+                CHECK(tensor["dtype"] == "I32");
+                CHECK(tensor["shape"] == field["shape"]);
+                std::vector<int32_t> values(field["values"].size());
+                std::memcpy(values.data(), file.data() + 8 + size + tensor["data_offsets"][0].get<std::size_t>(),
+                            values.size() * 4);
+                CHECK(json(values) == field["values"]);
+            }
+        }
+        succeed(place.run({"train", "recipe.toml", "output.dir=again", "model.from=given/model", "tokenizer.from=first",
+                           "model.architecture=", "train.max_steps=1"}));
+        const auto first_step = [&](const std::string& run) {
+            const std::string log = place.read(run + "/train_log.jsonl");
+            return json::parse(log.substr(0, log.find('\n')));
+        };
+        CHECK(first_step("again")["loss"] == first_step("first")["loss"]);
+        const Ran twice = place.run({"batches", "recipe.toml", "output.dir=none", "--steps", "1", "-o", "given"});
+        CHECK(twice.status == 1);
+        CHECK(has(twice.err, "given: is there already"));
+        CHECK(has(place.run({"batches", "recipe.toml", "--steps", "1", "-o", "x"}).err, "first: a run is there"));
     }
 
     SUBCASE("diff finds where runs part") {

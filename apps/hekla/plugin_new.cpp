@@ -1,0 +1,121 @@
+// hekla plugin new: a folder with a plugin that builds against an installed Hekla, works, and is to be changed.
+#include "command.hpp"
+
+#include "base/file.hpp"
+#include "hekla/plugin/abi.h"
+#include "templates_texts.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fmt/format.h>
+#include <map>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct NewArguments {
+    std::string name;
+    std::string kind;
+    std::string output; // empty: a folder of the plugin's name
+};
+
+// What may be a file, a target of CMake and an id in a recipe at once.
+bool is_plugin_name(std::string_view name) {
+    const auto small = [](char c) { return c >= 'a' && c <= 'z'; };
+    return !name.empty() && name.size() <= 64 && small(name[0]) && std::ranges::all_of(name, [&](char c) {
+        return small(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    });
+}
+
+// "gated-mixer" -> "GatedMixer"
+std::string class_name(std::string_view name) {
+    std::string out;
+    bool begins = true;
+    for (const char c : name) {
+        if (c == '_' || c == '-') {
+            begins = true;
+            continue;
+        }
+        out += begins ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+        begins = false;
+    }
+    return out;
+}
+
+std::string filled(std::string_view text, const std::map<std::string, std::string>& values) {
+    std::string out(text);
+    for (const auto& [key, value] : values)
+        for (std::size_t at = 0; (at = out.find(key, at)) != std::string::npos; at += value.size())
+            out.replace(at, key.size(), value);
+    return out;
+}
+
+Status write_plugin(const NewArguments& a, const fs::path& folder, const fs::path& prefix) {
+    if (!is_plugin_name(a.name))
+        return invalid_argument(fmt::format("'{}': a plugin's name is of small letters, digits, - and _, and begins "
+                                            "with a letter",
+                                            a.name));
+    std::error_code problem;
+    if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
+        return failed_precondition(
+            fmt::format("{}: is there and not empty: choose another name or -o", folder.string()));
+    fs::create_directories(folder, problem);
+    if (problem) return io_error(fmt::format("{}: the folder cannot be made: {}", folder.string(), problem.message()));
+    const std::map<std::string, std::string> values{
+        {"%NAME%", a.name},
+        {"%CLASS%", class_name(a.name)},
+        {"%KIND_WITH_ARTICLE%", (a.kind == "head" ? "a " : "an ") + a.kind},
+        {"%PREFIX%", prefix.string()},
+        {"%PROGRAM%", (prefix / "bin" / "hekla").string()},
+        {"%VERSION%", HEKLA_VERSION},
+        {"%ABI_MAJOR%", std::to_string(HK_ABI_MAJOR)},
+    };
+    const std::pair<std::string, std::string> files[] = {{"CMakeLists.txt", "CMakeLists.txt"},
+                                                         {"README.md", "README.md"},
+                                                         {a.kind + ".cpp", a.name + ".cpp"},
+                                                         {a.kind + ".json", "manifest.json"},
+                                                         {a.kind + ".toml", "recipe.toml"}};
+    for (const auto& [from, to] : files) {
+        const std::string_view text = embedded::templates_text(from);
+        if (text.empty()) return internal_error(fmt::format("the template {} is missing", from));
+        HK_TRY(write_file_atomically(folder / to, filled(text, values)));
+    }
+    return {};
+}
+
+int run_new(const NewArguments& a) {
+    std::error_code problem;
+    const fs::path program = fs::read_symlink("/proc/self/exe", problem);
+    if (problem) return fail(fmt::format("where this program lies cannot be read: {}", problem.message()));
+    const fs::path prefix = program.parent_path().parent_path(), folder = a.output.empty() ? a.name : a.output;
+    if (const Status written = write_plugin(a, folder, prefix); !written.ok()) return fail(written);
+    fmt::print("{}: {}.cpp, manifest.json, recipe.toml, CMakeLists.txt, README.md\n\n"
+               "    cd {}\n"
+               "    cmake -S . -B build -DCMAKE_PREFIX_PATH={} && cmake --build build\n"
+               "    {} --plugin-path build/plugins plugin list\n",
+               folder.string(), a.name, folder.string(), prefix.string(), program.string());
+    if (!fs::exists(prefix / "lib" / "cmake" / "hekla" / "hekla-config.cmake", problem))
+        fmt::print(
+            "\nThis program is not installed, and a plugin builds against what is: cmake --install BUILD --prefix "
+            "FOLDER, then -DCMAKE_PREFIX_PATH=FOLDER.\n");
+    return kDone;
+}
+
+} // namespace
+
+void add_plugin_new(CLI::App& plugin, Verbs& verbs) {
+    CLI::App* parser = plugin.add_subcommand("new", "A folder with a plugin that builds, works, and is to be changed.");
+    const auto a = std::make_shared<NewArguments>();
+    parser->add_option("name", a->name, "its id, and the folder's name: small letters, digits, - and _")->required();
+    parser->add_option("--kind", a->kind, "architecture, objective or head")
+        ->required()
+        ->check(CLI::IsMember({"architecture", "objective", "head"}));
+    parser->add_option("-o,--output", a->output, "another folder");
+    parser->footer("Example: hekla plugin new --kind architecture gated-mixer");
+    verbs.push_back({parser, [a] { return run_new(*a); }});
+}
+
+} // namespace hekla::app

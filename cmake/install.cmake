@@ -1,0 +1,24 @@
+# cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, and what a plugin's
+# author needs: headers, the C++ layer, a CMake package and a pkg-config file.
+#     bin/hekla   lib/hekla/plugins/   lib/*.so   include/hekla/   include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/
+# The folders are plain `lib` and `bin` everywhere: the program finds plugins and modules from where it lies itself.
+install(TARGETS hekla RUNTIME DESTINATION bin)
+foreach(module hekla_glsl hekla_sentencepiece)
+  if(TARGET ${module})
+    install(TARGETS ${module} LIBRARY DESTINATION lib)
+  endif()
+endforeach()
+install(DIRECTORY ${HEKLA_PLUGIN_FOLDER}/ DESTINATION lib/hekla/plugins USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "*.so" PATTERN "*.json")
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/apps/recipes/ DESTINATION share/hekla/recipes FILES_MATCHING PATTERN "*.toml")
+
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/engine/include/hekla/plugin DESTINATION include/hekla FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/sdk/ DESTINATION include/hekla/sdk FILES_MATCHING PATTERN "*.hpp")
+install(FILES ${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
+
+include(CMakePackageConfigHelpers)
+configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/hekla-config.cmake.in ${CMAKE_BINARY_DIR}/hekla-config.cmake
+  INSTALL_DESTINATION lib/cmake/hekla)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES ${CMAKE_BINARY_DIR}/hekla-config.cmake ${CMAKE_BINARY_DIR}/hekla-config-version.cmake DESTINATION lib/cmake/hekla)
+configure_file(${CMAKE_SOURCE_DIR}/cmake/hekla-plugin.pc.in ${CMAKE_BINARY_DIR}/hekla-plugin.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/hekla-plugin.pc DESTINATION lib/pkgconfig)
