@@ -19,6 +19,7 @@ include(CMakePackageConfigHelpers)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/hekla-config.cmake.in ${CMAKE_BINARY_DIR}/hekla-config.cmake
   INSTALL_DESTINATION lib/cmake/hekla)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES ${CMAKE_BINARY_DIR}/hekla-config.cmake ${CMAKE_BINARY_DIR}/hekla-config-version.cmake DESTINATION lib/cmake/hekla)
+install(FILES ${CMAKE_BINARY_DIR}/hekla-config.cmake ${CMAKE_BINARY_DIR}/hekla-config-version.cmake
+  ${CMAKE_SOURCE_DIR}/cmake/add_plugin.cmake DESTINATION lib/cmake/hekla)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/hekla-plugin.pc.in ${CMAKE_BINARY_DIR}/hekla-plugin.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/hekla-plugin.pc DESTINATION lib/pkgconfig)

@@ -34,7 +34,7 @@ struct DocumentOptions {
     uint64_t tokens = 0; // of an example: as many whole sentences as fit; a longer sentence is one alone
 };
 
-// Tokenizes and keeps everything in memory. Column "text", its parts the sentences. Documents of one sentence are kept;
+// Tokenizes and keeps everything (StoredExamples). Column "text", its parts the sentences. Documents of one sentence are kept;
 // their halves are cut inside it. Errors name file, line and byte; a corpus without a document is one.
 Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& tokenizer,
                                                        const DocumentOptions& options);

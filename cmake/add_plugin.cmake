@@ -1,0 +1,30 @@
+# hekla_add_plugin(TARGET [NAME NAME] [FOLDER FOLDER] MANIFEST FILE SOURCES...): NAME.so with its one export, and NAME.json beside
+# it, in FOLDER. NAME: as TARGET; FOLDER: plugins/ in the build. For the built-in plugins and, installed, for a stranger's; whoever
+# includes this has set HEKLA_PLUGIN_MAP and made the target hekla::plugin.
+function(hekla_add_plugin target)
+  cmake_parse_arguments(PARSE_ARGV 1 plugin "" "NAME;FOLDER;MANIFEST" "")
+  if(NOT plugin_MANIFEST OR NOT plugin_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "hekla_add_plugin(${target}): expected MANIFEST FILE and the sources")
+  endif()
+  if(NOT plugin_NAME)
+    set(plugin_NAME ${target})
+  endif()
+  if(NOT plugin_FOLDER)
+    set(plugin_FOLDER ${CMAKE_BINARY_DIR}/plugins)
+  endif()
+  get_filename_component(manifest ${plugin_MANIFEST} ABSOLUTE)
+  add_library(${target} MODULE ${plugin_UNPARSED_ARGUMENTS})
+  target_link_libraries(${target} PRIVATE hekla::plugin)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  # What the manifest asks for is what the headers give.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${manifest})
+  file(READ ${manifest} content)
+  string(JSON abi_minor GET "${content}" abi_minor_needed)
+  target_compile_definitions(${target} PRIVATE HK_TARGET_ABI_MINOR=${abi_minor})
+  if(NOT APPLE AND NOT WIN32)
+    target_link_options(${target} PRIVATE -Wl,--version-script=${HEKLA_PLUGIN_MAP} -Wl,--no-undefined)
+  endif()
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${plugin_NAME} LIBRARY_OUTPUT_DIRECTORY ${plugin_FOLDER}
+    CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden LINK_DEPENDS ${HEKLA_PLUGIN_MAP})
+  configure_file(${manifest} ${plugin_FOLDER}/${plugin_NAME}.json COPYONLY)
+endfunction()
