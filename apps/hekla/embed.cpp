@@ -1,5 +1,6 @@
 // hekla embed: features from any named point of a network, as any host would get them, through hekla.h.
 #include "command.hpp"
+#include "likeness.hpp"
 #include "numpy.hpp"
 #include "output.hpp"
 #include "word_vectors.hpp"
@@ -18,8 +19,8 @@ namespace {
 using nlohmann::json;
 
 struct EmbedArguments {
-    std::string model, file, fields, output, port = "hidden", pooling = "mean";
-    std::vector<std::string> texts, nearest;
+    std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "mean";
+    std::vector<std::string> texts, nearest, columns;
     int64_t batch = 8, neighbours = 10;
     bool reference = false, json = false;
 };
@@ -180,30 +181,8 @@ int run_table(const Globals& globals, const EmbedArguments& a) {
     return written.ok() ? kDone : fail(written);
 }
 
-int run_embed(const Globals& globals, const EmbedArguments& a) {
-    const bool table = !a.nearest.empty() || a.output.ends_with(".vec");
-    if (table && a.texts.empty() && a.file.empty() && a.fields.empty()) return run_table(globals, a);
-    if (table) {
-        std::fprintf(stderr, "hekla: error: --nearest and a .vec are of the table of tokens: give no texts\n");
-        return kUsage;
-    }
-    std::vector<Item> items;
-    for (const std::string& text : a.texts) items.push_back({text, {}});
-    if (!a.file.empty()) {
-        Result<std::vector<Item>> read = read_items(a.file);
-        if (!read.ok()) return fail(read.status());
-        items = read.take();
-    }
-    if ((a.texts.empty() ? 0 : 1) + (a.file.empty() ? 0 : 1) + (a.fields.empty() ? 0 : 1) != 1) {
-        std::fprintf(stderr, "hekla: error: give texts, or --file, or --fields\n");
-        return kUsage;
-    }
-    const bool numpy = a.output.ends_with(".npy");
-    if (!a.output.empty() && !numpy && !a.output.ends_with(".jsonl")) {
-        std::fprintf(stderr, "hekla: error: --output %s: expected a name that ends in .npy or .jsonl\n",
-                     a.output.c_str());
-        return kUsage;
-    }
+// The port's values of texts, or of rows of ids, or of the fields of a file: a row each.
+int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Item>& items, std::vector<Row>& rows) {
     std::vector<hk_string> texts;
     std::vector<const int32_t*> ids;
     std::vector<uint64_t> lengths;
@@ -218,7 +197,7 @@ int run_embed(const Globals& globals, const EmbedArguments& a) {
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
-    std::vector<Row> rows(items.size());
+    rows.resize(items.size());
     hk_embed_options options;
     hk_embed_defaults(&options);
     options.reference = a.reference ? 1 : 0;
@@ -247,7 +226,76 @@ int run_embed(const Globals& globals, const EmbedArguments& a) {
         return interrupted() ? 1 : 0;
     };
     watch_interrupts();
-    if (hk_embed(context.context, &options, error.error) != HK_OK) return error.report();
+    return hk_embed(context.context, &options, error.error) == HK_OK ? kDone : error.report();
+}
+
+// --pairs: how well the cosine of two texts' features says how alike people find them.
+int run_pairs(const Globals& globals, const EmbedArguments& a) {
+    if (!a.texts.empty() || !a.file.empty() || !a.fields.empty() || a.pooling == "none") {
+        std::fprintf(stderr,
+                     "hekla: error: --pairs takes the texts of its file, each as one vector: give no others, and "
+                     "no --pooling none\n");
+        return kUsage;
+    }
+    const Result<Pairs> pairs = read_pairs(a.pairs, a.format, a.columns);
+    if (!pairs.ok()) return fail(pairs.status());
+    std::vector<Item> items;
+    for (const auto* side : {&pairs->first, &pairs->second})
+        for (const std::string& one : *side) items.push_back({one, {}});
+    std::vector<Row> rows;
+    if (const int code = embed(globals, a, items, rows); code != kDone) return code;
+    const std::size_t count = pairs->first.size();
+    std::vector<double> cosines;
+    for (std::size_t i = 0; i < count; ++i) cosines.push_back(cosine_of(rows[i].values, rows[count + i].values));
+    const Result<Likeness> likeness = compare(cosines, pairs->scores);
+    if (!likeness.ok()) return fail(likeness.status());
+    if (!a.output.empty()) {
+        std::string lines;
+        for (std::size_t i = 0; i < count; ++i) {
+            json line{{"text_a", pairs->first[i]},
+                      {"text_b", pairs->second[i]},
+                      {"cosine", cosines[i]},
+                      {"score", pairs->scores[i]}};
+            lines += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+        }
+        if (const Status written = write_output(a.output, lines); !written.ok()) return fail(written);
+    }
+    if (a.json)
+        std::printf(
+            "%s\n",
+            json{{"pairs", count}, {"pearson", likeness->pearson}, {"spearman", likeness->spearman}}.dump().c_str());
+    else
+        std::printf("%zu pairs: pearson %.4f, spearman %.4f\n", count, likeness->pearson, likeness->spearman);
+    return kDone;
+}
+
+int run_embed(const Globals& globals, const EmbedArguments& a) {
+    if (!a.pairs.empty()) return run_pairs(globals, a);
+    const bool table = !a.nearest.empty() || a.output.ends_with(".vec");
+    if (table && a.texts.empty() && a.file.empty() && a.fields.empty()) return run_table(globals, a);
+    if (table) {
+        std::fprintf(stderr, "hekla: error: --nearest and a .vec are of the table of tokens: give no texts\n");
+        return kUsage;
+    }
+    std::vector<Item> items;
+    for (const std::string& text : a.texts) items.push_back({text, {}});
+    if (!a.file.empty()) {
+        Result<std::vector<Item>> read = read_items(a.file);
+        if (!read.ok()) return fail(read.status());
+        items = read.take();
+    }
+    if ((a.texts.empty() ? 0 : 1) + (a.file.empty() ? 0 : 1) + (a.fields.empty() ? 0 : 1) != 1) {
+        std::fprintf(stderr, "hekla: error: give texts, or --file, or --fields\n");
+        return kUsage;
+    }
+    const bool numpy = a.output.ends_with(".npy");
+    if (!a.output.empty() && !numpy && !a.output.ends_with(".jsonl")) {
+        std::fprintf(stderr, "hekla: error: --output %s: expected a name that ends in .npy or .jsonl\n",
+                     a.output.c_str());
+        return kUsage;
+    }
+    std::vector<Row> rows;
+    if (const int code = embed(globals, a, items, rows); code != kDone) return code;
     Result<std::string> content = numpy ? one_array(rows) : Result<std::string>(json_lines(rows, items));
     if (!content.ok()) return fail(content.status());
     const Status written = write_output(a.output, content.value());
@@ -262,6 +310,13 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("model", a->model, "the folder of a run or model")->required();
     parser->add_option("texts", a->texts, "texts to embed");
     parser->add_option("--file", a->file, "a text a line; of a .jsonl: objects with \"text\" or \"input_ids\"");
+    parser->add_option(
+        "--pairs", a->pairs,
+        "a table of two texts and a number a row (text_a, text_b, score): the correlation of the numbers "
+        "with the cosines of the features");
+    parser->add_option("--format", a->format, "of --pairs, where its name does not say: tsv, csv, jsonl, ...");
+    parser->add_option("--column", a->columns,
+                       "where a column of --pairs stands: score=relatedness, score=4 (may be repeated)");
     parser->add_option("--fields", a->fields,
                        "a .safetensors whose tensors are the model's fields (input_ids, pixel_values, ...), one batch");
     parser
@@ -276,7 +331,7 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--neighbours", a->neighbours, "of each word")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
-    parser->add_flag("--json", a->json, "what --nearest finds as JSON, a line a word");
+    parser->add_flag("--json", a->json, "what --nearest or --pairs finds as JSON");
     parser->add_option(
         "-o,--output", a->output,
         "a .npy or .jsonl; standard output gets JSON lines. A .vec gets every token's vector, as word2vec "

@@ -1,4 +1,5 @@
 #include "evaluation_page.hpp"
+#include "right_answers.hpp"
 
 #include "base/file.hpp"
 #include "base/markup.hpp"
@@ -9,7 +10,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 
@@ -42,33 +42,7 @@ std::string section(const std::string& title, const std::string& content) {
     return content.empty() ? "" : "<section><h2>" + escape_markup(title) + "</h2>" + content + "</section>\n";
 }
 
-std::vector<std::string> words(const std::string& text) {
-    std::istringstream stream(text);
-    return {std::istream_iterator<std::string>(stream), {}};
-}
-
-// The true class of each thing that was told apart and the one said of it.
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-constexpr const char* kNothing = "(nothing)";
-
-void add_pairs(const ordered_json& row, Pairs& pairs) {
-    const ordered_json said = row.value("said", ordered_json::object());
-    const auto named = [](const ordered_json& label) {
-        return label.is_string() ? label.get<std::string>() : std::string(kNothing);
-    };
-    if (said.contains("label_name"))
-        for (const char* column : {"label", "labels"})
-            if (row.contains(column)) {
-                pairs.emplace_back(row[column].get<std::string>(), named(said["label_name"]));
-                return;
-            }
-    if (!said.contains("label_names") || !row.contains("tags")) return;
-    const std::vector<std::string> truth = words(row["tags"].get<std::string>());
-    for (std::size_t i = 0; i < truth.size(); ++i)
-        pairs.emplace_back(truth[i], i < said["label_names"].size() ? named(said["label_names"][i]) : kNothing);
-}
-
-std::string class_tables(const Pairs& pairs) {
+std::string class_tables(const ClassPairs& pairs) {
     std::set<std::string> found;
     for (const auto& [truth, said] : pairs) {
         found.insert(truth);
@@ -134,15 +108,21 @@ std::string curves(const std::string& log_file) {
     return out;
 }
 
-// Whether what was said is what the data has; nothing where that cannot be told.
-std::optional<bool> is_right(const ordered_json& row) {
-    Pairs pairs;
-    add_pairs(row, pairs);
-    if (!pairs.empty()) return std::ranges::all_of(pairs, [](const auto& pair) { return pair.first == pair.second; });
-    const ordered_json said = row.value("said", ordered_json::object());
-    for (const char* column : {"target", "completion", "answer"})
-        if (said.contains("text") && row.contains(column)) return said["text"] == row[column];
-    return {};
+// How many of each group's examples are right, as a curve where the groups are numbers.
+std::string group_section(const EvaluationPage& page) {
+    const std::vector<Group> groups = groups_of(page.predictions);
+    if (page.group.empty() || groups.empty()) return {};
+    std::string out;
+    if (const auto numbers = group_numbers(groups); numbers && groups.size() > 1) {
+        train::Curve curve{"share of examples that are right", "#0b6e99", {}};
+        for (std::size_t i = 0; i < groups.size(); ++i) curve.points.emplace_back((*numbers)[i], groups[i].right);
+        out += train::curve_svg("Right, by " + page.group, {curve}, page.group);
+    }
+    out += "<table><tr><th>" + escape_markup(page.group) + "</th><th>examples</th><th>right</th></tr>";
+    for (const Group& group : groups)
+        out += fmt::format("<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{:.4f}</td></tr>",
+                           escape_markup(group.name), group.examples, group.right);
+    return out + "</table>";
 }
 
 // What is worth reading of what was said.
@@ -159,7 +139,7 @@ std::string examples(const std::vector<ordered_json>& all) {
     std::ranges::stable_sort(rows, {}, [](const ordered_json* row) { return is_right(*row).value_or(true); });
     std::vector<std::string> columns;
     for (const auto& [key, value] : rows.front()->items())
-        if (key != "place" && key != "said") columns.push_back(key);
+        if (key != "place" && key != "group" && key != "said") columns.push_back(key);
     std::string out = fmt::format("<p>{} of {} examples, the wrong ones first.</p><table><tr>",
                                   std::min(kExamples, rows.size()), rows.size());
     for (const std::string& column : columns) out += "<th>" + escape_markup(column) + "</th>";
@@ -183,14 +163,14 @@ std::string evaluation_page(const EvaluationPage& page) {
     for (const auto& [name, value] : page.scores)
         scores += fmt::format("<div><dt>{}</dt><dd>{:.4f}</dd></div>", escape_markup(name), value);
     scores += "</dl>";
-    Pairs pairs;
-    for (const ordered_json& row : page.predictions) add_pairs(row, pairs);
+    ClassPairs pairs;
+    for (const ordered_json& row : page.predictions) add_class_pairs(row, pairs);
     return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
            "content=\"width=device-width, initial-scale=1\"><title>" +
            escape_markup(page.title) + "</title>\n" + kStyle + "</head><body>\n<header><h1>" +
            escape_markup(page.title) + "</h1><p>" + escape_markup(page.data) + "</p></header>\n<main>" +
            section("Scores", scores) + section("Curves", curves(page.log_file)) +
-           section("Classes", class_tables(pairs)) +
+           section("By " + page.group, group_section(page)) + section("Classes", class_tables(pairs)) +
            section("Notes", page.notes.empty() ? "" : "<pre>" + escape_markup(page.notes) + "</pre>") +
            section("Examples", examples(page.predictions)) + "</main></body></html>\n";
 }

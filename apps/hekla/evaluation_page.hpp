@@ -14,7 +14,8 @@ struct EvaluationPage {
     std::string data;     // which: "validation data", "test data"
     std::string log_file; // the run's train_log.jsonl, for curves; one that is not there leaves them out
     std::vector<std::pair<std::string, double>> scores;
-    std::vector<nlohmann::ordered_json> predictions; // "place", columns, "said"
+    std::string group;                               // the recipe's data.group; may be empty
+    std::vector<nlohmann::ordered_json> predictions; // "place", columns, "group", "said"
     std::string notes;                               // what else was told, as it stands
 };
 

@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "evaluation_page.hpp"
 #include "output.hpp"
+#include "right_answers.hpp"
 #include "seeds.hpp"
 
 #include "train/recipe.hpp"
@@ -18,6 +19,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr std::string_view kGroupScore = "right where ";
+
 struct EvalArguments {
     std::string recipe, output, report;
     std::vector<std::string> overrides;
@@ -30,6 +33,32 @@ struct Told {
     std::string predictions; // JSON lines
     std::string notes;       // what else was said
 };
+
+std::vector<ToldRow> rows_of(const Told& told) {
+    std::vector<ToldRow> rows;
+    std::istringstream lines(told.predictions);
+    for (std::string line; std::getline(lines, line);) rows.push_back(ToldRow::parse(line));
+    return rows;
+}
+
+// The share of right answers in each group of examples, as scores behind the others.
+int add_groups(const EvalArguments& a, const std::vector<std::string>& overrides, Told& told) {
+    const Result<train::Recipe> recipe = train::read_recipe(a.recipe, overrides);
+    if (!recipe.ok()) return fail(recipe.status());
+    const std::string& by = recipe->data.group;
+    if (by.empty()) return kDone;
+    const std::vector<ToldRow> rows = rows_of(told);
+    const std::vector<Group> groups = groups_of(rows);
+    if (groups.empty())
+        return fail(unsupported(fmt::format("data.group = \"{}\": of no example can be told whether what was said is "
+                                            "right: leave it out, or let texts be written (generate.examples = -1)",
+                                            by)));
+    if (groups.size() == 1 && groups[0].name.empty())
+        return fail(invalid_argument(fmt::format("data.group = \"{}\": no example has such a column", by)));
+    for (const Group& group : groups)
+        told.scores.emplace_back(fmt::format("{}{} = {}", kGroupScore, by, group.name), group.right);
+    return kDone;
+}
 
 // What the recipe's run says of its data.
 int evaluate(hk_context* context, const HostError& error, const EvalArguments& a, const std::vector<std::string>& given,
@@ -54,7 +83,8 @@ int evaluate(hk_context* context, const HostError& error, const EvalArguments& a
         out += view(json);
         out += '\n';
     };
-    return hk_evaluate(context, &options, error.error) == HK_OK ? kDone : error.report();
+    if (hk_evaluate(context, &options, error.error) != HK_OK) return error.report();
+    return add_groups(a, given, told);
 }
 
 Status write_report(const EvalArguments& a, const std::vector<std::string>& overrides, const std::string& file,
@@ -66,8 +96,8 @@ Status write_report(const EvalArguments& a, const std::vector<std::string>& over
     page.log_file = (std::filesystem::path(recipe.output.dir) / "train_log.jsonl").string();
     page.scores = told.scores;
     page.notes = told.notes;
-    std::istringstream lines(told.predictions);
-    for (std::string line; std::getline(lines, line);) page.predictions.push_back(ordered_json::parse(line));
+    page.group = recipe.data.group;
+    page.predictions = rows_of(told);
     return write_output(file, evaluation_page(page));
 }
 
@@ -108,7 +138,8 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
     std::string line;
     for (const auto& [name, value] : told.scores) {
         j[name] = value;
-        line += fmt::format("{}{} {:.4f}", line.empty() ? "" : ", ", name, value);
+        const bool of_group = name.starts_with(kGroupScore); // a line each: there may be many
+        line += fmt::format("{}{} {:.4f}", line.empty() ? "" : of_group ? "\n" : ", ", name, value);
         if (name != "loss") continue;
         j["perplexity"] = std::exp(value);
         line += fmt::format(", perplexity {:.3f}", std::exp(value));

@@ -114,6 +114,16 @@ Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk
                                   purpose);
 }
 
+// A model whose prompt is seen from both sides cannot be gone on from token by token.
+Status refuse_seen_prompt(const infer::Model& m) {
+    if (!m.composition->can_collate()) return {};
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, m.composition->batch_fields(1, 32));
+    if (std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) == fields.end()) return {};
+    return unsupported(fmt::format("{}: learnt to read its prompt from both sides, and generation reads from left to "
+                                   "right: what it would write is not what it learnt",
+                                   m.path.string()));
+}
+
 Status run_generate(hk_context& context, const hk_generate_options& o, hk_generate_result* result) {
     if (o.weights < 0 || o.weights > 2)
         return invalid_argument(
@@ -130,6 +140,7 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
     } else {
         HK_ASSIGN(decoder, generate::make_program_decoder(*runtime, *m.store, *m.composition));
     }
+    HK_TRY(refuse_seen_prompt(m));
     const bool encodes = decoder->encoder_decoder();
     const std::vector<std::string> prompts = texts(o.prompts, o.prompt_count);
     generate::Request request;
@@ -253,6 +264,7 @@ Status run_evaluate(hk_context& context, const hk_evaluate_options& o) {
         line["place"] = split->place(example);
         for (const data::TaskColumn& column : trainer->data().columns())
             if (const std::string text = split->text(example, column.name); !text.empty()) line[column.name] = text;
+        if (!recipe.data.group.empty()) line["group"] = split->group(example);
         line["said"] = result.predictions[i].said;
         const std::string json = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
         o.prediction(o.user, i, view(json));

@@ -37,8 +37,9 @@ struct ColumnRequest {
     std::string name = {};   // what the task calls it: "text", "label", "text_a", "words", ...
     std::string source = {}; // what the file calls it; a number from 1 in a table without names; the path of its file
                              // in `parallel`. Empty: as `name`
-    bool required = true; // an example without it, or with nothing in it, is bad; otherwise it is absent there
-    bool is_list = false; // a list of texts; else one text
+    bool required = true;    // an example without it, or with nothing in it, is bad; otherwise it is absent there
+    bool is_list = false;    // a list of texts; else one text
+    bool or_first = false;   // of a text: where the file has a list, the first item of it
 };
 
 enum class OnBadExample : int32_t {

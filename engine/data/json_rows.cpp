@@ -71,7 +71,7 @@ private:
 
     static std::optional<BadRow> read_list(const Json& list, std::string_view key, const ColumnRequest& column,
                                            Value& value) {
-        if (!column.is_list)
+        if (!column.is_list && !column.or_first)
             return BadRow{Defect::malformed, fmt::format("\"{}\" is a list, a text was expected", column.source)};
         for (const Json& item : list) {
             const Json* inner = &item;
@@ -83,9 +83,13 @@ private:
             if (!text)
                 return BadRow{Defect::malformed, fmt::format("\"{}\": item {} of the list is no text", column.source,
                                                              value.items.size() + 1)};
+            if (!column.is_list) { // the first stands for all
+                value.text = *text;
+                break;
+            }
             value.items.push_back(*text);
         }
-        value.present = true;
+        value.present = column.is_list || !list.empty();
         return std::nullopt;
     }
 

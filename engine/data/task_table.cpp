@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <set>
 
 namespace hekla::data {
 namespace {
@@ -18,6 +17,12 @@ bool is_list(std::span<const TaskColumn> columns, const TaskColumn& column) {
     // Classes of words are as many as words.
     return column.kind == HK_COLUMN_CLASSES &&
            std::ranges::any_of(columns, [](const TaskColumn& c) { return c.kind == HK_COLUMN_WORDS; });
+}
+
+// Answers and where they begin: SQuAD has lists of both, and its training data one item in each.
+bool in_answers(std::span<const TaskColumn> columns, const TaskColumn& column) {
+    const auto spans = [](const TaskColumn& c) { return c.kind == HK_COLUMN_SPANS; };
+    return spans(column) || (column.kind == HK_COLUMN_NUMBERS && std::ranges::any_of(columns, spans));
 }
 
 std::string_view trimmed(std::string_view s) {
@@ -107,6 +112,12 @@ std::string packed(const Example& row) {
     return bytes;
 }
 
+void put_before(const std::string& prefix, Value& value) {
+    if (prefix.empty() || !value.present) return;
+    if (value.items.empty()) value.text.insert(0, prefix);
+    for (std::string& item : value.items) item.insert(0, prefix);
+}
+
 // What is wrong with a row's values, which are texts in the files and numbers here.
 struct Fault {
     const char* what = nullptr; // "an unknown label"
@@ -123,13 +134,17 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     reading.format = options.format;
     reading.header = options.header;
     reading.on_bad = options.on_bad;
+    reading.max_bytes = options.max_bytes;
     for (const TaskColumn& column : options.columns)
         reading.columns.push_back({column.name, column.source, !column.optional && (options.targets || !column.target),
-                                   is_list(options.columns, column)});
+                                   is_list(options.columns, column), in_answers(options.columns, column)});
+    if (!options.group.empty()) reading.columns.push_back({options.group, options.group, false, false, false});
     HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(reading));
     for (Example example;;) {
         HK_ASSIGN(const bool more, reader->next(example));
         if (!more) break;
+        for (std::size_t c = 0; c < options.columns.size(); ++c)
+            put_before(options.columns[c].prefix, example.values[c]);
         HK_TRY(table.rows_.add(packed(example)));
     }
     HK_TRY(table.rows_.finish());
@@ -147,7 +162,7 @@ Example TaskTable::row(uint64_t number) const {
     Example row;
     unpack(bytes, row.file);
     unpack(bytes, row.line);
-    row.values.resize(options_.columns.size());
+    row.values.resize(options_.columns.size() + (options_.group.empty() ? 0 : 1));
     for (Value& value : row.values) {
         unpack(bytes, value.present);
         unpack(bytes, value.text);
@@ -171,17 +186,26 @@ std::string TaskTable::text(uint64_t number, std::string_view column) const {
     return {};
 }
 
-std::vector<std::string> TaskTable::classes() const {
-    std::set<std::string> found;
+std::string TaskTable::group(uint64_t number) const {
+    return options_.group.empty() ? std::string() : row(number).values.back().text;
+}
+
+std::map<std::string, uint64_t> TaskTable::class_counts() const {
+    std::map<std::string, uint64_t> counts;
     const auto labels = [](const TaskColumn& column) { return column.kind == HK_COLUMN_CLASSES; };
-    if (std::ranges::none_of(options_.columns, labels)) return {};
+    if (std::ranges::none_of(options_.columns, labels)) return counts;
     for (uint64_t number = 0; number < rows_.size(); ++number) {
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
             if (labels(options_.columns[c]) && one.values[c].present)
-                for (const std::string& label : texts_of(one.values[c])) found.emplace(trimmed(label));
+                for (const std::string& label : texts_of(one.values[c])) ++counts[std::string(trimmed(label))];
     }
-    std::vector<std::string> all(found.begin(), found.end());
+    return counts;
+}
+
+std::vector<std::string> TaskTable::classes() const {
+    std::vector<std::string> all;
+    for (const auto& [name, count] : class_counts()) all.push_back(name);
     if (std::ranges::all_of(all, [](const std::string& label) { return number_of(label).has_value(); }))
         std::ranges::stable_sort(all, {}, [](const std::string& label) { return *number_of(label); });
     return all;
@@ -212,8 +236,9 @@ Hash128 TaskTable::hash() const {
     for (const TaskColumn& column : options_.columns) state += fmt::format("{} {}\n", column.name, column.kind);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
         std::string all = state;
-        for (const Value& value : row(number).values)
-            for (const std::string& text : texts_of(value)) all += fmt::format("{}:{}", text.size(), text);
+        const Example one = row(number);
+        for (std::size_t c = 0; c < options_.columns.size(); ++c)
+            for (const std::string& text : texts_of(one.values[c])) all += fmt::format("{}:{}", text.size(), text);
         state = to_hex(hash128(all));
     }
     return hash128(state);

@@ -21,8 +21,9 @@ struct TaskColumn {
     std::string name; // as the objective calls it
     int32_t kind = HK_COLUMN_TOKENS;
     bool optional = false;
-    bool target = false; // what is to be predicted
-    std::string source;  // ColumnRequest::source
+    bool target = false;     // what is to be predicted
+    std::string source;      // ColumnRequest::source
+    std::string prefix = {}; // put before each of its texts
 };
 
 struct TaskTableOptions {
@@ -31,7 +32,9 @@ struct TaskTableOptions {
     std::optional<bool> header;
     std::vector<TaskColumn> columns;
     OnBadExample on_bad = OnBadExample::refuse;
-    bool targets = true; // false: columns that are to be predicted may be missing
+    bool targets = true;    // false: columns that are to be predicted may be missing
+    std::string group = {}; // a column of the files that the task does not read: see TaskTable::group. Empty: none
+    std::size_t max_bytes = ExampleOptions().max_bytes;
 };
 
 // The texts of a table as they stand in the files.
@@ -45,9 +48,12 @@ public:
     std::string place(uint64_t row) const; // "FILE: line N"
     // The text of a column, empty where the row has none; a list's items joined by spaces.
     std::string text(uint64_t row, std::string_view column) const;
+    // What the row has in the column of TaskTableOptions::group; empty where it has none.
+    std::string group(uint64_t row) const;
 
     // Every class that occurs, in the order of their numbers: as numbers where all are, else as texts.
     std::vector<std::string> classes() const;
+    std::map<std::string, uint64_t> class_counts() const; // how often each occurs
     // Gives the texts to a trainer of tokenizers.
     Status train(text::TokenizerTrainer& trainer) const;
     // Of the texts and of what is to be predicted: the same for the same rows.

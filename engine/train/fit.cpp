@@ -11,7 +11,9 @@ namespace hekla::train {
 namespace {
 
 constexpr uint64_t kSlack = uint64_t{64} << 20; // staging, the optimizer's tables, pipelines
-constexpr uint64_t kArenas = 4;                 // parameters, gradients, two moments
+
+// Numbers of a trained parameter: itself, its gradient, two moments, its average.
+uint64_t arenas(const FitOptions& options) { return options.averages ? 5 : 4; }
 
 std::string size_text(uint64_t bytes) {
     const auto size = static_cast<double>(bytes);
@@ -29,24 +31,22 @@ Result<graph::Graph> describe(const plugin::Composition& composition, int64_t ba
     return composition.build(HK_MODE_TRAIN, fields);
 }
 
-using Names = std::set<std::string, std::less<>>;
-
-MemoryNeed parameters_of(const graph::Graph& described, const Names& frozen) {
+MemoryNeed parameters_of(const graph::Graph& described, const FitOptions& options) {
     MemoryNeed need;
     int64_t trained = 0;
     for (const auto& [name, value] : described.parameters()) {
         need.parameters += described.shape(value).elements();
-        if (!frozen.contains(name)) trained += described.shape(value).elements();
+        if (!options.frozen.contains(name)) trained += described.shape(value).elements();
     }
     need.largest = static_cast<uint64_t>(need.parameters) * sizeof(float);
-    need.lasting = need.largest + static_cast<uint64_t>(trained) * sizeof(float) * (kArenas - 1);
+    need.lasting = need.largest + static_cast<uint64_t>(trained) * sizeof(float) * (arenas(options) - 1);
     return need;
 }
 
 Result<MemoryNeed> parameter_need(const plugin::Composition& composition, int64_t batch, int64_t length,
-                                  const Names& frozen) {
+                                  const FitOptions& options) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    return parameters_of(described, frozen);
+    return parameters_of(described, options);
 }
 
 } // namespace
@@ -65,13 +65,13 @@ MemoryRoom memory_room(const program::Runtime& runtime) {
 }
 
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                               int64_t length, program::Storage precision, const Names& frozen) {
+                               int64_t length, const FitOptions& how) {
     HK_ASSIGN(const graph::Graph described, describe(composition, batch, length));
-    MemoryNeed need = parameters_of(described, frozen);
-    HK_ASSIGN(const graph::Graph graph, training_graph(described, frozen));
+    MemoryNeed need = parameters_of(described, how);
+    HK_ASSIGN(const graph::Graph graph, training_graph(described, how.frozen));
     program::CompileOptions options;
     options.outputs = {"loss"};
-    options.precision = precision;
+    options.precision = how.precision;
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
     // Blocks of any size, for the sum; whether those of this device suffice is asked after it.
     HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
@@ -83,25 +83,26 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
 
 Result<std::optional<int64_t>> largest_fitting_batch(const plugin::Composition& composition,
                                                      const program::Runtime& runtime, int64_t whole, int64_t length,
-                                                     program::Storage precision, const Names& frozen) {
+                                                     const FitOptions& how) {
     const MemoryRoom room = memory_room(runtime);
     for (int64_t batch = whole; batch >= 1; --batch) {
         if (whole % batch != 0) continue;
-        const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, precision, frozen);
+        const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, how);
         if (need.ok() && fits(need.value(), room)) return std::optional(batch);
     }
     return std::optional<int64_t>();
 }
 
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
-                  int64_t length, program::Storage precision, const Names& frozen) {
+                  int64_t length, const FitOptions& how) {
     const MemoryRoom room = memory_room(runtime);
     const std::string device = runtime.gpu().capabilities().device_name;
-    HK_ASSIGN(const MemoryNeed lasting, parameter_need(composition, batch, length, frozen));
+    HK_ASSIGN(const MemoryNeed lasting, parameter_need(composition, batch, length, how));
     const std::string of_parameters =
-        fmt::format("parameters, gradients and moments take {}", size_text(lasting.lasting));
+        fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
+                    size_text(lasting.lasting));
     const uint64_t most =
-        std::min(room.free > kSlack ? (room.free - kSlack) / kArenas : 0, room.allocation) / sizeof(float);
+        std::min(room.free > kSlack ? (room.free - kSlack) / arenas(how) : 0, room.allocation) / sizeof(float);
     if (!fits(lasting, room))
         return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {} are free and one piece is at "
                                          "most {}. At most {} parameters "
@@ -110,7 +111,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                                          grouped(static_cast<double>(most)),
                                          grouped(static_cast<double>(lasting.parameters))));
 
-    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, precision, frozen);
+    const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, how);
     if (need.ok() && fits(need.value(), room)) return {};
     const std::string text =
         need.ok()
@@ -120,7 +121,7 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
                           of_parameters, size_text(need.value().a_program))
             : need.message();
     for (int64_t smaller = batch / 2; smaller >= 1; smaller /= 2) {
-        const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length, precision, frozen);
+        const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length, how);
         if (!less.ok() || !fits(less.value(), room)) continue;
         return Status(need.ok() ? Code::out_of_memory : need.code(),
                       fmt::format("{}. With train.per_device_train_batch_size = {} it takes {}; "

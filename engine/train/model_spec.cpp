@@ -157,4 +157,21 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     return spec;
 }
 
+Status balance_classes(std::span<const uint64_t> counts, json& objective_config) {
+    const auto given = objective_config.find("class_weights");
+    if (given == objective_config.end() || !given->is_string()) return {};
+    if (*given != "balanced")
+        return invalid_argument(
+            fmt::format("objective.class_weights = {}: expected \"balanced\", or a number a class", given->dump()));
+    if (counts.empty())
+        return invalid_argument("objective.class_weights = \"balanced\": the data has no classes to be counted");
+    uint64_t all = 0;
+    for (const uint64_t count : counts) all += count;
+    json weights = json::array();
+    for (const uint64_t count : counts) // a class that is named and never seen: as if it were seen once
+        weights.push_back(static_cast<double>(all) / static_cast<double>(counts.size() * std::max<uint64_t>(count, 1)));
+    *given = std::move(weights);
+    return {};
+}
+
 } // namespace hekla::train

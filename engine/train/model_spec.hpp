@@ -17,4 +17,8 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
                                            const text::Tokenizer& tokenizer, std::span<const std::string> classes,
                                            bool numbers);
 
+// An objective's class_weights = "balanced" as numbers: examples / (classes * examples of the class), as scikit-learn
+// has it. counts: of each class of the training data. Error: there are no classes.
+Status balance_classes(std::span<const uint64_t> counts, nlohmann::json& objective_config);
+
 } // namespace hekla::train

@@ -161,16 +161,17 @@ public:
                 return wrong_one(source);
         }
     }
-    // A table of texts.
-    void texts(const char* key, std::map<std::string, std::string>& out) {
+    // A table of texts. example: one, for messages.
+    void texts(const char* key, std::map<std::string, std::string>& out, const char* example) {
         const toml::node* node = find(key);
         if (node == nullptr) return;
         const auto* table = node->as_table();
-        if (table == nullptr) return wrong(*node, key, "a table of texts: {separator = \"[DELIM]\"}");
+        const std::string expected = fmt::format("a table of texts: {}", example);
+        if (table == nullptr) return wrong(*node, key, expected.c_str());
         out.clear();
         for (const auto& [name, value] : *table) {
             const auto* text = value.as_string();
-            if (text == nullptr) return wrong(value, key, "a table of texts: {separator = \"[DELIM]\"}");
+            if (text == nullptr) return wrong(value, key, expected.c_str());
             out[std::string(name.str())] = text->get();
         }
     }
@@ -362,9 +363,12 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("test", r.data.test);
         s.choice("format", r.data.format, {"text", "jsonl", "csv", "tsv", "conllu", "tagged", "parallel", "lines"});
         s.columns("columns", r.data.columns);
+        s.texts("prefix", r.data.prefix, "{source = \"translate English to French: \"}");
+        s.read("group", r.data.group);
         s.read("header", r.data.header);
         s.read("labels", r.data.labels);
         s.choice("on_bad", r.data.on_bad, {"error", "skip"});
+        s.read("max_bytes", r.data.max_bytes, 16, int64_t{1} << 30);
         s.choice("documents", r.data.documents, {"blank_line", "line", "file", "heading"});
         s.choice("order", r.data.order, {"random", "shuffle"});
         s.read("class_balanced", r.data.class_balanced);
@@ -378,7 +382,7 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("lower_case", r.tokenizer.lower_case);
         s.read("from", r.tokenizer.from);
         s.read("add", r.tokenizer.add);
-        s.texts("add_roles", r.tokenizer.add_roles);
+        s.texts("add_roles", r.tokenizer.add_roles, "{separator = \"[DELIM]\"}");
         if (!r.tokenizer.from.empty() ||
             (r.tokenizer.kind.empty() && !(r.model.from.empty() && r.teacher.from.empty())))
             r.tokenizer.kind = "from";
@@ -495,9 +499,12 @@ std::string write_recipe(const Recipe& r) {
     line("valid_fraction", real_text(r.data.valid_fraction));
     if (!r.data.format.empty()) line("format", quote(r.data.format));
     if (!r.data.columns.empty()) line("columns", toml_value(json(r.data.columns)));
+    if (!r.data.prefix.empty()) line("prefix", toml_value(json(r.data.prefix)));
+    if (!r.data.group.empty()) line("group", quote(r.data.group));
     if (r.data.header) line("header", flag(*r.data.header));
     if (!r.data.labels.empty()) line("labels", texts(r.data.labels));
     line("on_bad", quote(r.data.on_bad));
+    line("max_bytes", number(r.data.max_bytes));
     line("documents", quote(r.data.documents));
     line("order", quote(r.data.order));
     line("class_balanced", flag(r.data.class_balanced));

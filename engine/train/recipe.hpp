@@ -38,9 +38,14 @@ struct DataSection {
     std::string format; // of tables: data::ExampleFormat's names; empty: by the first file's name. Else plain text
     // Of tables: the objective's column -> the file's, by name, by number from 1, or (parallel) by place in `train`.
     std::map<std::string, std::string> columns;
-    std::optional<bool> header;           // of csv and tsv; not given: yes, unless columns are numbers
+    // Of tables: the objective's column -> what is put before each of its texts (T5's "translate English to French: ").
+    // Texts that are given to a trained model (predict, generate) are taken as they are.
+    std::map<std::string, std::string> prefix;
+    std::string group;          // of tables: a column of the files by which `hekla eval` tells scores apart; "": none
+    std::optional<bool> header; // of csv and tsv; not given: yes, unless columns are numbers
     std::vector<std::string> labels;      // the classes in the order of their numbers; empty: those that train has
     std::string on_bad = "error";         // "error", or "skip": bad examples are left out, counted and said
+    int64_t max_bytes = 1 << 20;          // of an example of a table: a line, a record, a sentence
     std::string documents = "blank_line"; // where a document of plain text ends: data::DocumentEnd's names
     std::string order =
         "random";                // windows: "random" with replacement, or "shuffle": each once an epoch, as rows always

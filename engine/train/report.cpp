@@ -167,7 +167,7 @@ double tidy_step(double span, int count) {
 
 } // namespace
 
-std::string curve_svg(const std::string& title, const std::vector<Curve>& curves) {
+std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis) {
     constexpr double width = 860, height = 460, left = 64, right = 24, top = 48, bottom = 48;
     double first = 1e300, last = -1e300, low = 1e300, high = -1e300;
     for (const Curve& curve : curves)
@@ -201,8 +201,8 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
                          "x=\"{0:.1f}\" y=\"{3}\" "
                          "text-anchor=\"middle\" fill=\"#555\">{4:.0f}</text>\n",
                          x(step), top, height - bottom, height - bottom + 18, step);
-    s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\">step</text>\n",
-                     (left + width - right) / 2, height - 10);
+    s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\">{}</text>\n",
+                     (left + width - right) / 2, height - 10, escape_markup(axis));
     double legend = top + 8;
     for (const Curve& curve : curves) {
         if (curve.points.empty()) continue;

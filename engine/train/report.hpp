@@ -79,7 +79,7 @@ struct Curve {
     std::string colour;
     std::vector<std::pair<int64_t, double>> points;
 };
-// A self-contained SVG of curves over steps, with axes, a grid and a legend.
-std::string curve_svg(const std::string& title, const std::vector<Curve>& curves);
+// A self-contained SVG of curves over steps, or what else `axis` names, with axes, a grid and a legend.
+std::string curve_svg(const std::string& title, const std::vector<Curve>& curves, const std::string& axis = "step");
 
 } // namespace hekla::train

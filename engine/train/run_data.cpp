@@ -25,7 +25,7 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
     }
     std::vector<data::TaskColumn> columns;
     for (const plugin::ColumnNeed& need : needs) {
-        data::TaskColumn column{need.name, need.kind, need.optional, need.target, ""};
+        data::TaskColumn column{need.name, need.kind, need.optional, need.target, "", ""};
         const auto given = sources.find(need.name);
         if (given != sources.end()) {
             column.source = given->second;
@@ -34,6 +34,15 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
             continue; // columns are named, and this one is not among them
         }
         columns.push_back(std::move(column));
+    }
+    for (const auto& [name, text] : recipe.data.prefix) {
+        const auto column = std::ranges::find(columns, name, &data::TaskColumn::name);
+        const bool is_text =
+            column != columns.end() && (column->kind == HK_COLUMN_TOKENS || column->kind == HK_COLUMN_CHOICES);
+        if (!is_text)
+            return invalid_argument(
+                fmt::format("[data] prefix: '{}' is no text that the objective '{}' reads", name, recipe.objective.id));
+        column->prefix = text;
     }
     // A name that the objective does not know is another column of the files where it stands for a place, and else a
     // mistake.
@@ -64,6 +73,8 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
     options.inputs = inputs;
     options.columns = columns;
     options.header = recipe.data.header;
+    options.group = recipe.data.group;
+    options.max_bytes = static_cast<std::size_t>(recipe.data.max_bytes);
     options.on_bad = recipe.data.on_bad == "skip" ? data::OnBadExample::skip : data::OnBadExample::refuse;
     if (!recipe.data.format.empty()) { HK_ASSIGN(options.format, data::format_of_name(recipe.data.format)); }
     if (options.format == data::ExampleFormat::parallel) {
@@ -122,6 +133,8 @@ std::vector<infer::RowLength> Split::spread(const plugin::Composition& compositi
 
 std::string Split::place(uint64_t i) const { return table_ != nullptr ? table_->place(rows_[i]) : std::string(); }
 
+std::string Split::group(uint64_t i) const { return table_ != nullptr ? table_->group(rows_[i]) : std::string(); }
+
 std::string Split::text(uint64_t i, std::string_view column) const {
     return table_ != nullptr ? table_->text(rows_[i], column) : std::string();
 }
@@ -144,6 +157,17 @@ Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNe
                                             "more; say which there are in data.labels if this is meant",
                                             fmt::join(d.train, ", "), fmt::join(data.classes_, "")));
     return data;
+}
+
+std::vector<uint64_t> RunData::class_counts() const {
+    const std::map<std::string, uint64_t> counted =
+        train_table_ != nullptr ? train_table_->class_counts() : std::map<std::string, uint64_t>();
+    std::vector<uint64_t> counts;
+    for (const std::string& name : classes_) {
+        const auto found = counted.find(name);
+        counts.push_back(found != counted.end() ? found->second : 0);
+    }
+    return counts;
 }
 
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {

@@ -37,6 +37,7 @@ public:
     // Where example i of a table came from, and what it says; empty without a table.
     std::string place(uint64_t i) const;
     std::string text(uint64_t i, std::string_view column) const;
+    std::string group(uint64_t i) const; // what it has in the recipe's data.group
 
 private:
     friend class RunData;
@@ -57,6 +58,8 @@ public:
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
     const std::vector<std::string>& classes() const { return classes_; } // empty where the task has none
+    // How often each of them stands in the training table.
+    std::vector<uint64_t> class_counts() const;
     const std::vector<data::TaskColumn>& columns() const { return columns_; }
 
     // Gives the training texts to a trainer of tokenizers.

@@ -87,7 +87,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     HK_TRY(t->describe());
     if (recipe.train.fit) HK_TRY(t->fit());
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
-                      recipe.train.context_length, storage_of(recipe.train), t->rules_.frozen));
+                      recipe.train.context_length, t->fit_options()));
     HK_TRY(t->open_data());
     if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
         return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
@@ -143,6 +143,8 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                                                          "data.columns",
                                                          "data.header",
                                                          "data.on_bad",
+                                                         "data.max_bytes",
+                                                         "data.group",
                                                          "train.metric_for_best_model",
                                                          "train.load_best_model_at_end",
                                                          "train.num_train_epochs",
@@ -159,11 +161,14 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                                                          "train.gradient_checkpointing"};
         const bool fitted = recipe_.train.fit && (key == "train.per_device_train_batch_size" ||
                                                   key == "train.gradient_accumulation_steps"); // chosen anew
-        if (!harmless.contains(key) && !key.starts_with("generate.") && !fitted)
+        // Of what is only evaluated, the length of rows and what they hold count, not how it learnt.
+        const bool of_learning = !folder_.owned() && key.starts_with("train.") && key != "train.context_length";
+        if (!harmless.contains(key) && !key.starts_with("generate.") && !fitted && !of_learning)
             other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
     }
     if (!other.empty())
-        log_.warning(fmt::format("{}: the run goes on with other settings: {}", where, fmt::join(other, ", ")));
+        log_.warning(fmt::format("{}: {} with other settings: {}", where,
+                                 folder_.owned() ? "the run goes on" : "it is evaluated", fmt::join(other, ", ")));
     return {};
 }
 
@@ -226,6 +231,7 @@ Status Trainer::describe() {
         return column.target && column.kind == HK_COLUMN_NUMBERS;
     });
     HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.classes(), numbers));
+    HK_TRY(balance_classes(data_.class_counts(), spec.objective_config));
     spec.recompute = recipe_.train.gradient_checkpointing;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
     if (!composition_->can_collate())
@@ -267,11 +273,15 @@ Status Trainer::describe() {
     return {};
 }
 
+FitOptions Trainer::fit_options() const {
+    return {storage_of(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen};
+}
+
 Status Trainer::fit() {
     TrainSection& s = recipe_.train;
     const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps;
     const auto choose = [&] {
-        return largest_fitting_batch(*composition_, runtime_, whole, s.context_length, storage_of(s), rules_.frozen);
+        return largest_fitting_batch(*composition_, runtime_, whole, s.context_length, fit_options());
     };
     HK_ASSIGN(std::optional<int64_t> batch, choose());
     if (!batch && !s.gradient_checkpointing) {
@@ -403,7 +413,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         loss_window_ = LossWindow();
         for (const json& loss : state.at("loss_window")) loss_window_.add(loss.get<double>());
         const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
-        if (choices != kernel_choices())
+        if (folder_.owned() && choices != kernel_choices())
             log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
                          "goes on, its bits will differ");
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }

@@ -11,6 +11,7 @@
 #include "text/tokenizer.hpp"
 #include "train/evaluate.hpp"
 #include "train/features.hpp"
+#include "train/fit.hpp"
 #include "train/moving_average.hpp"
 #include "train/optimizer.hpp"
 #include "train/parameter_rules.hpp"
@@ -120,8 +121,9 @@ private:
     Status load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights, const std::string& prefix,
                       program::StoreArena arena);
     Status swap_average(); // does nothing without one
-    Status fit();          // micro-batch and recomputation, where the recipe leaves them to the device
-    Status load_best();    // the best checkpoint's parameters, where there is one that is not the last
+    FitOptions fit_options() const;
+    Status fit();       // micro-batch and recomputation, where the recipe leaves them to the device
+    Status load_best(); // the best checkpoint's parameters, where there is one that is not the last
     // On the validation data, as much of it as the recipe says.
     Result<Evaluation> validate(bool whole);
     // Lets the model write texts for so many examples (0: all) and scores them.
