@@ -46,7 +46,7 @@ plugin::CompositionSpec plain_spec(const train::Recipe& recipe) {
     spec.head = recipe.head.id;
     spec.head_config = recipe.head.config;
     spec.objective = recipe.objective.id;
-    spec.objective_config = recipe.objective.config;
+    spec.objective_config = train::objective_before_data(recipe);
     return spec;
 }
 
@@ -63,7 +63,7 @@ uint64_t arena_bytes(const graph::Graph& graph) {
 Result<Described> describe_recipe(const plugin::Registry& registry, const train::Recipe& recipe, const Log& log) {
     Described d;
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
-              plugin::objective_columns(registry, recipe.objective.id, recipe.objective.config));
+              plugin::objective_columns(registry, recipe.objective.id, train::objective_before_data(recipe)));
     // Tables decide how many classes there are, and may be what the tokenizer is made from.
     train::RunData data;
     const bool alone = recipe.model.config.contains("vocab_size") && recipe.model.from.empty();
@@ -73,7 +73,8 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
     if (d.tokenizer != nullptr) {
         const bool numbers = std::ranges::any_of(
             needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_NUMBERS; });
-        HK_ASSIGN(spec, train::model_spec(recipe, registry, *d.tokenizer, data.classes(), numbers));
+        const std::vector<uint64_t> counts = data.class_counts();
+        HK_ASSIGN(spec, train::model_spec(recipe, registry, *d.tokenizer, {data.classes(), counts, numbers}));
     }
     spec.recompute = recipe.train.gradient_checkpointing;
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, d.tokenizer.get(), log));

@@ -90,6 +90,11 @@ int run_seeds(hk_context* context, const HostError& error, const TrainArguments&
     if (!runs.ok()) return fail(runs.status());
     const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
     if (!recipe.ok()) return fail(recipe.status());
+    if (recipe->train.eval_steps == 0)
+        return fail(
+            invalid_argument(fmt::format("{}: train.eval_steps = 0: --seeds compares the runs' evaluations: set it "
+                                         "above 0",
+                                         a.recipe)));
     watch_interrupts();
     SeedScores all;
     for (const SeedRun& run : runs.value()) {

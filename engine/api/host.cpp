@@ -115,9 +115,14 @@ Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk
 }
 
 // A model whose prompt is seen from both sides cannot be gone on from token by token.
-Status refuse_seen_prompt(const infer::Model& m) {
-    if (!m.composition->can_collate()) return {};
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, m.composition->batch_fields(1, 32));
+Status refuse_seen_prompt(const plugin::Registry& registry, const infer::Model& m) {
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
+    HK_ASSIGN(const plugin::CompositionSpec trained,
+              infer::stored_spec(registry, folder, {.head = "lm", .objective = true}));
+    if (trained.objective.empty()) return {};
+    HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
+    if (!composition->can_collate()) return {};
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 32));
     if (std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) == fields.end()) return {};
     return unsupported(fmt::format("{}: learnt to read its prompt from both sides, and generation reads from left to "
                                    "right: what it would write is not what it learnt",
@@ -140,7 +145,7 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
     } else {
         HK_ASSIGN(decoder, generate::make_program_decoder(*runtime, *m.store, *m.composition));
     }
-    HK_TRY(refuse_seen_prompt(m));
+    HK_TRY(refuse_seen_prompt(context.registry, m));
     const bool encodes = decoder->encoder_decoder();
     const std::vector<std::string> prompts = texts(o.prompts, o.prompt_count);
     generate::Request request;

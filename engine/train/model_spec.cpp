@@ -72,11 +72,35 @@ Result<plugin::CompositionSpec> teacher_spec(const Recipe& recipe, const plugin:
     return spec;
 }
 
+Status balance_classes(std::span<const uint64_t> counts, json& objective_config) {
+    const auto given = objective_config.find("class_weights");
+    if (given == objective_config.end() || !given->is_string()) return {};
+    if (*given != "balanced")
+        return invalid_argument(
+            fmt::format("objective.class_weights = {}: expected \"balanced\", or a number a class", given->dump()));
+    if (counts.empty())
+        return invalid_argument("objective.class_weights = \"balanced\": the data has no classes to be counted");
+    uint64_t all = 0;
+    for (const uint64_t count : counts) all += count;
+    json weights = json::array();
+    for (const uint64_t count : counts) // a class that is named and never seen: as if it were seen once
+        weights.push_back(static_cast<double>(all) / static_cast<double>(counts.size() * std::max<uint64_t>(count, 1)));
+    *given = std::move(weights);
+    return {};
+}
+
 } // namespace
 
+json objective_before_data(const Recipe& recipe) {
+    json config = recipe.objective.config;
+    if (const auto given = config.find("class_weights"); given != config.end() && *given == "balanced")
+        config.erase(given);
+    return config;
+}
+
 Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
-                                           const text::Tokenizer& tokenizer, std::span<const std::string> classes,
-                                           bool numbers) {
+                                           const text::Tokenizer& tokenizer, const DataFacts& data) {
+    const auto& [classes, class_counts, numbers] = data;
     plugin::CompositionSpec spec;
     spec.architecture = recipe.model.architecture;
     spec.config = recipe.model.config;
@@ -127,6 +151,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     spec.head_config = recipe.head.config;
     spec.objective = recipe.objective.id;
     spec.objective_config = recipe.objective.config;
+    HK_TRY(balance_classes(class_counts, spec.objective_config));
     spec.context_length = recipe.train.context_length;
     const int64_t labels = numbers ? 1 : static_cast<int64_t>(classes.size());
     if (labels == 0) return spec;
@@ -155,23 +180,6 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     if (head.ok() && knows(*head->provided, "num_labels") && !spec.head_config.contains("num_labels"))
         spec.head_config["num_labels"] = labels;
     return spec;
-}
-
-Status balance_classes(std::span<const uint64_t> counts, json& objective_config) {
-    const auto given = objective_config.find("class_weights");
-    if (given == objective_config.end() || !given->is_string()) return {};
-    if (*given != "balanced")
-        return invalid_argument(
-            fmt::format("objective.class_weights = {}: expected \"balanced\", or a number a class", given->dump()));
-    if (counts.empty())
-        return invalid_argument("objective.class_weights = \"balanced\": the data has no classes to be counted");
-    uint64_t all = 0;
-    for (const uint64_t count : counts) all += count;
-    json weights = json::array();
-    for (const uint64_t count : counts) // a class that is named and never seen: as if it were seen once
-        weights.push_back(static_cast<double>(all) / static_cast<double>(counts.size() * std::max<uint64_t>(count, 1)));
-    *given = std::move(weights);
-    return {};
 }
 
 } // namespace hekla::train

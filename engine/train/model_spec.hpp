@@ -11,14 +11,21 @@
 
 namespace hekla::train {
 
-// classes: of the data, in the order of their numbers; may be empty. Errors: a folder that is no model, a vocabulary
-// that is smaller than the tokenizer's, a number of classes that contradicts the data's.
-Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
-                                           const text::Tokenizer& tokenizer, std::span<const std::string> classes,
-                                           bool numbers);
+// An objective's configuration before the data is known: without class_weights = "balanced", which stands for numbers
+// that the data decides.
+nlohmann::json objective_before_data(const Recipe& recipe);
 
-// An objective's class_weights = "balanced" as numbers: examples / (classes * examples of the class), as scikit-learn
-// has it. counts: of each class of the training data. Error: there are no classes.
-Status balance_classes(std::span<const uint64_t> counts, nlohmann::json& objective_config);
+// What a recipe's data decides about its model.
+struct DataFacts {
+    std::span<const std::string> classes = {};   // in the order of their numbers; may be empty
+    std::span<const uint64_t> class_counts = {}; // of the training data
+    bool numbers = false;                        // a number a row is to be said
+};
+
+// class_weights = "balanced" becomes examples / (classes * examples of the class), as scikit-learn has it. Errors: a
+// folder that is no model, a vocabulary that is smaller than the tokenizer's, a number of classes that contradicts the
+// data's, classes to be balanced where there are none.
+Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
+                                           const text::Tokenizer& tokenizer, const DataFacts& data);
 
 } // namespace hekla::train

@@ -81,7 +81,7 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
     HK_TRY(t->find_checkpoint());
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
-              plugin::objective_columns(registry, recipe.objective.id, recipe.objective.config));
+              plugin::objective_columns(registry, recipe.objective.id, objective_before_data(recipe)));
     HK_ASSIGN(t->data_, RunData::read(t->recipe_, needs));
     HK_TRY(t->open_tokenizer());
     HK_TRY(t->describe());
@@ -230,8 +230,9 @@ Status Trainer::describe() {
     const bool numbers = std::ranges::any_of(data_.columns(), [](const data::TaskColumn& column) {
         return column.target && column.kind == HK_COLUMN_NUMBERS;
     });
-    HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.classes(), numbers));
-    HK_TRY(balance_classes(data_.class_counts(), spec.objective_config));
+    const std::vector<uint64_t> counts = data_.class_counts();
+    HK_ASSIGN(plugin::CompositionSpec spec,
+              model_spec(recipe_, registry_, *tokenizer_, {data_.classes(), counts, numbers}));
     spec.recompute = recipe_.train.gradient_checkpointing;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
     if (!composition_->can_collate())

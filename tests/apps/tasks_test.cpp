@@ -457,6 +457,82 @@ dir = "run"
     const Ran refused = place.run({"eval", "complete.toml", "objective.bidirectional_prompt=true", "output.dir=other"});
     CHECK(refused.status == 1);
     CHECK(has(refused.err, "seen from both sides"));
+    succeed(place.run({"train", "complete.toml", "objective.bidirectional_prompt=true", "output.dir=both",
+                       "generate.examples=0", "train.max_steps=1"}));
+    const Ran written = place.run({"generate", "both", "--prompt", "ab="});
+    CHECK(written.status == 1);
+    CHECK(has(written.err, "learnt to read its prompt from both sides"));
+}
+
+TEST_CASE("a prefix before texts; right answers told apart by a column of the files") {
+    const Place place;
+    // What an odd row asks for cannot be known: its completion is drawn.
+    std::string rows;
+    for (int i = 0; i < 60; ++i)
+        rows += json{{"prompt", i % 2 == 0 ? "ab=" : "ba="},
+                     {"completion", i % 2 == 0 ? "x" : std::string(1, "yz"[i * 7919 / 3 % 2])},
+                     {"kind", i % 2}}
+                    .dump() +
+                "\n";
+    place.write("rows.jsonl", rows);
+    place.write("complete.toml", R"([model]
+architecture = "gpt2"
+n_embd = 16
+n_layer = 1
+n_head = 2
+n_positions = 16
+[objective]
+id = "completion"
+[head]
+id = "lm"
+[data]
+train = "rows.jsonl"
+valid = "rows.jsonl"
+prefix = {prompt = "do "}
+group = "kind"
+[tokenizer]
+kind = "char"
+[train]
+max_steps = 60
+context_length = 12
+per_device_train_batch_size = 8
+learning_rate = 1e-2
+eval_steps = 60
+[generate]
+max_new_tokens = 1
+[output]
+dir = "run"
+)");
+    succeed(place.run({"train", "complete.toml"}));
+    const Ran told =
+        succeed(place.run({"eval", "complete.toml", "--json", "-o", "said.jsonl", "--report", "page.html"}));
+    const json scores = json::parse(told.out);
+    std::size_t right[2] = {0, 0}, all[2] = {0, 0};
+    std::istringstream lines(place.read("said.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+        const json row = json::parse(line);
+        CHECK(row["prompt"].get<std::string>().starts_with("do "));
+        const int kind = std::stoi(row["group"].get<std::string>());
+        ++all[kind];
+        right[kind] += row["said"]["text"] == row["completion"] ? 1 : 0;
+    }
+    CHECK(all[0] == 30);
+    CHECK(right[0] == 30);
+    CHECK(right[1] < 30);
+    for (const int kind : {0, 1})
+        CHECK(scores["right where kind = " + std::to_string(kind)].get<double>() ==
+              doctest::Approx(static_cast<double>(right[kind]) / static_cast<double>(all[kind])));
+    CHECK(has(place.read("page.html"), "<h2>By kind</h2>"));
+    CHECK(has(place.read("page.html"), "Right, by kind"));
+    const Ran nothing = place.run({"eval", "complete.toml", "data.group=sort"});
+    CHECK(nothing.status == 1);
+    CHECK(has(nothing.err, "no example has such a column"));
+    const Ran wrong = place.run({"train", "complete.toml", "data.prefix={label = \"a \"}", "output.dir=x"});
+    CHECK(wrong.status == 1);
+    CHECK(has(wrong.err, "'label' is no text that the objective 'completion' reads"));
+    const Ran large = place.run({"train", "complete.toml", "data.max_bytes=20", "output.dir=x"});
+    CHECK(large.status == 1);
+    CHECK(has(large.err, "rows.jsonl: line 1"));
 }
 
 TEST_CASE("distillation: the teacher stays as it is, leaves no trace in the student's folder, and must be the same") {
@@ -600,8 +676,40 @@ dir = "run"
     }
     CHECK(!file.fail());
     // A text's feature is the mean of its words'.
-    const json mean = json::parse(succeed(place.run({"embed", "run", "cats dogs"})).out);
-    CHECK(mean["embedding"].size() == 8);
+    const auto vector_of = [&](const std::string& text) {
+        return json::parse(succeed(place.run({"embed", "run", text})).out)["embedding"].get<std::vector<double>>();
+    };
+    CHECK(vector_of("cats dogs").size() == 8);
+
+    // How well cosines agree with what people say, by the definition of Pearson's correlation.
+    const std::vector<std::pair<std::string, std::string>> texts{
+        {"cats run home", "dogs run home"}, {"red paint dries", "cats and dogs"}, {"blue paint", "red paint"}};
+    const std::vector<double> said{4.5, 1.0, 4.0};
+    std::string table = "a\tb\tlikeness\n";
+    std::vector<double> cosines;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        table += texts[i].first + "\t" + texts[i].second + "\t" + std::to_string(said[i]) + "\n";
+        const std::vector<double> a = vector_of(texts[i].first), b = vector_of(texts[i].second);
+        double ab = 0.0, aa = 0.0, bb = 0.0;
+        for (std::size_t k = 0; k < a.size(); ++k) ab += a[k] * b[k], aa += a[k] * a[k], bb += b[k] * b[k];
+        cosines.push_back(ab / std::sqrt(aa * bb));
+    }
+    double mean_c = 0.0, mean_s = 0.0, cs = 0.0, cc = 0.0, ss = 0.0;
+    for (std::size_t i = 0; i < 3; ++i) mean_c += cosines[i] / 3.0, mean_s += said[i] / 3.0;
+    for (std::size_t i = 0; i < 3; ++i) {
+        const double c = cosines[i] - mean_c, s = said[i] - mean_s;
+        cs += c * s, cc += c * c, ss += s * s;
+    }
+    place.write("pairs.tsv", table);
+    const std::vector<std::string> pairs{"embed",    "run",      "--pairs",  "pairs.tsv",      "--column", "text_a=a",
+                                         "--column", "text_b=b", "--column", "score=likeness", "--json"};
+    const json likeness = json::parse(succeed(place.run(pairs)).out);
+    CHECK(likeness["pairs"] == 3);
+    CHECK(likeness["pearson"].get<double>() == doctest::Approx(cs / std::sqrt(cc * ss)).epsilon(1e-4));
+    place.write("pairs.tsv", table + "cats\tdogs\tmuch\n");
+    const Ran much = place.run(pairs);
+    CHECK(much.status == 1);
+    CHECK(has(much.err, "pairs.tsv: line 5: the score 'much' is no number"));
 
     std::string glove = place.read("vectors.toml");
     glove.replace(glove.find("id = \"skip_gram\"\nsubsample = 0.0"), 32, "id = \"glove\"\nwindow = 4\nmost = 50");
@@ -648,6 +756,9 @@ TEST_CASE("an average of the weights is evaluated and saved; a run with it goes 
 TEST_CASE("--seeds: a run a seed, with mean and deviation; an evaluation as a page") {
     const Place place;
     write_task(place);
+    const Ran none = place.run({"train", "task.toml", "--seeds", "2", "train.eval_steps=0"});
+    CHECK(none.status == 1);
+    CHECK(has(none.err, "train.eval_steps = 0"));
     CHECK(has(succeed(place.run({"inspect", "task.toml"})).out, "parameters"));
     const json all = json::parse(succeed(place.run({"train", "task.toml", "--seeds", "3", "--json"})).out);
     CHECK(all["seeds"] == json{1337, 1338, 1339});
@@ -691,6 +802,13 @@ TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are 
     CHECK(has(
         place.run({"train", "task.toml", "data.class_balanced=true", "train.group_by_length=true", "output.dir=x"}).err,
         "each is an order of its own"));
+
+    // 40 of the 60 rows are positive: 60 / (2 * 20) for the others, 60 / (2 * 40) for these.
+    succeed(place.run({"train", "task.toml", "objective.class_weights=balanced", "output.dir=by_name"}));
+    succeed(place.run({"train", "task.toml", "objective.class_weights=[1.5, 0.75]", "output.dir=by_number"}));
+    CHECK(place.read("by_name/model.safetensors") == place.read("by_number/model.safetensors"));
+    CHECK(has(place.run({"train", "task.toml", "objective.class_weights=equal", "output.dir=x"}).err,
+              "expected \"balanced\", or a number a class"));
 
     // Four micro-batches of two are one of eight: the same step, up to the rounding of sums.
     const Ran fitted = succeed(place.run({"train", "task.toml", "--fit", "train.per_device_train_batch_size=2",
@@ -769,6 +887,22 @@ dir = "run"
                                                       "the old house of Anna stands far here ."}))
                                        .out);
     CHECK(asked["text"] == first["said"]["text"]);
+    // SQuAD's form: lists of answers, of which training reads the first.
+    std::istringstream lines(rows);
+    std::string lists;
+    for (std::string line; std::getline(lines, line);) {
+        const json row = json::parse(line);
+        lists += json{{"question", row["question"]},
+                      {"context", row["context"]},
+                      {"answers", {{"text", {row["answer"], "the old house"}}, {"answer_start", {17, 0}}}}}
+                     .dump() +
+                 "\n";
+    }
+    place.write("lists.jsonl", lists);
+    succeed(place.run({"train", "qa.toml", "data.train=lists.jsonl", "data.valid=lists.jsonl", "output.dir=lists",
+                       "data.columns={question = \"question\", context = \"context\", answer = \"answers.text\", "
+                       "start = \"answers.answer_start\"}"}));
+    CHECK(place.read("lists/model.safetensors") == place.read("run/model.safetensors"));
     place.write("absent.jsonl",
                 rows + json{{"question", "whose ?"}, {"context", "a house"}, {"answer", "Emil"}}.dump());
     const Ran absent = place.run({"train", "qa.toml", "data.train=absent.jsonl", "output.dir=x"});
