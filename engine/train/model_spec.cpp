@@ -93,7 +93,7 @@ Status balance_classes(std::span<const uint64_t> counts, json& objective_config)
 
 json objective_before_data(const Recipe& recipe) {
     json config = recipe.objective.config;
-    if (const auto given = config.find("class_weights"); given != config.end() && *given == "balanced")
+    if (const auto given = config.find("class_weights"); given != config.end() && given->is_string())
         config.erase(given);
     return config;
 }
