@@ -112,6 +112,12 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
         made.bytes.resize(static_cast<std::size_t>(field.shape.elements()) * 4);
         fields.push_back(std::move(made));
     }
+    std::vector<hk_field> storage = field_views(fields);
+    return collate_into(composition, examples, corpus, seed, storage);
+}
+
+Status collate_into(const plugin::Composition& composition, std::span<const DrawnExample> examples,
+                    const data::EncodedExamples* corpus, uint64_t seed, std::span<hk_field> fields) {
     std::deque<View> views;
     std::vector<hk_example> raw;
     for (const DrawnExample& drawn : examples) raw.push_back(views.emplace_back(drawn.example, drawn.epoch).raw());
@@ -128,8 +134,7 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
     given.examples = raw.data();
     given.corpus = corpus != nullptr ? &others : nullptr;
     given.seed = seed;
-    std::vector<hk_field> storage = field_views(fields);
-    return composition.collate(given, storage);
+    return composition.collate(given, fields);
 }
 
 int64_t example_length(const plugin::Composition& composition, const data::EncodedExample& example) {

@@ -22,6 +22,10 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
                    const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
                    std::vector<data::Field>& fields);
 
+// The same into memory of the caller's, zeroed, that `fields` describe.
+Status collate_into(const plugin::Composition& composition, std::span<const DrawnExample> examples,
+                    const data::EncodedExamples* corpus, uint64_t seed, std::span<hk_field> fields);
+
 // The length of a row that cuts nothing off this example; 0 where its objective does not say.
 int64_t example_length(const plugin::Composition& composition, const data::EncodedExample& example);
 

@@ -221,8 +221,9 @@ Status Composition::describe(Joint& joint, int32_t body_mode, int32_t mode) cons
 }
 
 Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField> fields,
-                                        std::span<const std::string> ports, bool all_ports) const {
+                                        std::span<const std::string> ports, bool all_ports, int64_t calls) const {
     Joint joint;
+    joint.calls_left = calls;
     joint.fields.assign(fields.begin(), fields.end());
     const bool learns = objective_ != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
     if (teacher_ != nullptr && learns) {

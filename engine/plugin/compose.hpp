@@ -60,9 +60,10 @@ public:
 
     // The whole network for these fields. Ports named in `ports` become outputs of that name (a missing one is an error
     // that names those there are); with all_ports every port does, as "port.NAME". An objective is only built in modes
-    // train and evaluate.
+    // train and evaluate. calls: see Joint::calls_left.
     Result<graph::Graph> build(int32_t mode, std::span<const BatchField> fields,
-                               std::span<const std::string> ports = {}, bool all_ports = false) const;
+                               std::span<const std::string> ports = {}, bool all_ports = false,
+                               int64_t calls = -1) const;
 
     // From now on the body is described as it is evaluated, also in mode train: nothing of it learns.
     void freeze_body() { body_frozen_ = true; }

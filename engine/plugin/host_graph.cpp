@@ -38,6 +38,11 @@ template<class T, class F>
 T call(hk_builder* b, T otherwise, F&& f) noexcept {
     try {
         if (!b->joint.builder.ok()) return otherwise;
+        if (b->joint.calls_left == 0) {
+            b->joint.builder.fail(out_of_memory("the host has no memory"));
+            return otherwise;
+        }
+        if (b->joint.calls_left > 0) --b->joint.calls_left;
         return f(b->joint.builder);
     } catch (const std::exception& e) {
         try {

@@ -26,6 +26,7 @@ struct Joint {
     std::map<std::string, graph::ValueId, std::less<>> ports;
     // Of the names of parameters and ports of the part that is being described; "" for the only part.
     std::string prefix;
+    int64_t calls_left = -1; // of the graph's functions, before one fails as if memory had run out; -1: no end
 };
 
 const hk_graph_interface* host_graph_interface();

@@ -133,6 +133,7 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
     p.ignored = in.texts("ignored");
     p.causal = in.text("causal", false);
     p.roles = in.texts("roles");
+    p.check = in.object("check");
     p.model_types = in.texts("model_types");
     const json names = in.object("names");
     Reader rules(names, where + "names.", status);

@@ -46,11 +46,13 @@ struct Provided {
     std::vector<std::string> parameters;                // every key it knows
     std::map<std::string, Range> ranges;                // of those that have one
     std::vector<std::string> ignored;                   // keys that change nothing here (patterns with *)
-    // Objectives: "yes" where each token is predicted from those before it, so that a body must not see what stands behind.
-    // Architectures: "yes" where it does not, or the key of the configuration that says so.
+    // Objectives: "yes" where each token is predicted from those before it, so that a body must not see what stands
+    // behind. Architectures: "yes" where it does not, or the key of the configuration that says so.
     std::string causal;
     // Objectives only: what the special tokens of a tokenizer that is trained for them stand for ("mask").
     std::vector<std::string> roles;
+    // How `hekla plugin check` makes a small network with it: check/trial.hpp.
+    nlohmann::json check = nlohmann::json::object();
     // Architectures only:
     std::vector<std::string> model_types;
     NameRules names;

@@ -142,35 +142,35 @@ public:
     int32_t mode() const { return api_.mode(builder_); }
     bool training() const { return mode() == HK_MODE_TRAIN; }
     bool has_field(std::string_view field) { return api_.has_field(builder_, text(field)) != 0; }
-    Value input(std::string_view field) { return {this, api_.input(builder_, text(field))}; }
+    Value input(std::string_view field) { return got(api_.input(builder_, text(field))); }
     Value parameter(std::string_view name, const Dims& dims, Initializer initializer = zeros(), uint32_t flags = 0) {
-        return {this, api_.parameter(builder_, text(name), dims.data(), rank(dims), initializer.kind, initializer.a,
-                                     initializer.b, flags)};
+        return got(api_.parameter(builder_, text(name), dims.data(), rank(dims), initializer.kind, initializer.a,
+                                  initializer.b, flags));
     }
     Value buffer(std::string_view name, int32_t kind, const Dims& dims, const std::vector<double>& values) {
         if (!holds(dims, values)) return fail("buffer: the number of values does not fit the shape");
-        return {this, api_.buffer(builder_, text(name), kind, dims.data(), rank(dims), values.data())};
+        return got(api_.buffer(builder_, text(name), kind, dims.data(), rank(dims), values.data()));
     }
     Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values) {
         if (!holds(dims, values)) return fail("constant: the number of values does not fit the shape");
-        return {this, api_.constant(builder_, kind, dims.data(), rank(dims), values.data())};
+        return got(api_.constant(builder_, kind, dims.data(), rank(dims), values.data()));
     }
     Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT) {
-        return {this, api_.fill(builder_, kind, dims.data(), rank(dims), value)};
+        return got(api_.fill(builder_, kind, dims.data(), rank(dims), value));
     }
     Value number(double value) { return fill({}, value); }
     Value integer(int64_t value) { return fill({}, static_cast<double>(value), HK_KIND_INT32); }
     Value iota(int64_t length, int64_t start = 0, int64_t step = 1) {
-        return {this, api_.iota(builder_, length, start, step)};
+        return got(api_.iota(builder_, length, start, step));
     }
-    Value positions(int64_t batch, int64_t length) { return {this, api_.positions(builder_, batch, length)}; }
+    Value positions(int64_t batch, int64_t length) { return got(api_.positions(builder_, batch, length)); }
     Value step_scalar(std::string_view name, double initial) {
-        return {this, api_.step_scalar(builder_, text(name), initial)};
+        return got(api_.step_scalar(builder_, text(name), initial));
     }
 
     void offer(std::string_view port, Value value) { api_.offer(builder_, text(port), value.id); }
     bool has_port(std::string_view port) { return api_.has_port(builder_, text(port)) != 0; }
-    Value ask(std::string_view port) { return {this, api_.ask(builder_, text(port))}; }
+    Value ask(std::string_view port) { return got(api_.ask(builder_, text(port))); }
     void loss(std::string_view name, Value sum, Value count, double weight = 1.0) {
         api_.loss(builder_, text(name), sum.id, count.id, weight);
     }
@@ -198,8 +198,10 @@ public:
             raw.push_back(a.raw);
         }
         std::vector<hk_value> outputs(output_count, 0);
-        api_.emit(builder_, text(name), revision, ids.data(), static_cast<uint32_t>(ids.size()), raw.data(),
-                  static_cast<uint32_t>(raw.size()), outputs.data(), output_count);
+        const int32_t code =
+            api_.emit(builder_, text(name), revision, ids.data(), static_cast<uint32_t>(ids.size()), raw.data(),
+                      static_cast<uint32_t>(raw.size()), outputs.data(), output_count);
+        if (code != HK_OK) throw Error(code, kEnded);
         std::vector<Value> values;
         for (const hk_value id : outputs) values.push_back({this, id});
         return values;
@@ -223,6 +225,13 @@ public:
     void recompute_end() { api_.recompute_end(builder_); }
 
 private:
+    // After the first error nothing more can come of this description: it ends here, however much was still to be said.
+    static constexpr const char* kEnded = "the graph has an error"; // the host knows which
+    Value got(hk_value id) {
+        if (id == 0)
+            if (const int32_t code = api_.status(builder_, nullptr); code != HK_OK) throw Error(code, kEnded);
+        return {this, id};
+    }
     static uint32_t rank(const Dims& dims) { return static_cast<uint32_t>(dims.size()); }
     static bool holds(const Dims& dims, const std::vector<double>& values) {
         int64_t product = 1;

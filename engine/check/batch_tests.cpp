@@ -1,0 +1,281 @@
+#include "check/tests.hpp"
+
+#include "infer/decode.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+namespace hekla::check {
+namespace {
+
+using Fields = std::vector<data::Field>;
+
+bool makes_batches(const plugin::Provided& provided) { return provided.interface_id == HK_OBJECTIVE_INTERFACE; }
+
+// The bytes of one row of a field whose first dimension counts rows.
+std::span<const std::byte> row_of(const data::Field& field, int64_t row, int64_t rows) {
+    const std::size_t size = field.bytes.size() / static_cast<std::size_t>(rows);
+    return std::span(field.bytes).subspan(static_cast<std::size_t>(row) * size, size);
+}
+
+// The first field that differs between two batches of the same shape; empty if none does.
+std::string differing(const Fields& a, const Fields& b) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+        if (a[i].bytes != b[i].bytes) return a[i].name;
+    return {};
+}
+
+// Memory whose end is the end of what may be touched: one byte further is a crash.
+class Fenced {
+public:
+    explicit Fenced(std::size_t bytes) {
+        const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+        size_ = (bytes + page - 1) / page * page + 2 * page;
+        void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (at == MAP_FAILED) return;
+        begin_ = static_cast<std::byte*>(at);
+        ::mprotect(begin_, page, PROT_NONE);
+        ::mprotect(begin_ + size_ - page, page, PROT_NONE);
+        data_ = begin_ + size_ - page - bytes;
+        before_ = std::span(begin_ + page, data_);
+    }
+    Fenced(const Fenced&) = delete;
+    Fenced& operator=(const Fenced&) = delete;
+    ~Fenced() {
+        if (begin_ != nullptr) ::munmap(begin_, size_);
+    }
+    std::byte* data() const { return data_; }
+    // Whether something was written between the page's beginning and data().
+    bool touched_before() const {
+        return std::ranges::any_of(before_, [](std::byte b) { return b != std::byte{0}; });
+    }
+
+private:
+    std::byte* begin_ = nullptr;
+    std::byte* data_ = nullptr;
+    std::span<std::byte> before_;
+    std::size_t size_ = 0;
+};
+
+} // namespace
+
+Status test_pure_batches(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        if (!makes_batches(provided)) continue;
+        const std::string name = name_of(provided);
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        const std::size_t count = std::min<std::size_t>(small.examples.size(), 5);
+        const auto rows = static_cast<int64_t>(count);
+        std::vector<data::EncodedExample> examples(small.examples.begin(),
+                                                   small.examples.begin() + static_cast<std::ptrdiff_t>(count));
+        const auto batch = [&](std::span<const data::EncodedExample> of, int64_t size, uint64_t seed) {
+            return batch_of(small, of, size, small.length, seed);
+        };
+        trial.doing(name + ": the same batch twice");
+        HK_ASSIGN(const Fields first, batch(examples, rows, 7));
+        HK_ASSIGN(const Fields other_seed, batch(examples, rows, 8));
+        HK_ASSIGN(const Fields again, batch(examples, rows, 7));
+        if (const std::string field = differing(first, again); !field.empty())
+            trial.fail(fmt::format("{}: the same examples and seed give another '{}' the second time: collate keeps "
+                                   "something between calls, or draws random numbers that the seed does not key",
+                                   name, field));
+        trial.doing(name + ": the rows in another order");
+        std::vector<data::EncodedExample> turned(examples.rbegin(), examples.rend());
+        HK_ASSIGN(const Fields reversed, batch(turned, rows, 7));
+        trial.doing(name + ": the same rows in a larger batch");
+        HK_ASSIGN(const Fields larger, batch(examples, rows + 3, 7));
+        for (std::size_t i = 0; i < first.size(); ++i) {
+            const bool by_row = !first[i].shape.empty() && first[i].shape[0] == rows && larger[i].shape[0] == rows + 3;
+            if (!by_row) continue;
+            for (int64_t row = 0; row < rows; ++row) {
+                const auto here = row_of(first[i], row, rows);
+                if (!std::ranges::equal(here, row_of(reversed[i], rows - 1 - row, rows))) {
+                    trial.fail(fmt::format("{}: '{}' of an example depends on the row that it stands in: key random "
+                                           "numbers by the example's index",
+                                           name, first[i].name));
+                    break;
+                }
+                if (!std::ranges::equal(here, row_of(larger[i], row, rows + 3))) {
+                    trial.fail(
+                        fmt::format("{}: '{}' of an example depends on the size of the batch", name, first[i].name));
+                    break;
+                }
+            }
+        }
+    }
+    return {};
+}
+
+Status test_threads(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        if (!makes_batches(provided)) continue;
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        constexpr uint64_t kBatches = 24;
+        std::vector<Fields> alone(kBatches);
+        const auto examples = [&](uint64_t number) {
+            const std::size_t begin = number % (small.examples.size() / 2 + 1);
+            return std::span(small.examples).subspan(begin, std::min<std::size_t>(4, small.examples.size() - begin));
+        };
+        for (uint64_t i = 0; i < kBatches; ++i) {
+            HK_ASSIGN(alone[i], batch_of(small, examples(i), 4, small.length, i));
+        }
+        trial.doing(fmt::format("{}: four threads make batches on one instance", name_of(provided)));
+        constexpr int kThreads = 4;
+        std::vector<std::string> wrong(kThreads);
+        std::vector<std::thread> threads;
+        for (int t = 0; t < kThreads; ++t)
+            threads.emplace_back([&, t] {
+                for (int round = 0; round < 8 && wrong[static_cast<std::size_t>(t)].empty(); ++round)
+                    for (uint64_t i = 0; i < kBatches; ++i) {
+                        const uint64_t number = (i + static_cast<uint64_t>(t) * 5) % kBatches;
+                        const auto made = batch_of(small, examples(number), 4, small.length, number);
+                        std::string& said = wrong[static_cast<std::size_t>(t)];
+                        if (!made.ok())
+                            said = made.message();
+                        else if (const std::string field = differing(alone[number], made.value()); !field.empty())
+                            said = fmt::format("another '{}' than alone", field);
+                    }
+            });
+        for (std::thread& thread : threads) thread.join();
+        for (const std::string& said : wrong)
+            if (!said.empty()) {
+                trial.fail(
+                    fmt::format("{}: with four threads at once collate gives {}: it shares something between calls",
+                                name_of(provided), said));
+                break;
+            }
+    }
+    return {};
+}
+
+Status test_bounds(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        if (!makes_batches(provided)) continue;
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        for (const int64_t length : {small.length, int64_t{9}, int64_t{5}}) {
+            HK_ASSIGN(Fields fields, batch_of(small, {}, 3, length, 1));
+            std::vector<std::unique_ptr<Fenced>> memory;
+            std::vector<hk_field> views = infer::field_views(fields);
+            for (std::size_t i = 0; i < views.size(); ++i) {
+                memory.push_back(std::make_unique<Fenced>(fields[i].bytes.size()));
+                if (memory.back()->data() == nullptr) return out_of_memory("no memory for fences");
+                views[i].data = memory.back()->data();
+            }
+            std::vector<infer::DrawnExample> drawn;
+            for (std::size_t i = 0; i < std::min<std::size_t>(3, small.examples.size()); ++i)
+                drawn.push_back({small.examples[i], 0});
+            trial.doing(
+                fmt::format("{}: rows of {} tokens, with a fence behind each field", name_of(provided), length));
+            const Status made =
+                infer::collate_into(*small.composition, drawn, &small.data.train().examples(), 1, views);
+            if (!made.ok() && made.message().empty())
+                trial.fail(
+                    fmt::format("{}: rows of {} tokens are refused without a reason", name_of(provided), length));
+            for (std::size_t i = 0; i < views.size(); ++i)
+                if (memory[i]->touched_before())
+                    trial.fail(
+                        fmt::format("{}: writes before the beginning of '{}'", name_of(provided), fields[i].name));
+        }
+    }
+    return {};
+}
+
+Status test_strange_examples(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        if (!makes_batches(provided)) continue;
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        const auto attempt = [&](const std::string& what, const std::vector<data::EncodedExample>& examples) {
+            trial.doing(fmt::format("{}: {}", name_of(provided), what));
+            const auto made = batch_of(small, examples, 4, small.length, 3);
+            if (!made.ok()) {
+                if (made.message().empty())
+                    trial.fail(fmt::format("{}: {}: refused without a reason", name_of(provided), what));
+                return;
+            }
+            const int32_t vocabulary = small.tokenizer->vocabulary_size();
+            for (const data::Field& field : made.value()) {
+                if (!field.name.ends_with("input_ids")) continue;
+                for (std::size_t at = 0; at < field.bytes.size(); at += 4) {
+                    int32_t id = 0;
+                    std::memcpy(&id, field.bytes.data() + at, 4);
+                    if (id >= 0 && id < vocabulary) continue;
+                    trial.fail(fmt::format("{}: {}: '{}' holds the id {}, the vocabulary has {}", name_of(provided),
+                                           what, field.name, id, vocabulary));
+                    break;
+                }
+            }
+        };
+        const data::EncodedExample& usual = small.examples.front();
+        const auto changed = [&](const auto& change) {
+            data::EncodedExample example = usual;
+            for (data::EncodedColumn& column : example.columns) change(column);
+            return example;
+        };
+        const auto is_text = [](const data::EncodedColumn& column) {
+            return column.kind == HK_COLUMN_TOKENS || column.kind == HK_COLUMN_WORDS ||
+                   column.kind == HK_COLUMN_CHOICES;
+        };
+        attempt("no examples at all", {});
+        attempt("one example four times", {usual, usual, usual, usual});
+        attempt("texts of one token", {changed([&](data::EncodedColumn& column) {
+                    if (is_text(column)) column.ids.resize(1), column.parts = {0};
+                })});
+        attempt("texts without a token", {changed([&](data::EncodedColumn& column) {
+                    if (is_text(column)) column.ids.clear(), column.parts.clear();
+                })});
+        attempt("texts of a thousand tokens", {changed([&](data::EncodedColumn& column) {
+                    if (!is_text(column)) return;
+                    const std::vector<int32_t> once = column.ids;
+                    while (column.ids.size() < 1000 && !once.empty())
+                        column.ids.insert(column.ids.end(), once.begin(), once.end());
+                })});
+        attempt("classes that are not known", {changed([&](data::EncodedColumn& column) {
+                    if (column.kind == HK_COLUMN_CLASSES) std::ranges::fill(column.ids, -1);
+                })});
+        const auto needs = small.composition->columns();
+        if (!needs.ok()) continue;
+        for (const plugin::ColumnNeed& need : needs.value()) {
+            if (!need.optional && !need.target) continue;
+            data::EncodedExample example = usual;
+            std::erase_if(example.columns, [&](const data::EncodedColumn& column) { return column.name == need.name; });
+            attempt(fmt::format("without the column '{}'", need.name), {example, usual});
+        }
+    }
+    return {};
+}
+
+Status test_decoding(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        if (provided.interface_id != HK_HEAD_INTERFACE) continue;
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        HK_ASSIGN(const std::vector<std::string> ports, small.composition->decode_ports());
+        if (ports.empty()) {
+            trial.skip(name_of(provided) + ": says nothing of its outputs");
+            continue;
+        }
+        HK_ASSIGN(Fields fields, batch_of(small, std::span(small.examples).first(2), 3, small.length, 1));
+        HK_ASSIGN(const std::vector<plugin::BatchField> described, small.composition->batch_fields(3, small.length));
+        HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_EVALUATE, described, ports));
+        for (const double scale : {1.0, 1e30}) {
+            std::map<std::string, graph::Tensor, std::less<>> outputs;
+            std::vector<graph::ValueId> wanted;
+            for (const std::string& port : ports) wanted.push_back(graph.outputs.at(port));
+            HK_ASSIGN(std::vector<graph::Tensor> values,
+                      graph::evaluate(graph, feeds_of(graph, fields, trial.seed()), wanted));
+            for (std::size_t i = 0; i < ports.size(); ++i) {
+                for (double& value : values[i].data) value *= scale;
+                outputs[ports[i]] = std::move(values[i]);
+            }
+            trial.doing(fmt::format("{}: decodes outputs of a size of {:g}", name_of(provided), scale));
+            const auto said = infer::decode_rows(*small.composition, outputs, fields, 2);
+            trial.require(said.status(), name_of(provided));
+        }
+    }
+    return {};
+}
+
+} // namespace hekla::check

@@ -1,0 +1,226 @@
+#include "check/check.hpp"
+
+#include "check/child.hpp"
+#include "check/tests.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace hekla::check {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Test {
+    const char* name;
+    const char* about;
+    int level; // see CheckOptions
+    double seconds;
+    std::function<Status(Trial&)> run;
+};
+
+std::function<Status(Trial&)> without(const char* interface_id) {
+    return [interface_id](Trial& trial) { return test_host_without(trial, interface_id); };
+}
+
+const std::vector<Test>& tests() {
+    static const std::vector<Test> all{
+        {"file.exports", "one name is exported: the entry", 1, 10, test_exports},
+        {"file.relocations", "code is never written to, and nothing of the host is linked", 1, 10, test_relocations},
+        {"file.opens", "it opens with every symbol bound, at once", 1, 20, test_opens},
+        {"file.entry", "the entry is whole and says what the manifest says", 1, 10, test_entry},
+        {"file.ids", "it has what its manifest offers, and null for everything else", 1, 10, test_unknown_ids},
+        {"host.without-error", "a host that lacks an interface is no crash", 1, 10, without(HK_ERROR_INTERFACE)},
+        {"host.without-log", "a host that lacks an interface is no crash", 1, 10, without("hekla.log/1")},
+        {"host.without-config", "a host that lacks an interface is no crash", 1, 10, without(HK_CONFIG_INTERFACE)},
+        {"host.without-graph", "a host that lacks an interface is no crash", 1, 10, without(HK_GRAPH_INTERFACE)},
+        {"host.without-tokenizer", "a host that lacks an interface is no crash", 1, 10, without("hekla.tokenizer/1")},
+        {"host.fails", "whichever call of the host fails, the error goes back to it", 2, 120, test_failing_host},
+        {"instances.many", "instances share nothing", 2, 60, test_many_instances},
+        {"instances.leaks", "what is made is given back", 2, 60, test_leaks},
+        {"graph.same", "the same configuration and fields describe the same graph", 2, 60, test_same_graph},
+        {"graph.shapes", "rows and lengths of any number", 2, 60, test_odd_shapes},
+        {"graph.configurations", "any configuration is described or refused in words", 2, 120,
+         test_strange_configurations},
+        {"graph.fields", "any fields are described or refused in words", 2, 60, test_strange_fields},
+        {"batch.pure", "a batch is made of its arguments and nothing else", 2, 60, test_pure_batches},
+        {"batch.threads", "many threads may make batches at once", 2, 60, test_threads},
+        {"batch.bounds", "nothing is written outside the fields", 2, 60, test_bounds},
+        {"batch.examples", "any example makes a batch or is refused in words", 2, 60, test_strange_examples},
+        {"decode", "what is said of outputs is JSON, one object a row", 2, 60, test_decoding},
+        {"network.causal", "nothing that is to be predicted is seen", 2, 120, test_causal},
+        {"network.rows", "a row is the same alone and beside others", 2, 120, test_rows_apart},
+        {"network.padding", "padding changes nothing", 2, 120, test_padding},
+        {"network.gradient", "gradients are those of finite differences", 2, 300, test_gradient},
+        {"train.device", "the device computes what float64 does", 3, 300, test_device},
+        {"train.learns", "the loss of 32 examples falls", 3, 600, test_learns},
+        {"train.repeats", "the same training, the same bits", 3, 300, test_repeats},
+        {"train.resumes", "stopped and gone on with, the same bits", 3, 300, test_resumes},
+    };
+    return all;
+}
+
+bool asked_for(const std::vector<std::string>& only, std::string_view name) {
+    return only.empty() || std::ranges::any_of(only, [&](const std::string& one) { return name.starts_with(one); });
+}
+
+// The manifest of a library or of itself.
+Result<plugin::Manifest> manifest_of(const fs::path& given) {
+    std::error_code problem;
+    fs::path file = fs::absolute(given, problem);
+    if (file.extension() != ".json") file.replace_extension(".json");
+    if (!fs::exists(file, problem))
+        return not_found(
+            fmt::format("{}: there is no manifest beside the plugin: {} was expected (LIBRARY.json, made by the "
+                        "build)",
+                        given.string(), file.string()));
+    HK_ASSIGN(plugin::Manifest manifest, plugin::read_manifest(file));
+    if (!fs::exists(manifest.library, problem))
+        return not_found(fmt::format("{}: its library {} is not there", file.string(), manifest.library.string()));
+    return manifest;
+}
+
+std::string shell_word(const std::string& word) {
+    const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./=:,+").find(c) != std::string::npos;
+    });
+    if (plain) return word;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
+}
+
+// A folder that is gone with the object.
+struct TemporaryFolder {
+    static Result<TemporaryFolder> make() {
+        std::error_code problem;
+        std::string name = (fs::temp_directory_path(problem) / "hekla-check-XXXXXX").string();
+        if (problem || ::mkdtemp(name.data()) == nullptr)
+            return io_error(fmt::format("{}: no folder can be made there", name));
+        TemporaryFolder folder;
+        folder.path = name;
+        return folder;
+    }
+    TemporaryFolder() = default;
+    TemporaryFolder(TemporaryFolder&& other) noexcept : path(std::exchange(other.path, {})) {}
+    TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+    ~TemporaryFolder() {
+        std::error_code ignored;
+        if (!path.empty()) fs::remove_all(path, ignored);
+    }
+    fs::path path;
+};
+
+std::string last_lines(const std::string& text, std::size_t count) {
+    std::size_t at = text.size();
+    while (at > 0 && count > 0) {
+        at = text.rfind('\n', at - 1);
+        if (at == std::string::npos) return text;
+        --count;
+    }
+    return text.substr(at);
+}
+
+TestResult result_of(const Test& test, const ChildResult& child, double limit) {
+    TestResult result;
+    result.test = test.name;
+    result.about = test.about;
+    result.seconds = child.seconds;
+    std::string doing;
+    bool done = false, skipped = false;
+    std::istringstream lines(child.out);
+    for (std::string line; std::getline(lines, line);) {
+        const json said = json::parse(line, nullptr, false);
+        if (!said.is_object()) continue; // the plugin's own words
+        if (said.contains("doing")) doing = said["doing"].get<std::string>();
+        if (said.contains("done")) done = true;
+        for (const char* kind : {"failed", "skipped"})
+            if (said.contains(kind)) result.findings.push_back(said[kind].get<std::string>());
+        if (said.contains("failed")) result.outcome = Outcome::failed;
+        if (said.contains("skipped")) skipped = true;
+    }
+    if (skipped && result.outcome != Outcome::failed) result.outcome = Outcome::skipped;
+    if (done && child.status == 0) return result;
+    result.outcome = Outcome::failed;
+    const std::string where = doing.empty() ? "" : fmt::format(" ({})", doing);
+    std::string what;
+    if (child.timed_out)
+        what = fmt::format("did not come back within {:g} s{}", limit, where);
+    else if (child.signal != 0)
+        what = fmt::format("crashed with {}{}", signal_text(child.signal), where);
+    else
+        what = fmt::format("ended the process with status {}{}", child.status, where);
+    const std::string words = last_lines(child.error, 6);
+    if (!words.empty()) what += ": " + words;
+    while (!what.empty() && what.back() == '\n') what.pop_back();
+    result.findings.push_back(what);
+    return result;
+}
+
+} // namespace
+
+std::vector<TestName> test_names() {
+    std::vector<TestName> names;
+    for (const Test& test : tests()) names.push_back({test.name, test.about, test.level});
+    return names;
+}
+
+Status check_plugin(const CheckOptions& options, const std::function<bool(const TestResult&)>& tell) {
+    HK_ASSIGN(const plugin::Manifest manifest, manifest_of(options.plugin));
+    for (const std::string& one : options.only)
+        if (std::ranges::none_of(tests(),
+                                 [&](const Test& test) { return std::string_view(test.name).starts_with(one); })) {
+            std::vector<std::string> names;
+            for (const Test& test : tests()) names.emplace_back(test.name);
+            return not_found(fmt::format("there is no test '{}': there are {}", one, fmt::join(names, ", ")));
+        }
+    for (const Test& test : tests()) {
+        if (test.level > options.level || !asked_for(options.only, test.name)) continue;
+        std::vector<std::string> command = options.program;
+        const std::vector<std::string> more{"plugin",  "check",  manifest.file.string(),         "--one",
+                                            test.name, "--seed", fmt::format("{}", options.seed)};
+        command.insert(command.end(), more.begin(), more.end());
+        const double limit = test.seconds * options.patience;
+        HK_ASSIGN(const ChildResult child, run_child(command, {.seconds = limit, .memory_bytes = uint64_t{16} << 30}));
+        TestResult result = result_of(test, child, limit);
+        std::vector<std::string> words;
+        for (const std::string& word : command) words.push_back(shell_word(word));
+        result.reproduce = fmt::format("{}", fmt::join(words, " "));
+        if (!tell(result)) return Status(Code::cancelled, "stopped");
+    }
+    return {};
+}
+
+Status run_test(const std::string& name, const CheckOptions& options) {
+    const auto test = std::ranges::find_if(tests(), [&](const Test& one) { return name == one.name; });
+    if (test == tests().end()) return not_found(fmt::format("there is no test '{}'", name));
+    HK_ASSIGN(plugin::Manifest manifest, manifest_of(options.plugin));
+    std::vector<fs::path> folders{manifest.file.parent_path()};
+    folders.insert(folders.end(), options.folders.begin(), options.folders.end());
+    const plugin::Registry registry = plugin::Registry::scan(folders);
+    HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
+    Trial trial;
+    trial.manifest_ = &manifest;
+    trial.registry_ = &registry;
+    trial.seed_ = options.seed;
+    trial.folder_ = folder.path;
+    trial.cache_ = options.cache_folder;
+    if (test->level > 1)
+        for (const plugin::Provided& provided : manifest.provides)
+            if (const auto why = provided.check.find("skip"); why != provided.check.end() && why->is_string())
+                trial.skip(fmt::format("{}: {}", name_of(provided), why->get<std::string>()));
+    if (test->level > 1)
+        std::erase_if(manifest.provides, [](const plugin::Provided& one) { return one.check.contains("skip"); });
+    if (const Status ran = test->run(trial); !ran.ok()) trial.fail(ran.message());
+    trial.done();
+    return {};
+}
+
+} // namespace hekla::check

@@ -1,0 +1,130 @@
+#include "check/child.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hekla::check {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMost = std::size_t{1} << 20;
+
+class Descriptor {
+public:
+    explicit Descriptor(int number = -1) : number_(number) {}
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        close();
+        number_ = std::exchange(other.number_, -1);
+        return *this;
+    }
+    ~Descriptor() { close(); }
+    int get() const { return number_; }
+    void close() {
+        if (number_ >= 0) ::close(number_);
+        number_ = -1;
+    }
+
+private:
+    int number_;
+};
+
+struct Pipe {
+    Descriptor read, write;
+};
+
+Result<Pipe> make_pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return io_error(fmt::format("no pipe: {}", std::strerror(errno)));
+    return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+// What a talkative child says in the middle is left out.
+void keep(std::string& kept, std::string_view more) {
+    kept += more;
+    if (kept.size() > kMost) kept = kept.substr(0, kMost / 2) + "\n...\n" + kept.substr(kept.size() - kMost / 4);
+}
+
+// Runs after fork: nothing here may allocate.
+[[noreturn]] void become(char* const* arguments, int out, int error, uint64_t memory_bytes) {
+    ::setpgid(0, 0);
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(error, STDERR_FILENO);
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    if (memory_bytes > 0) {
+        const rlimit most{memory_bytes, memory_bytes};
+        ::setrlimit(RLIMIT_AS, &most);
+    }
+    ::execv(arguments[0], arguments);
+    ::_exit(127);
+}
+
+} // namespace
+
+Result<ChildResult> run_child(const std::vector<std::string>& command, const ChildLimits& limits) {
+    HK_ASSIGN(Pipe out, make_pipe());
+    HK_ASSIGN(Pipe error, make_pipe());
+    std::vector<std::string> words = command;
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const Clock::time_point start = Clock::now();
+    const pid_t child = ::fork();
+    if (child < 0) return io_error(fmt::format("{}: no process: {}", command[0], std::strerror(errno)));
+    if (child == 0) become(arguments.data(), out.write.get(), error.write.get(), limits.memory_bytes);
+    ::setpgid(child, child); // whoever comes first
+    out.write.close();
+    error.write.close();
+
+    ChildResult result;
+    const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+    std::array<pollfd, 2> open{pollfd{out.read.get(), POLLIN, 0}, pollfd{error.read.get(), POLLIN, 0}};
+    std::array<std::string*, 2> kept{&result.out, &result.error};
+    int status = 0;
+    bool ended = false;
+    // A process that the child leaves behind holds the pipes: the child's own end counts.
+    while (!ended || open[0].fd >= 0 || open[1].fd >= 0) {
+        if (!ended) ended = ::waitpid(child, &status, WNOHANG) == child;
+        if (!ended && elapsed() > limits.seconds) {
+            result.timed_out = true;
+            ::kill(-child, SIGKILL);
+            ended = ::waitpid(child, &status, 0) == child;
+        }
+        const int ready = ::poll(open.data(), open.size(), ended ? 0 : 20);
+        if (ended && ready <= 0) break;
+        for (std::size_t i = 0; i < open.size(); ++i) {
+            if (open[i].fd < 0 || open[i].revents == 0) continue;
+            std::array<char, 65536> block;
+            const ssize_t got = ::read(open[i].fd, block.data(), block.size());
+            if (got > 0)
+                keep(*kept[i], {block.data(), static_cast<std::size_t>(got)});
+            else if (got == 0 || errno != EINTR)
+                open[i].fd = -1;
+        }
+    }
+    ::kill(-child, SIGKILL); // what it started
+    result.seconds = elapsed();
+    if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+    return result;
+}
+
+std::string signal_text(int signal) {
+    const char* name = ::sigabbrev_np(signal);
+    const char* text = ::sigdescr_np(signal);
+    return fmt::format("{}{} ({})", name != nullptr ? "SIG" : "signal ",
+                       name != nullptr ? name : std::to_string(signal), text != nullptr ? text : "unknown");
+}
+
+} // namespace hekla::check

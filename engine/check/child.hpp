@@ -1,0 +1,31 @@
+// A program run apart: what it does to itself, or never finishes, stays with it.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hekla::check {
+
+struct ChildLimits {
+    double seconds = 60.0;     // of wall time; then it is killed with all that it started
+    uint64_t memory_bytes = 0; // of its address space; 0: no limit
+};
+
+struct ChildResult {
+    int status = -1; // what it exited with; -1 where a signal ended it
+    int signal = 0;
+    bool timed_out = false;
+    double seconds = 0.0;
+    std::string out, error; // at most 1 MiB of each: the first half and the last
+};
+
+// command: the program's absolute path and its arguments. Errors: it cannot be started. Thread: any.
+Result<ChildResult> run_child(const std::vector<std::string>& command, const ChildLimits& limits);
+
+// "SIGSEGV (Segmentation fault)"
+std::string signal_text(int signal);
+
+} // namespace hekla::check

@@ -1,0 +1,187 @@
+#include "check/elf_file.hpp"
+#include "check/tests.hpp"
+
+#include "hekla/plugin/log.h"
+#include "hekla/plugin/tokenizer.h"
+#include "plugin/host_config.hpp"
+#include "plugin/host_error.hpp"
+#include "plugin/host_graph.hpp"
+#include "plugin/host_tokenizer.hpp"
+
+#include <chrono>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::check {
+namespace {
+
+// The library opened by hand; it stays mapped, as it does in a host.
+Result<const hk_plugin_entry*> entry_of(const Trial& trial) {
+    const std::string path = trial.manifest().library.string();
+    trial.doing("opening the library");
+    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return not_found(fmt::format("it cannot be loaded: {}", ::dlerror()));
+    void* symbol = ::dlsym(library, HK_ENTRY_SYMBOL);
+    if (symbol == nullptr) return not_found(fmt::format("it does not export {}", HK_ENTRY_SYMBOL));
+    trial.doing("calling " HK_ENTRY_SYMBOL "()");
+    const auto* entry = reinterpret_cast<const hk_plugin_entry* (*)(void)>(symbol)();
+    if (entry == nullptr) return corrupt(HK_ENTRY_SYMBOL "() returned null");
+    return entry;
+}
+
+const hk_log_interface* silent_log() {
+    static const hk_log_interface table = {[](const hk_host*, int32_t, hk_string) {}};
+    return &table;
+}
+
+// A host that lacks the interface `without`.
+struct PartialHost {
+    explicit PartialHost(std::string_view lacking) : without(lacking) {
+        host.struct_size = sizeof host;
+        host.abi_major = HK_ABI_MAJOR;
+        host.abi_minor = HK_ABI_MINOR;
+        host.name = {"hekla plugin check", 18};
+        host.version = {"0", 1};
+        host.get_interface = [](const hk_host* h, hk_string id) -> const void* {
+            const auto* self = reinterpret_cast<const PartialHost*>(h);
+            const std::string_view wanted(id.data, static_cast<std::size_t>(id.size));
+            if (wanted == self->without) return nullptr;
+            if (wanted == HK_ERROR_INTERFACE) return plugin::host_error_interface();
+            if (wanted == HK_CONFIG_INTERFACE) return plugin::host_config_interface();
+            if (wanted == HK_GRAPH_INTERFACE) return plugin::host_graph_interface();
+            if (wanted == HK_TOKENIZER_INTERFACE) return plugin::host_tokenizer_interface();
+            if (wanted == HK_LOG_INTERFACE) return silent_log();
+            return nullptr;
+        };
+    }
+    hk_host host{}; // first: the host's pointer is this object's
+    std::string_view without;
+};
+
+hk_string text(std::string_view s) { return {s.data(), s.size()}; }
+
+} // namespace
+
+Status test_exports(Trial& trial) {
+    HK_ASSIGN(const ElfFile elf, read_elf(trial.manifest().library));
+    if (std::ranges::find(elf.exports, HK_ENTRY_SYMBOL) == elf.exports.end())
+        trial.fail(fmt::format("it does not export {}", HK_ENTRY_SYMBOL));
+    std::vector<std::string> others = elf.exports;
+    std::erase(others, HK_ENTRY_SYMBOL);
+    constexpr std::size_t kShown = 8;
+    const std::size_t count = others.size();
+    if (count > kShown) others.resize(kShown);
+    if (count > 0)
+        trial.fail(
+            fmt::format("it exports {} other name{}: {}{}: hide them (-fvisibility=hidden and the SDK's plugin.map), "
+                        "or another library's function of that name may be called instead",
+                        count, count == 1 ? "" : "s", fmt::join(others, ", "), count > kShown ? ", ..." : ""));
+    return {};
+}
+
+Status test_relocations(Trial& trial) {
+    HK_ASSIGN(const ElfFile elf, read_elf(trial.manifest().library));
+    if (elf.text_relocations) trial.fail("it has text relocations: compile every file with -fPIC");
+    if (elf.executable_stack)
+        trial.fail("it asks for an executable stack: a file in assembler lacks a .note.GNU-stack section");
+    for (const std::string& library : elf.needed)
+        if (library.starts_with("libhekla") || library.starts_with("libvulkan"))
+            trial.fail(fmt::format("it is linked with {}: a plugin gets all of the host through its entry", library));
+    return {};
+}
+
+Status test_opens(Trial& trial) {
+    const auto start = std::chrono::steady_clock::now();
+    HK_TRY(entry_of(trial).status());
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    constexpr double kMost = 0.5;
+    if (seconds > kMost)
+        trial.fail(fmt::format("opening it takes {:.2f} s, at most {} s were expected: work before init() makes every "
+                               "start slow",
+                               seconds, kMost));
+    return {};
+}
+
+Status test_entry(Trial& trial) {
+    HK_ASSIGN(const hk_plugin_entry* entry, entry_of(trial));
+    if (entry->magic != HK_ENTRY_MAGIC)
+        return corrupt(fmt::format("its entry's magic is {:#x}, expected {:#x}", entry->magic, HK_ENTRY_MAGIC));
+    if (entry->struct_size < sizeof(hk_plugin_entry) || entry->struct_size > 4096)
+        return corrupt(
+            fmt::format("its entry's struct_size is {}, expected {}", entry->struct_size, sizeof(hk_plugin_entry)));
+    if (entry->init == nullptr || entry->deinit == nullptr || entry->get_interface == nullptr)
+        return corrupt("its entry lacks init, deinit or get_interface");
+    if (entry->reserved != 0) trial.fail("its entry's reserved member is not 0");
+    const plugin::Manifest& m = trial.manifest();
+    if (entry->abi_major != m.abi_major || entry->abi_minor_needed != m.abi_minor_needed)
+        trial.fail(fmt::format("it needs plugin ABI {}.{}, its manifest says {}.{}", entry->abi_major,
+                               entry->abi_minor_needed, m.abi_major, m.abi_minor_needed));
+    if (entry->abi_minor_built < entry->abi_minor_needed)
+        trial.fail(fmt::format("it was built with minor {} and needs minor {}", entry->abi_minor_built,
+                               entry->abi_minor_needed));
+    if (entry_of(trial).value() != entry) trial.fail("two calls of " HK_ENTRY_SYMBOL "() give two entries");
+    return {};
+}
+
+Status test_unknown_ids(Trial& trial) {
+    HK_ASSIGN(const hk_plugin_entry* entry, entry_of(trial));
+    PartialHost host("");
+    hk_error error;
+    trial.doing("init()");
+    if (entry->init(&host.host, &error) != HK_OK) return internal_error(fmt::format("init(): {}", error.message));
+    const auto ask = [&](std::string_view interface_id, std::string_view id) {
+        trial.doing(fmt::format("get_interface(\"{}\", \"{}\")", interface_id, id));
+        return entry->get_interface(text(interface_id), text(id));
+    };
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        const std::string &i = provided.interface_id, &id = provided.id;
+        if (ask(i, id) == nullptr)
+            trial.fail(fmt::format("its manifest offers {}, the library does not", name_of(provided)));
+        if (ask(i, id) != ask(i, id)) trial.fail(fmt::format("{}: asked for twice it is another", name_of(provided)));
+        // A string is a pointer and a size; nothing behind it counts.
+        const std::string longer = id + "tail", longer_interface = i + "0";
+        if (ask(i, std::string_view(longer).substr(0, id.size())) == nullptr)
+            trial.fail(
+                fmt::format("{}: its id is not found where other letters follow it in memory: strings need not end "
+                            "in 0",
+                            name_of(provided)));
+        for (const auto& [other_interface, other] : {std::pair{i, longer},
+                                                     {i, id.substr(0, id.size() - 1)},
+                                                     {longer_interface, id},
+                                                     {i, std::string()},
+                                                     {std::string(), id},
+                                                     {std::string("hekla.unknown/1"), id}})
+            if (ask(other_interface, other) != nullptr)
+                trial.fail(fmt::format("get_interface(\"{}\", \"{}\") gives something; null was expected",
+                                       other_interface, other));
+    }
+    trial.doing("get_interface() with null strings");
+    if (entry->get_interface({nullptr, 0}, {nullptr, 0}) != nullptr)
+        trial.fail("get_interface() of null strings gives something; null was expected");
+    trial.doing("deinit()");
+    entry->deinit();
+    return {};
+}
+
+Status test_host_without(Trial& trial, const char* interface_id) {
+    HK_ASSIGN(const hk_plugin_entry* entry, entry_of(trial));
+    PartialHost host(interface_id);
+    hk_error error;
+    trial.doing(fmt::format("init() with a host that has no {}", interface_id));
+    const int32_t code = entry->init(&host.host, &error);
+    // Either is right: to do without, or to say so.
+    if (code != HK_OK && error.message.empty() && std::string_view(interface_id) != HK_ERROR_INTERFACE)
+        trial.fail(
+            fmt::format("init() fails with code {} and no message where the host has no {}", code, interface_id));
+    if (code != HK_OK) return {};
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        trial.doing(fmt::format("get_interface() of {} with a host that has no {}", name_of(provided), interface_id));
+        entry->get_interface(text(provided.interface_id), text(provided.id));
+    }
+    trial.doing("deinit()");
+    entry->deinit();
+    return {};
+}
+
+} // namespace hekla::check

@@ -1,0 +1,240 @@
+#include "check/tests.hpp"
+
+#include "graph/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <malloc.h>
+
+namespace hekla::check {
+namespace {
+
+using nlohmann::json;
+
+Result<graph::Graph> describe(const Small& small, int32_t mode, int64_t batch, int64_t length) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(batch, length));
+    return small.composition->build(mode, fields);
+}
+
+Result<std::unique_ptr<plugin::Composition>> another(const Trial& trial, const Small& small,
+                                                     const plugin::CompositionSpec& spec) {
+    return plugin::Composition::create(trial.registry(), spec, small.tokenizer.get());
+}
+
+// Where two texts part: the line of each.
+std::string difference(const std::string& a, const std::string& b) {
+    std::size_t at = 0;
+    while (at < std::min(a.size(), b.size()) && a[at] == b[at]) ++at;
+    const auto line = [&](const std::string& text) {
+        const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+        return text.substr(begin, text.find('\n', at) - begin);
+    };
+    return fmt::format("'{}' and '{}'", line(a), line(b));
+}
+
+// The part of the network's configuration that belongs to what is checked.
+json& config_of(plugin::CompositionSpec& spec, const plugin::Provided& provided) {
+    return provided.interface_id == HK_ARCHITECTURE_INTERFACE ? spec.config
+           : provided.interface_id == HK_HEAD_INTERFACE       ? spec.head_config
+                                                              : spec.objective_config;
+}
+
+} // namespace
+
+Status test_many_instances(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        trial.doing(
+            fmt::format("{}: eight instances, destroyed in another order than they were made", name_of(provided)));
+        std::vector<std::unique_ptr<plugin::Composition>> all;
+        for (int i = 0; i < 8; ++i) {
+            HK_ASSIGN(auto one, another(trial, small, small.spec));
+            all.push_back(std::move(one));
+        }
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(2, small.length));
+        HK_ASSIGN(const graph::Graph first, all[5]->build(HK_MODE_TRAIN, fields));
+        for (const std::size_t i : {3, 0, 7, 1, 6}) all[i].reset();
+        HK_ASSIGN(const graph::Graph still, all[5]->build(HK_MODE_TRAIN, fields));
+        if (graph::print(first) != graph::print(still))
+            trial.fail(fmt::format("{}: describes another graph after other instances went: {}", name_of(provided),
+                                   difference(graph::print(first), graph::print(still))));
+    }
+    return {};
+}
+
+Status test_same_graph(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        for (const int32_t mode : {HK_MODE_TRAIN, HK_MODE_EVALUATE}) {
+            trial.doing(fmt::format("{}: described again and again", name_of(provided)));
+            HK_ASSIGN(const graph::Graph first, describe(small, mode, 3, small.length));
+            HK_TRY(describe(small, mode, 1, 7).status()); // another shape in between
+            HK_ASSIGN(const graph::Graph second, describe(small, mode, 3, small.length));
+            HK_ASSIGN(const auto other, another(trial, small, small.spec));
+            HK_ASSIGN(const std::vector<plugin::BatchField> fields, other->batch_fields(3, small.length));
+            HK_ASSIGN(const graph::Graph third, other->build(mode, fields));
+            for (const graph::Graph* again : {&second, &third})
+                if (graph::print(first) != graph::print(*again)) {
+                    trial.fail(fmt::format("{}: the same configuration and fields describe two graphs: {}",
+                                           name_of(provided), difference(graph::print(first), graph::print(*again))));
+                    break;
+                }
+        }
+    }
+    return {};
+}
+
+Status test_odd_shapes(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        for (const int64_t batch : {1, 2, 3})
+            for (const int64_t length : {5, 7, 11, 13, 16, 24}) {
+                const std::string what = fmt::format("{}: {} rows of {} tokens", name_of(provided), batch, length);
+                trial.doing(what);
+                trial.require(describe(small, HK_MODE_TRAIN, batch, length).status(), what);
+            }
+        // Rows too short for what stands around a text may be refused, in words.
+        for (const int64_t length : {1, 2, 3}) {
+            const std::string what = fmt::format("{}: a row of {} tokens", name_of(provided), length);
+            trial.doing(what);
+            const Result<graph::Graph> graph = describe(small, HK_MODE_TRAIN, 1, length);
+            if (!graph.ok() && graph.message().empty()) trial.fail(what + ": refused without a reason");
+        }
+    }
+    return {};
+}
+
+Status test_strange_configurations(Trial& trial) {
+    const std::vector<json> strange{nullptr,
+                                    0,
+                                    -1,
+                                    1,
+                                    3,
+                                    int64_t{1} << 40,
+                                    std::numeric_limits<int64_t>::max(),
+                                    std::numeric_limits<int64_t>::min(),
+                                    0.5,
+                                    -1e300,
+                                    1e300,
+                                    true,
+                                    "",
+                                    "x",
+                                    std::string(100000, 'a'),
+                                    "\xff\xfe",
+                                    json::array(),
+                                    json::array({1, 2, 3}),
+                                    json::array({nullptr, "x", -1}),
+                                    json::object(),
+                                    {{"a", {{"b", 1}}}}};
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        for (const std::string& key : provided.parameters)
+            for (const json& value : strange) {
+                plugin::CompositionSpec spec = small.spec;
+                config_of(spec, provided)[key] = value;
+                const std::string shown = value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 40);
+                trial.doing(fmt::format("{}: {} = {}", name_of(provided), key, shown));
+                const auto made = another(trial, small, spec);
+                if (!made.ok()) {
+                    if (made.message().empty())
+                        trial.fail(fmt::format("{}: {} = {}: refused without a reason", name_of(provided), key, shown));
+                    continue;
+                }
+                const auto fields = made.value()->batch_fields(2, small.length);
+                if (!fields.ok()) continue;
+                const auto graph = made.value()->build(HK_MODE_TRAIN, fields.value());
+                if (!graph.ok() && graph.message().empty())
+                    trial.fail(fmt::format("{}: {} = {}: refused without a reason", name_of(provided), key, shown));
+                if (!graph.ok() && graph.message().find("threw an exception") != std::string::npos)
+                    trial.fail(fmt::format("{}: {} = {}: {}", name_of(provided), key, shown, graph.message()));
+            }
+    }
+    return {};
+}
+
+Status test_strange_fields(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(2, small.length));
+        const auto attempt = [&](const std::string& what, std::vector<plugin::BatchField> other) {
+            trial.doing(fmt::format("{}: {}", name_of(provided), what));
+            const auto graph = small.composition->build(HK_MODE_TRAIN, other);
+            if (!graph.ok() && graph.message().empty())
+                trial.fail(fmt::format("{}: {}: refused without a reason", name_of(provided), what));
+            if (!graph.ok() && graph.message().find("threw an exception") != std::string::npos)
+                trial.fail(fmt::format("{}: {}: {}", name_of(provided), what, graph.message()));
+        };
+        attempt("no fields", {});
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+            std::vector<plugin::BatchField> other = fields;
+            other.erase(other.begin() + static_cast<std::ptrdiff_t>(i));
+            attempt(fmt::format("without the field '{}'", fields[i].name), other);
+            other = fields;
+            other[i].shape = graph::Shape{};
+            attempt(fmt::format("'{}' a scalar", fields[i].name), other);
+            other[i].shape = graph::Shape{2, 3, 4, 5};
+            attempt(fmt::format("'{}' of four dimensions", fields[i].name), other);
+            other[i].shape = graph::Shape{7, 1};
+            attempt(fmt::format("'{}' of other sizes than the rest", fields[i].name), other);
+            other = fields;
+            other[i].kind = fields[i].kind == graph::Kind::int32 ? graph::Kind::float32 : graph::Kind::int32;
+            attempt(fmt::format("'{}' of the other kind", fields[i].name), other);
+        }
+    }
+    return {};
+}
+
+Status test_failing_host(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(2, small.length));
+        constexpr int64_t kMost = 100000;
+        int64_t call = 0;
+        for (;; ++call) {
+            trial.doing(fmt::format("{}: call {} of the graph fails for want of memory", name_of(provided), call + 1));
+            const auto graph = small.composition->build(HK_MODE_TRAIN, fields, {}, false, call);
+            if (graph.ok() || call == kMost) break;
+            if (graph.status().code() != Code::out_of_memory) {
+                trial.fail(fmt::format("{}: where call {} of the graph fails for want of memory it says: {}",
+                                       name_of(provided), call + 1, graph.message()));
+                break;
+            }
+        }
+        if (call == kMost) trial.skip(fmt::format("{}: more than {} calls", name_of(provided), kMost));
+    }
+    return {};
+}
+
+Status test_leaks(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        const auto cycle = [&]() -> Status {
+            HK_ASSIGN(const auto one, another(trial, small, small.spec));
+            HK_ASSIGN(const std::vector<plugin::BatchField> fields, one->batch_fields(2, small.length));
+            HK_TRY(one->build(HK_MODE_TRAIN, fields).status());
+            std::vector<infer::DrawnExample> drawn{{small.examples.front(), 0}};
+            std::vector<data::Field> made;
+            return infer::make_fields(*one, drawn, &small.data.train().examples(), 1, 2, small.length, made);
+        };
+        trial.doing(fmt::format("{}: made, described and destroyed again and again", name_of(provided)));
+        // What grows once is no leak: the smallest growth of three windows counts.
+        constexpr std::size_t kCycles = 30;
+        for (int i = 0; i < 10; ++i) HK_TRY(cycle());
+        std::size_t least = SIZE_MAX;
+        for (int window = 0; window < 3; ++window) {
+            const std::size_t before = ::mallinfo2().uordblks;
+            for (std::size_t i = 0; i < kCycles; ++i) HK_TRY(cycle());
+            const std::size_t after = ::mallinfo2().uordblks;
+            least = std::min(least, after > before ? after - before : 0);
+        }
+        if (least >= kCycles * 8)
+            trial.fail(fmt::format("{}: leaves {} bytes behind each time it is made, describes, makes a batch and is "
+                                   "destroyed",
+                                   name_of(provided), least / kCycles));
+    }
+    return {};
+}
+
+} // namespace hekla::check

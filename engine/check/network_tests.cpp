@@ -1,0 +1,241 @@
+#include "check/tests.hpp"
+
+#include "base/philox.hpp"
+#include "train/training_graph.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace hekla::check {
+namespace {
+
+constexpr double kSame = 1e-9; // of float64 sums in another order
+
+using Tensors = std::map<std::string, graph::Tensor>;
+
+// Every port of the network for these fields, and the terms of its loss as "loss.NAME".
+Result<Tensors> ports_of(const Small& small, std::span<const data::Field> fields, uint64_t seed) {
+    std::vector<plugin::BatchField> described;
+    for (const data::Field& field : fields)
+        described.push_back({field.name,
+                             field.kind == data::FieldKind::int32 ? graph::Kind::int32 : graph::Kind::float32,
+                             graph::Shape(field.shape)});
+    HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_EVALUATE, described, {}, true));
+    std::vector<graph::ValueId> wanted;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : graph.outputs) {
+        if (graph.value(value).kind == graph::Kind::int32) continue;
+        names.push_back(name);
+        wanted.push_back(value);
+    }
+    HK_ASSIGN(std::vector<graph::Tensor> values, graph::evaluate(graph, feeds_of(graph, fields, seed), wanted));
+    Tensors all;
+    for (std::size_t i = 0; i < names.size(); ++i) all[names[i]] = std::move(values[i]);
+    return all;
+}
+
+double apart(double a, double b) { return std::abs(a - b) / std::max(1.0, std::max(std::abs(a), std::abs(b))); }
+
+// The greatest difference between row `a_row` of a and row `b_row` of b over their first `tokens` (all where 0).
+double rows_apart(const graph::Tensor& a, int64_t a_row, const graph::Tensor& b, int64_t b_row, int64_t tokens) {
+    const auto size_of = [](const graph::Tensor& t) { return t.shape.elements() / t.shape[0]; };
+    int64_t count = std::min(size_of(a), size_of(b));
+    if (tokens > 0) count = std::min(count, tokens * (size_of(a) / a.shape[1]));
+    double worst = 0.0;
+    for (int64_t i = 0; i < count; ++i)
+        worst = std::max(worst, apart(a.data[static_cast<std::size_t>(a_row * size_of(a) + i)],
+                                      b.data[static_cast<std::size_t>(b_row * size_of(b) + i)]));
+    return worst;
+}
+
+bool has_rows(const graph::Tensor& tensor, int64_t rows) { return tensor.shape.rank() > 1 && tensor.shape[0] == rows; }
+
+bool is_body(const plugin::Provided& provided) { return provided.interface_id == HK_ARCHITECTURE_INTERFACE; }
+
+bool sees_only_the_past(const plugin::Provided& provided, const nlohmann::json& config) {
+    if (provided.causal == "yes") return true;
+    const auto key = config.find(provided.causal);
+    return !provided.causal.empty() && key != config.end() && *key == true;
+}
+
+} // namespace
+
+Status test_causal(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        if (!is_body(provided)) continue;
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        if (!sees_only_the_past(provided, small.spec.config)) {
+            trial.skip(name_of(provided) + ": its manifest does not say \"causal\"");
+            continue;
+        }
+        HK_ASSIGN(std::vector<data::Field> fields,
+                  batch_of(small, std::span(small.examples).first(1), 1, small.length, 1));
+        const auto ids = std::ranges::find(fields, "input_ids", &data::Field::name);
+        if (ids == fields.end()) {
+            trial.skip(name_of(provided) + ": reads no input_ids");
+            continue;
+        }
+        trial.doing(name_of(provided) + ": a token is changed");
+        HK_ASSIGN(const Tensors before, ports_of(small, fields, trial.seed()));
+        const int64_t at = small.length / 2;
+        int32_t id = 0;
+        std::byte* place = ids->bytes.data() + static_cast<std::size_t>(at) * 4;
+        std::memcpy(&id, place, 4);
+        id = id > 0 ? id - 1 : id + 1;
+        std::memcpy(place, &id, 4);
+        HK_ASSIGN(const Tensors after, ports_of(small, fields, trial.seed()));
+        for (const auto& [port, value] : before) {
+            if (!has_rows(value, 1) || value.shape[1] != small.length) continue;
+            const double change = rows_apart(value, 0, after.at(port), 0, at);
+            if (change > kSame)
+                trial.fail(
+                    fmt::format("{}: {} of tokens 0 to {} changes by {:.3g} when token {} does: it sees what it is to "
+                                "predict",
+                                name_of(provided), port, at - 1, change, at));
+        }
+    }
+    return {};
+}
+
+Status test_rows_apart(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        const std::size_t count = std::min<std::size_t>(small.examples.size(), 3);
+        const std::span examples = std::span(small.examples).first(count);
+        trial.doing(name_of(provided) + ": rows together and alone");
+        const auto rows = static_cast<int64_t>(count);
+        HK_ASSIGN(const std::vector<data::Field> together, batch_of(small, examples, rows, small.length, 1));
+        HK_ASSIGN(const Tensors all, ports_of(small, together, trial.seed()));
+        for (int64_t row = 0; row < rows; ++row) {
+            HK_ASSIGN(const std::vector<data::Field> alone,
+                      batch_of(small, examples.subspan(static_cast<std::size_t>(row), 1), 1, small.length, 1));
+            HK_ASSIGN(const Tensors one, ports_of(small, alone, trial.seed()));
+            for (const auto& [port, value] : all) {
+                const graph::Tensor& single = one.at(port);
+                if (!has_rows(value, rows) || !has_rows(single, 1)) continue;
+                const double change = rows_apart(value, row, single, 0, 0);
+                if (change > kSame)
+                    trial.fail(fmt::format("{}: {} of row {} is another by {:.3g} when other rows stand beside it",
+                                           name_of(provided), port, row, change));
+            }
+        }
+    }
+    return {};
+}
+
+Status test_padding(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        if (!is_body(provided)) continue;
+        // Rows of a table are shorter than what they stand in.
+        plugin::Provided rows = provided;
+        rows.check["objective"] = "classification";
+        rows.check["head"] = "classifier";
+        rows.check.erase("objective_config");
+        rows.check.erase("head_config");
+        const Result<Small> small = small_network(trial, rows);
+        if (!small.ok()) {
+            trial.skip(fmt::format("{}: reads no rows of different lengths: {}", name_of(provided), small.message()));
+            continue;
+        }
+        const int64_t needed = infer::example_length(*small->composition, small->examples.front());
+        trial.doing(fmt::format("{}: a row of {} tokens with padding behind it", name_of(provided), needed));
+        Tensors seen[2];
+        const int64_t lengths[2] = {needed, needed + 5};
+        for (int i = 0; i < 2; ++i) {
+            HK_ASSIGN(const std::vector<data::Field> fields,
+                      batch_of(small.value(), std::span(small->examples).first(1), 1, lengths[i], 1));
+            HK_ASSIGN(seen[i], ports_of(small.value(), fields, trial.seed()));
+        }
+        for (const auto& [port, value] : seen[0]) {
+            const graph::Tensor& padded = seen[1].at(port);
+            if (!has_rows(value, 1) || value.shape.rank() != padded.shape.rank()) continue;
+            const bool by_token = value.shape[1] == lengths[0] && padded.shape[1] == lengths[1];
+            if (!by_token && value.shape != padded.shape) continue;
+            if (value.shape.rank() > 3) continue; // tables of tokens by tokens
+            const double change = rows_apart(value, 0, padded, 0, by_token ? needed : 0);
+            if (change > kSame)
+                trial.fail(fmt::format("{}: {} changes by {:.3g} when 5 tokens of padding stand behind the row: give "
+                                       "attention_mask to attention, and to what pools over tokens",
+                                       name_of(provided), port, change));
+        }
+    }
+    return {};
+}
+
+Status test_gradient(Trial& trial) {
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        HK_ASSIGN(const std::vector<data::Field> fields,
+                  batch_of(small, std::span(small.examples).first(2), 2, small.length, 1));
+        HK_ASSIGN(const std::vector<plugin::BatchField> described, small.composition->batch_fields(2, small.length));
+        HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_TRAIN, described));
+        HK_ASSIGN(const graph::Graph training, train::training_graph(graph));
+        graph::Feeds feeds = feeds_of(graph, fields, trial.seed());
+        trial.doing(name_of(provided) + ": gradients of the loss");
+        for (std::size_t i = 0; i < graph.losses.size(); ++i) { // as a trainer sets them
+            HK_ASSIGN(
+                const std::vector<graph::Tensor> counts,
+                graph::evaluate(training, feeds,
+                                std::vector<graph::ValueId>{training.outputs.at(fmt::format("loss_count.{}", i))}));
+            const double count = counts[0].data[0];
+            feeds.step_scalars[fmt::format("loss_scale.{}", i)] = count > 0.0 ? graph.losses[i].weight / count : 0.0;
+        }
+        const auto loss = [&]() -> Result<double> {
+            HK_ASSIGN(const std::vector<graph::Tensor> values,
+                      graph::evaluate(training, feeds, std::vector<graph::ValueId>{training.outputs.at("loss")}));
+            return values[0].data[0];
+        };
+        std::vector<std::string> names;
+        std::vector<graph::ValueId> wanted;
+        constexpr std::string_view kGradient = "grad.";
+        for (const auto& [name, value] : training.outputs) {
+            if (!name.starts_with(kGradient)) continue;
+            names.push_back(name.substr(kGradient.size()));
+            wanted.push_back(value);
+        }
+        if (wanted.empty()) {
+            trial.skip(name_of(provided) + ": nothing in its network learns");
+            continue;
+        }
+        HK_ASSIGN(const std::vector<graph::Tensor> gradients, graph::evaluate(training, feeds, wanted));
+        double largest = 0.0;
+        for (const graph::Tensor& gradient : gradients)
+            for (const double value : gradient.data) largest = std::max(largest, std::abs(value));
+        RandomStream random(trial.seed(), 9);
+        double worst = 0.0;
+        std::string where;
+        constexpr int kProbes = 40;
+        for (int probe = 0; probe < kProbes; ++probe) {
+            const auto which = static_cast<std::size_t>(random.next_below(names.size()));
+            std::vector<double>& values = feeds.parameters.at(names[which]).data;
+            const auto at = static_cast<std::size_t>(random.next_below(values.size()));
+            const double held = values[at], step = 1e-5 * std::max(1.0, std::abs(held));
+            const auto slope = [&](double h) -> Result<double> {
+                values[at] = held + h;
+                HK_ASSIGN(const double above, loss());
+                values[at] = held - h;
+                HK_ASSIGN(const double below, loss());
+                values[at] = held;
+                return (above - below) / (2.0 * h);
+            };
+            HK_ASSIGN(const double fine, slope(step));
+            HK_ASSIGN(const double coarse, slope(4.0 * step));
+            // Where two steps see two slopes there is a kink between them, and no gradient to compare with.
+            const double scale = std::max({std::abs(fine), 1e-3 * largest, 1e-12});
+            if (std::abs(fine - coarse) > 1e-4 * scale) continue;
+            const double difference = std::abs(gradients[which].data[at] - fine) / scale;
+            if (difference <= worst) continue;
+            worst = difference;
+            where = fmt::format("{}[{}]: {:.9g}, by finite differences {:.9g}", names[which], at,
+                                gradients[which].data[at], fine);
+        }
+        if (worst > 1e-4)
+            trial.fail(
+                fmt::format("{}: the gradient is off by {:.2g} of itself at {}", name_of(provided), worst, where));
+    }
+    return {};
+}
+
+} // namespace hekla::check

@@ -1,0 +1,45 @@
+// The tests of check.hpp, by what they look at. Each says what it finds through its trial; an error that it returns is
+// a finding too.
+#pragma once
+
+#include "check/trial.hpp"
+
+namespace hekla::check {
+
+// The file and its entry (file_tests.cpp): nothing of the engine is needed.
+Status test_exports(Trial& trial);
+Status test_relocations(Trial& trial);
+Status test_opens(Trial& trial);
+Status test_entry(Trial& trial);
+Status test_unknown_ids(Trial& trial);
+Status test_host_without(Trial& trial, const char* interface_id);
+
+// Instances and what they describe (instance_tests.cpp).
+Status test_many_instances(Trial& trial);
+Status test_same_graph(Trial& trial);
+Status test_odd_shapes(Trial& trial);
+Status test_strange_configurations(Trial& trial);
+Status test_strange_fields(Trial& trial);
+Status test_failing_host(Trial& trial);
+Status test_leaks(Trial& trial);
+
+// Batches (batch_tests.cpp).
+Status test_pure_batches(Trial& trial);
+Status test_threads(Trial& trial);
+Status test_bounds(Trial& trial);
+Status test_strange_examples(Trial& trial);
+Status test_decoding(Trial& trial);
+
+// The network that is described, in float64 on the CPU (network_tests.cpp).
+Status test_causal(Trial& trial);
+Status test_rows_apart(Trial& trial);
+Status test_padding(Trial& trial);
+Status test_gradient(Trial& trial);
+
+// Trained on the device (training_tests.cpp).
+Status test_device(Trial& trial);
+Status test_learns(Trial& trial);
+Status test_repeats(Trial& trial);
+Status test_resumes(Trial& trial);
+
+} // namespace hekla::check
