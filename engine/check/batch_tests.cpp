@@ -172,9 +172,8 @@ Status test_bounds(Trial& trial) {
                 fmt::format("{}: rows of {} tokens, with a fence behind each field", name_of(provided), length));
             const Status made =
                 infer::collate_into(*small.composition, drawn, &small.data.train().examples(), 1, views);
-            if (!made.ok() && made.message().empty())
-                trial.fail(
-                    fmt::format("{}: rows of {} tokens are refused without a reason", name_of(provided), length));
+            if (const std::string bad = bad_refusal(made); !bad.empty())
+                trial.fail(fmt::format("{}: rows of {} tokens: {}", name_of(provided), length, bad));
             for (std::size_t i = 0; i < views.size(); ++i)
                 if (memory[i]->touched_before())
                     trial.fail(
@@ -191,11 +190,9 @@ Status test_strange_examples(Trial& trial) {
         const auto attempt = [&](const std::string& what, const std::vector<data::EncodedExample>& examples) {
             trial.doing(fmt::format("{}: {}", name_of(provided), what));
             const auto made = batch_of(small, examples, 4, small.length, 3);
-            if (!made.ok()) {
-                if (made.message().empty())
-                    trial.fail(fmt::format("{}: {}: refused without a reason", name_of(provided), what));
-                return;
-            }
+            if (const std::string bad = bad_refusal(made.status()); !bad.empty())
+                trial.fail(fmt::format("{}: {}: {}", name_of(provided), what, bad));
+            if (!made.ok()) return;
             const int32_t vocabulary = small.tokenizer->vocabulary_size();
             for (const data::Field& field : made.value()) {
                 if (!field.name.ends_with("input_ids")) continue;

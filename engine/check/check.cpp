@@ -45,6 +45,7 @@ const std::vector<Test>& tests() {
         {"instances.many", "instances share nothing", 2, 60, test_many_instances},
         {"instances.leaks", "what is made is given back", 2, 60, test_leaks},
         {"graph.same", "the same configuration and fields describe the same graph", 2, 60, test_same_graph},
+        {"graph.config", "what an architecture writes of itself describes it again", 2, 60, test_own_configuration},
         {"graph.shapes", "rows and lengths of any number", 2, 60, test_odd_shapes},
         {"graph.configurations", "any configuration is described or refused in words", 2, 120,
          test_strange_configurations},

@@ -17,6 +17,7 @@ Status test_host_without(Trial& trial, const char* interface_id);
 // Instances and what they describe (instance_tests.cpp).
 Status test_many_instances(Trial& trial);
 Status test_same_graph(Trial& trial);
+Status test_own_configuration(Trial& trial);
 Status test_odd_shapes(Trial& trial);
 Status test_strange_configurations(Trial& trial);
 Status test_strange_fields(Trial& trial);

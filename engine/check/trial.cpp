@@ -107,6 +107,15 @@ void Trial::require(const Status& status, const std::string& what) {
     if (!status.ok()) fail(fmt::format("{}: {}", what, status.message()));
 }
 
+std::string bad_refusal(const Status& status) {
+    if (status.ok()) return {};
+    const std::string& message = status.message();
+    if (message.empty() || message.find("the plugin gave no reason") != std::string::npos)
+        return "refused without a reason";
+    if (message.find("the plugin threw an exception") != std::string::npos) return message;
+    return {};
+}
+
 Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& provided) {
     const json& check = provided.check;
     const bool is_body = provided.interface_id == HK_ARCHITECTURE_INTERFACE;

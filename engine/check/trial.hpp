@@ -40,6 +40,9 @@ private:
     std::filesystem::path folder_, cache_;
 };
 
+// What is wrong with how something was refused: without a reason, or by an exception. Empty where nothing is.
+std::string bad_refusal(const Status& status);
+
 // "architecture 'mixer'"
 std::string name_of(const plugin::Provided& provided);
 

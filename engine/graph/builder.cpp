@@ -188,7 +188,8 @@ void Builder::scope_end() {
 
 void Builder::recompute_begin() {
     if (region_ != 0) return fail(failed_precondition("recompute regions do not nest"));
-    for (const Node& node : graph_.nodes) regions_ = std::max(regions_, node.region);
+    if (regions_ == 0) // a builder that goes on with a graph begins behind the regions that are already in it
+        for (const Node& node : graph_.nodes) regions_ = std::max(regions_, node.region);
     region_ = ++regions_;
 }
 

@@ -198,9 +198,8 @@ public:
             raw.push_back(a.raw);
         }
         std::vector<hk_value> outputs(output_count, 0);
-        const int32_t code =
-            api_.emit(builder_, text(name), revision, ids.data(), static_cast<uint32_t>(ids.size()), raw.data(),
-                      static_cast<uint32_t>(raw.size()), outputs.data(), output_count);
+        const int32_t code = api_.emit(builder_, text(name), revision, ids.data(), static_cast<uint32_t>(ids.size()),
+                                       raw.data(), static_cast<uint32_t>(raw.size()), outputs.data(), output_count);
         if (code != HK_OK) throw Error(code, kEnded);
         std::vector<Value> values;
         for (const hk_value id : outputs) values.push_back({this, id});

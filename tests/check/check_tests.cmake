@@ -1,0 +1,22 @@
+# `hekla plugin check` against a plugin with planted faults.
+foreach(name faulty faulty_two_exports)
+  add_library(${name} MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.cpp)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/engine/include)
+  target_compile_features(${name} PRIVATE cxx_std_17)
+  # Without the project's warnings: what it does wrong is meant.
+  target_compile_options(${name} PRIVATE -O1 -w)
+
+  set_target_properties(${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/faults)
+  set(HEKLA_FAULTY_LIBRARY ${name})
+  configure_file(${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in ${CMAKE_BINARY_DIR}/faults/${name}.json @ONLY)
+endforeach()
+target_link_options(faulty PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map)
+target_compile_definitions(faulty_two_exports PRIVATE TWO_EXPORTS)
+add_custom_target(faults ALL DEPENDS faulty faulty_two_exports)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in)
+add_test(NAME check_faults COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_BINARY_DIR}/faults)
+set_tests_properties(check_faults PROPERTIES TIMEOUT 900)
+add_test(NAME check_faults_trained
+  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_BINARY_DIR}/faults --trained)
+set_tests_properties(check_faults_trained PROPERTIES TIMEOUT 1800 LABELS long)

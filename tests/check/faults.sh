@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# faults.sh HEKLA FOLDER [--trained]: every planted fault is found by the test that is there for it, and the plugin without
+# one passes.
+set -euo pipefail
+hekla=$1 folder=$2 level=2
+[ "${3:-}" = --trained ] && level=3
+wrong=0
+report=$(mktemp)
+trap 'rm -f "$report"' EXIT
+
+# A fault, the test that finds it, and a word of what is said.
+expect() {
+  local fault=$1 test=$2 said=$3 plugin=${4:-faulty}
+  if HEKLA_FAULT=$fault "$hekla" plugin check "$folder/$plugin.so" --only "$test" --level "$level" --patience "${patience:-1}" >"$report"; then
+    printf 'not found: %s (by %s)\n' "$fault" "$test"
+    wrong=1
+  elif ! grep -F -e "$said" "$report" >/dev/null; then
+    printf 'found, but not named: %s (by %s), expected "%s":\n' "$fault" "$test" "$said"
+    cat "$report"
+    wrong=1
+  fi
+}
+
+"$hekla" plugin check "$folder/faulty.so" --level "$level" >"$report" || { cat "$report"; wrong=1; }
+
+expect none file.exports "compress" faulty_two_exports
+expect null_entry file.opens "returned null"
+expect throw_in_entry file.opens "SIGABRT"
+expect crash_at_load file.opens "SIGSEGV"
+expect slow_to_open file.opens "0.9"
+expect wrong_magic file.entry "magic"
+expect short_entry file.entry "struct_size is 8"
+expect long_entry file.entry "struct_size is 1073741824"
+expect no_deinit file.entry "deinit"
+expect newer_abi file.entry "needs plugin ABI 0.99, its manifest says 0.1"
+expect other_major file.entry "its manifest says"
+expect built_before_needed file.entry "was built with minor 0"
+expect reserved_bits file.entry "reserved"
+expect two_entries file.entry "two entries"
+expect init_fails file.ids "init()"
+expect less_than_promised file.ids "head 'faulty_head', the library does not"
+expect c_strings file.ids "need not end"
+expect id_prefixes file.ids "faultytail"
+expect any_id file.ids "null was expected"
+expect any_revision file.ids "hekla.architecture/10"
+expect null_ids file.ids "SIGSEGV (Segmentation fault)"
+expect crash_in_deinit file.ids "deinit()"
+expect needs_graph host.without-graph "SIGSEGV"
+expect needs_error host.without-error "SIGSEGV"
+expect init_fails_in_silence host.without-config "no message"
+patience=0.05 expect retries host.fails "did not come back"
+expect counts_instances instances.many "another graph"
+expect frees_twice instances.many "SIGABRT"
+expect leaks_instances instances.leaks "bytes behind"
+expect leaks_in_build instances.leaks "bytes behind"
+expect draws_constants graph.same "two graphs"
+expect counts_builds graph.same "two graphs"
+expect foreign_value graph.same "a value of another graph"
+expect open_scope graph.same "still open"
+expect throw_in_create graph.same "thrown by create"
+expect throw_in_build graph.same "thrown by build"
+expect abort_in_build graph.same "SIGABRT (Aborted)"
+expect exit_in_build graph.same "ended the process with status 0"
+patience=0.05 expect hang_in_build graph.same "did not come back"
+expect lies_of_itself graph.config "another graph"
+expect odd_lengths graph.shapes "7 tokens"
+expect short_rows graph.shapes "a row of 1 tokens"
+expect divides_by_depth graph.configurations "depth = 0"
+expect silent_refusal graph.configurations "without a reason"
+expect needs_fields graph.fields "SIGSEGV"
+expect counts_calls batch.pure "the second time"
+expect draws_by_row batch.pure "the row that it stands in"
+expect shares_scratch batch.threads "four threads"
+expect writes_behind batch.bounds "with a fence behind each field"
+expect writes_before batch.bounds "before the beginning"
+expect needs_tokens batch.examples "texts without a token"
+expect foreign_ids batch.examples "the id 1048576"
+expect throw_in_collate batch.pure "thrown by collate"
+patience=0.05 expect hang_in_collate batch.pure "did not come back"
+expect no_json decode "JSON"
+expect forgets_rows decode "1 rows, there are 2"
+expect crash_in_decode decode "SIGSEGV"
+expect sees_the_future network.causal "changes by"
+expect mixes_rows network.rows "other rows"
+if [ "$level" = 3 ]; then
+  expect learns_nothing train.learns "the loss is"
+  expect not_a_number train.learns "not finite"
+fi
+[ "$wrong" = 0 ] && echo "every fault was found and named"
+exit "$wrong"
