@@ -16,6 +16,9 @@ using graph::ValueId;
 
 constexpr uint32_t kNumberBits = 20; // a handle is tag << 20 | number: a million values a view, 4,095 views
 constexpr uint32_t kNumberMask = (1u << kNumberBits) - 1;
+// A model of a thousand blocks has some 50,000; a configuration that means more than this is a mistake that should not
+// take all of the memory before it is told.
+constexpr std::size_t kMostValues = 1u << 18;
 
 std::string text(hk_string s) {
     return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
@@ -59,7 +62,8 @@ hk_value fail(hk_builder* b, Status status) {
 
 hk_value handle_of(hk_builder* b, ValueId value) {
     if (value == kNone) return 0;
-    if (b->values.size() > kNumberMask) return fail(b, unsupported("one plugin described more than a million values"));
+    if (b->values.size() >= kMostValues)
+        return fail(b, unsupported(fmt::format("one plugin described more than {} values", kMostValues)));
     b->values.push_back(value);
     return b->tag << kNumberBits | static_cast<uint32_t>(b->values.size() - 1);
 }
