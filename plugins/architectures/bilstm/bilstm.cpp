@@ -29,10 +29,12 @@ public:
         const Value words = g.parameter("embedding.weight", {s_.vocabulary, s_.embedding}, normal(1.0));
         const Value x = embedding(words, g.input("input_ids"));
         g.offer("layer.0.hidden", x);
+        // The way back begins at a row's last real token.
+        const Value lengths = g.has_field("attention_mask") ? sum(g.input("attention_mask"), {1}) : Value{};
         Value f = x, b = x;
         for (int64_t i = 0; i < s_.layers; ++i) {
-            f = read(g, f, "forward_lstm", i, false);
-            b = read(g, b, "backward_lstm", i, true);
+            f = read(g, f, lengths, "forward_lstm", i, false);
+            b = read(g, b, lengths, "backward_lstm", i, true);
             g.offer("layer." + std::to_string(i + 1) + ".hidden", concat({f, b}, 2));
         }
         g.offer("forward.hidden", f);
@@ -58,14 +60,15 @@ private:
         return uniform(-limit, limit);
     }
 
-    Value read(Graph& g, Value x, const std::string& stack, int64_t index, bool reverse) {
+    Value read(Graph& g, Value x, Value lengths, const std::string& stack, int64_t index, bool reverse) {
         const Scope scope(g, stack + "." + std::to_string(index));
         const int64_t h = s_.hidden;
         const auto weight = [&](const char* name, const Dims& dims) {
             return g.parameter(stack + "." + name + "_l" + std::to_string(index), dims, around_zero());
         };
         return lstm(x, weight("weight_ih", {4 * h, x.dim(2)}), weight("weight_hh", {4 * h, h}),
-                    weight("bias_ih", {4 * h}), weight("bias_hh", {4 * h}), {.reverse = reverse ? 1 : 0})
+                    weight("bias_ih", {4 * h}), weight("bias_hh", {4 * h}),
+                    {.lengths = lengths, .reverse = reverse ? 1 : 0})
             .y;
     }
 
