@@ -51,6 +51,7 @@ void add_tokenize(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs); // plugin list, describe
 void add_plugin_check(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin check
+void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs);   // plugin dev
 void add_plugin_new(CLI::App& plugin, Verbs& verbs);                  // plugin new
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);

@@ -125,7 +125,8 @@ void add_plugin_check(CLI::App& plugin, const Globals& globals, Verbs& verbs) {
         "describes and batches, its gradients, and a training.");
     const auto a = std::make_shared<CheckArguments>();
     parser->add_option("plugin", a->plugin, "the library, or the manifest beside it");
-    parser->add_option("--only", a->only, "tests whose names begin so (may be repeated)")->allow_extra_args(false);
+    parser->add_option("--only", a->only, "this test; with a dot at the end, all that begin so (may be repeated)")
+        ->allow_extra_args(false);
     parser->add_option("--level", a->level, "1: the file and its entry; 2: also what it describes; 3: also trained")
         ->check(CLI::Range(1, 3))
         ->capture_default_str();

@@ -27,7 +27,7 @@ struct CheckOptions {
     std::filesystem::path plugin;               // the library or its manifest
     std::vector<std::filesystem::path> folders; // of other plugins: bodies for a head, heads for a body
     std::vector<std::string> program;           // how this program is started again: its path and global options
-    std::vector<std::string> only;              // names of tests, or what they begin with; empty: all
+    std::vector<std::string> only;              // of tests; with a dot at the end, all that begin so; empty: all
     int level = 3;                              // 1: the file; 2: also what is described; 3: also trained on the device
     uint64_t seed = 1;
     std::filesystem::path cache_folder; // of compiled kernels; empty: none

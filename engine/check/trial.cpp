@@ -41,7 +41,7 @@ json value_of(const plugin::ColumnNeed& need, bool of_words, const std::vector<s
     const std::string text = fmt::format("{}", fmt::join(words, " "));
     switch (need.kind) {
     case HK_COLUMN_WORDS: return words;
-    case HK_COLUMN_CHOICES: return json{text, "hen hen", "ant", "cat dog"};
+    case HK_COLUMN_CHOICES: return json{text, "hen hen"};
     case HK_COLUMN_CLASSES: {
         const auto label = [](const std::string& word) { return word < "dog" ? "early" : "late"; };
         if (!of_words) return label(words.front());
@@ -73,7 +73,9 @@ Status write_data(const Trial& trial, const std::vector<plugin::ColumnNeed>& nee
             // Where a part of a text begins may be left out, and is.
             if (need.optional && need.kind == HK_COLUMN_NUMBERS) continue;
             row[need.name] = value_of(need, of_words, words, random);
+            // Which choice is right.
             if (of_choices && need.kind == HK_COLUMN_CLASSES) row[need.name] = "0";
+            if (of_choices && need.kind == HK_COLUMN_NUMBERS) row[need.name] = 0;
         }
         content += row.dump() + "\n";
     }
@@ -81,9 +83,12 @@ Status write_data(const Trial& trial, const std::vector<plugin::ColumnNeed>& nee
     HK_TRY(write_file_atomically(file, content));
     recipe.data.train = {file.string()};
     recipe.data.valid = recipe.data.train;
-    if (of_choices) recipe.data.labels = {"0", "1", "2", "3"};
+    if (of_choices) recipe.data.labels = {"0", "1"};
     return {};
 }
+
+// An error that is no fault of the plugin.
+Status not_tried(std::string why) { return Status(Code::cancelled, std::move(why)); }
 
 // What a body, head or objective of this id is checked with, by its manifest.
 json check_of(const plugin::Registry& registry, const char* interface_id, const std::string& id) {
@@ -172,7 +177,7 @@ Result<Small> small_network(const Trial& trial, const plugin::Provided& provided
               train::model_spec(r, trial.registry(), *small.tokenizer, {small.data.classes(), {}, numbers}));
     HK_ASSIGN(small.composition, plugin::Composition::create(trial.registry(), small.spec, small.tokenizer.get()));
     if (!small.composition->can_collate())
-        return unsupported(fmt::format("objective '{}' makes no batches of examples", r.objective.id));
+        return not_tried(fmt::format("objective '{}' makes no batches of examples", r.objective.id));
     HK_TRY(small.data.open(*small.tokenizer, *small.composition, trial.folder() / "cache", [](const std::string&) {}));
     small.length = kLength;
     const train::Split& split = small.data.train();
@@ -183,10 +188,9 @@ Result<Small> small_network(const Trial& trial, const plugin::Provided& provided
     int64_t parameters = 0;
     for (const auto& [name, value] : graph.parameters()) parameters += graph.shape(value).elements();
     if (parameters > kMostParameters)
-        return failed_precondition(
-            fmt::format("its smallest known network has {} parameters, which takes too long: give a small "
-                        "configuration in the manifest: \"check\": {{\"config\": {{...}}}}",
-                        parameters));
+        return not_tried(fmt::format("its smallest known network has {} parameters, which takes too long: give a small "
+                                     "configuration in the manifest: \"check\": {{\"config\": {{...}}}}",
+                                     parameters));
     return small;
 }
 

@@ -49,7 +49,8 @@ std::string name_of(const plugin::Provided& provided);
 // A network around one thing that the plugin provides, as small as its manifest's "check" says: with it config, head,
 // objective, head_config, objective_config and, for heads and objectives, architecture may be chosen; "skip", with the
 // reason, leaves it out. Data for it,
-// which can be learnt, is written into `folder`. Errors: parts that do not fit together.
+// which can be learnt, is written into `folder`. Errors: parts that do not fit together; cancelled: there is nothing to
+// be tried.
 Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& provided);
 
 // The same network with its tokenizer and examples.

@@ -41,8 +41,9 @@ public:
             const Ids text = example.get("text").ids();
             const std::span<int32_t> ids = fields.ints("input_ids")[row], next = fields.ints("next_ids")[row];
             Random random = example.random(batch.seed(), kSplitStream);
-            const std::size_t n = std::min(ids.size(), text.size() - 1);
-            const std::size_t prefix = 1 + random.below(n); // at least one token is seen, at least one predicted
+            const std::size_t n = text.empty() ? 0 : std::min(ids.size(), text.size() - 1);
+            // At least one token is seen, at least one predicted, where there are two.
+            const std::size_t prefix = n > 0 ? 1 + random.below(n) : 1;
             fields.ints("prefix_length")[row][0] = static_cast<int32_t>(prefix);
             for (std::size_t t = 0; t < n; ++t) {
                 ids[t] = text[t];

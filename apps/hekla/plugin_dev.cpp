@@ -1,0 +1,338 @@
+// hekla plugin dev: builds a plugin whenever its folder changes, checks it, and trains it a little: what the change did
+// to the graph and to the loss, seconds after the file was saved.
+#include "command.hpp"
+#include "line_difference.hpp"
+
+#include "base/file.hpp"
+#include "check/check.hpp"
+#include "check/child.hpp"
+#include "model/safetensors.hpp"
+#include "model/weights.hpp"
+#include "train/recipe.hpp"
+#include "train/report.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr double kBuildSeconds = 600.0, kDescribeSeconds = 60.0, kTrainSeconds = 3600.0;
+
+struct DevArguments {
+    std::string folder, recipe, build;
+    int64_t steps = 100;
+    bool once = false, fresh = false;
+};
+
+std::string quoted(const std::string& word) {
+    std::string out = "'";
+    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+}
+
+// "%12 = add(%10, %11)" as "% = add(%, %)": values behind an operation that came or went have other numbers.
+std::string without_numbers(const std::string& line) {
+    std::string out;
+    for (std::size_t i = 0; i < line.size();) {
+        out += line[i];
+        if (line[i++] != '%') continue;
+        while (i < line.size() && std::isdigit(static_cast<unsigned char>(line[i])) != 0) ++i;
+    }
+    return out;
+}
+
+// What one version of the plugin did.
+struct Version {
+    std::string graph;
+    std::vector<std::pair<int64_t, double>> losses;
+    fs::path run;
+};
+
+class Workshop {
+public:
+    Workshop(const Globals& globals, const DevArguments& a, fs::path folder, fs::path recipe)
+        : globals_(globals), a_(a), folder_(std::move(folder)), recipe_(std::move(recipe)),
+          kept_(folder_ / "build" / "dev") {}
+
+    // One version, from its sources to its losses. Errors end the version, not the watching.
+    Status round() {
+        Version now;
+        HK_TRY(build());
+        HK_TRY(check());
+        HK_TRY(describe(now));
+        HK_TRY(train(now));
+        show(now);
+        last_ = std::move(now);
+        ++number_;
+        return {};
+    }
+
+    // When a file of the folder was written last; what builds and trainings make does not count.
+    fs::file_time_type newest() const {
+        fs::file_time_type newest = fs::file_time_type::min();
+        std::error_code problem;
+        for (auto at = fs::recursive_directory_iterator(folder_, problem); at != fs::recursive_directory_iterator();
+             at.increment(problem)) {
+            const std::string name = at->path().filename().string();
+            if (at->is_directory(problem) && (name == "build" || name == "out" || name.starts_with(".")))
+                at.disable_recursion_pending();
+            else if (at->is_regular_file(problem))
+                newest = std::max(newest, at->last_write_time(problem));
+        }
+        return newest;
+    }
+
+private:
+    Result<std::string> build_command() const {
+        if (!a_.build.empty()) return a_.build;
+        std::error_code problem;
+        if (fs::exists(folder_ / "CMakeLists.txt", problem))
+            return fmt::format("{{ test -f build/Makefile || test -f build/build.ninja || cmake -S . -B build "
+                               "-DCMAKE_PREFIX_PATH={}; }} && cmake --build build",
+                               quoted(fs::path(program().front()).parent_path().parent_path().string()));
+        if (fs::exists(folder_ / "build.sh", problem)) return std::string("sh build.sh");
+        if (fs::exists(folder_ / "Makefile", problem)) return std::string("make");
+        return not_found(
+            fmt::format("{}: neither CMakeLists.txt nor build.sh nor Makefile is there: say how it is built "
+                        "with --build COMMAND",
+                        folder_.string()));
+    }
+
+    // A command of a shell, in the plugin's folder.
+    Result<check::ChildResult> run(const std::string& command, double seconds) const {
+        return check::run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", quoted(folder_.string()), command)},
+                                {.seconds = seconds});
+    }
+
+    Status build() {
+        HK_ASSIGN(const std::string command, build_command());
+        HK_ASSIGN(const check::ChildResult built, run(command, kBuildSeconds));
+        if (built.status == 0) {
+            fmt::print("built in {}\n", train::duration_text(built.seconds));
+            return {};
+        }
+        return failed_precondition(fmt::format("it does not build:\n{}{}", built.out, built.error));
+    }
+
+    std::vector<fs::path> manifests() const {
+        std::vector<fs::path> found;
+        std::error_code problem;
+        for (const auto& entry : fs::directory_iterator(plugins(), problem))
+            if (entry.path().extension() == ".json") found.push_back(entry.path());
+        std::ranges::sort(found);
+        return found;
+    }
+    fs::path plugins() const { return folder_ / "build" / "plugins"; }
+
+    std::vector<std::string> program() const {
+        std::error_code problem;
+        std::vector<std::string> command{fs::read_symlink("/proc/self/exe", problem).string(), "--plugin-path",
+                                         plugins().string()};
+        for (const std::string& other : globals_.plugin_paths) {
+            command.emplace_back("--plugin-path");
+            command.push_back(fs::absolute(other, problem).string());
+        }
+        if (!globals_.device.empty()) command.insert(command.end(), {"--device", globals_.device});
+        return command;
+    }
+    std::string shell(const std::vector<std::string>& arguments) const {
+        std::string line = "exec";
+        for (const std::vector<std::string>& words : {program(), arguments})
+            for (const std::string& word : words) line += " " + quoted(word);
+        return line;
+    }
+
+    // What takes seconds: the whole of it is `hekla plugin check`.
+    Status check() {
+        const std::vector<fs::path> all = manifests();
+        if (all.empty())
+            return not_found(
+                fmt::format("{}: the build made no plugin there (a library and its manifest)", plugins().string()));
+        for (const fs::path& manifest : all) {
+            check::CheckOptions options;
+            options.plugin = manifest;
+            options.folders = globals_.plugin_folders();
+            options.program = program();
+            options.only = {"file.",      "graph.same",   "graph.config", "graph.shapes",
+                            "batch.pure", "batch.bounds", "network."};
+            options.level = 2;
+            std::size_t tried = 0, failed = 0;
+            const Status checked = check::check_plugin(options, [&](const check::TestResult& result) {
+                ++tried;
+                if (result.outcome != check::Outcome::failed) return !interrupted();
+                ++failed;
+                for (const std::string& finding : result.findings) fmt::print("FAILED {}: {}\n", result.test, finding);
+                fmt::print("       again: {}\n", result.reproduce);
+                return !interrupted();
+            });
+            HK_TRY(checked);
+            fmt::print("{}: {} of {} quick tests pass\n", manifest.stem().string(), tried - failed, tried);
+            if (failed > 0) return failed_precondition("what fails its tests is not trained");
+        }
+        return {};
+    }
+
+    Status describe(Version& now) {
+        const std::string command = shell({"inspect", recipe_.string(), "--graph", "text"});
+        HK_ASSIGN(const check::ChildResult said, run(command, kDescribeSeconds));
+        if (said.status != 0) return failed_precondition(fmt::format("it cannot be described: {}", said.error));
+        now.graph = said.out;
+        return {};
+    }
+
+    Status trained(const std::vector<std::string>& overrides) const {
+        std::vector<std::string> arguments{"train", recipe_.string()};
+        arguments.insert(arguments.end(), overrides.begin(), overrides.end());
+        HK_ASSIGN(const check::ChildResult ran, run(shell(arguments), kTrainSeconds));
+        if (ran.status == 0) return {};
+        return failed_precondition(fmt::format("it does not train: {}", ran.error));
+    }
+
+    Status train(Version& now) {
+        std::error_code problem;
+        now.run = kept_ / fmt::format("version-{}", number_);
+        const fs::path begin = kept_ / fmt::format("begin-{}", number_);
+        for (const fs::path& old : {now.run, begin}) fs::remove_all(old, problem);
+        std::vector<std::string> overrides{fmt::format("train.max_steps={}", a_.steps), "train.eval_steps=0",
+                                           "train.save_steps=0", "output.dir=" + now.run.string()};
+        if (!a_.fresh && !last_.run.empty()) {
+            HK_TRY(trained({"train.max_steps=0", "train.eval_steps=0", "output.dir=" + begin.string()}));
+            HK_TRY(keep_weights(last_.run / "model.safetensors", begin / "model.safetensors"));
+            // A checkpoint would be gone on with; the model in the folder is what is begun with.
+            for (const auto& entry : fs::directory_iterator(begin, problem))
+                if (entry.is_directory(problem)) fs::remove_all(entry.path(), problem);
+            overrides.push_back("model.from=" + begin.string());
+            overrides.push_back("tokenizer.from=" + begin.string());
+        }
+        HK_TRY(trained(overrides));
+        HK_ASSIGN(const std::string log, read_file((now.run / "train_log.jsonl").string()));
+        std::istringstream lines(log);
+        for (std::string line; std::getline(lines, line);) {
+            const json record = json::parse(line, nullptr, false);
+            if (record.is_object() && record.contains("step") && record.value("loss", json()).is_number())
+                now.losses.emplace_back(record["step"].get<int64_t>(), record["loss"].get<double>());
+        }
+        return {};
+    }
+
+    // Tensors that both versions have, by name and shape, go from the old one's file into the new one's.
+    Status keep_weights(const fs::path& from, const fs::path& to) const {
+        HK_ASSIGN(const model::Weights before, model::Weights::open(from));
+        std::size_t kept = 0;
+        std::vector<model::TensorSource> sources;
+        std::string all = to.string() + ".kept";
+        {
+            HK_ASSIGN(const model::Weights fresh, model::Weights::open(to));
+            for (const model::TensorView& tensor : fresh.tensors()) {
+                const model::TensorView* old = before.find(tensor.name);
+                const bool same = old != nullptr && old->dims == tensor.dims && old->dtype == tensor.dtype;
+                kept += same ? 1 : 0;
+                model::TensorSource source;
+                source.name = tensor.name;
+                source.dtype = tensor.dtype;
+                source.dims = tensor.dims;
+                source.stream = [bytes = same ? old->bytes : tensor.bytes](const model::Sink& sink) {
+                    return sink(bytes);
+                };
+                sources.push_back(std::move(source));
+            }
+            HK_TRY(model::write_safetensors_file(all, sources).status());
+            fmt::print("{} of {} tensors keep the last version's weights\n", kept, fresh.tensors().size());
+        }
+        std::error_code problem;
+        fs::rename(all, to, problem);
+        if (problem) return io_error(fmt::format("{}: {}", to.string(), problem.message()));
+        return {};
+    }
+
+    void show(const Version& now) const {
+        if (last_.run.empty()) {
+            fmt::print("the graph has {} lines\n", std::ranges::count(now.graph, '\n'));
+        } else {
+            const std::string difference = line_difference(last_.graph, now.graph, without_numbers);
+            if (!difference.empty())
+                fmt::print("the graph changed:\n{}", difference);
+            else if (last_.graph == now.graph)
+                fmt::print("the graph is the same\n");
+            else // the same operations, wired in another way
+                fmt::print("the graph changed:\n{}", line_difference(last_.graph, now.graph));
+        }
+        fmt::print("{:>8} {:>12} {:>12}\n", "step", "last loss", "loss");
+        const std::size_t count = now.losses.size(), shown = std::min<std::size_t>(count, 10);
+        for (std::size_t i = 1; i <= shown; ++i) {
+            const std::size_t at = i * count / shown - 1;
+            const auto& [step, loss] = now.losses[at];
+            fmt::print("{:>8} {:>12} {:>12.4f}\n", step,
+                       at < last_.losses.size() ? fmt::format("{:.4f}", last_.losses[at].second) : "-", loss);
+        }
+        std::vector<train::Curve> curves{{"this version", "#0b6e99", now.losses}};
+        if (!last_.losses.empty()) curves.push_back({"the last one", "#9fb6c6", last_.losses});
+        const fs::path picture = kept_ / "loss.svg";
+        if (const Status drawn = write_file_atomically(picture, train::curve_svg("Loss of two versions", curves));
+            drawn.ok())
+            fmt::print("{}\n", picture.string());
+        std::fflush(stdout);
+    }
+
+    const Globals& globals_;
+    const DevArguments& a_;
+    fs::path folder_, recipe_, kept_;
+    Version last_;
+    int64_t number_ = 1;
+};
+
+int run_dev(const Globals& globals, const DevArguments& a) {
+    std::error_code problem;
+    const fs::path folder = fs::canonical(a.folder, problem);
+    if (problem || !fs::is_directory(folder, problem))
+        return fail(not_found(fmt::format("{}: is no folder: the plugin's sources were expected", a.folder)));
+    const fs::path recipe = a.recipe.empty() ? folder / "recipe.toml" : fs::absolute(a.recipe, problem);
+    if (const Result<train::Recipe> read = train::read_recipe(recipe); !read.ok())
+        return fail(read.status().with_context("a recipe to train is needed (--recipe)"));
+    watch_interrupts();
+    Workshop workshop(globals, a, folder, recipe);
+    fs::file_time_type seen = workshop.newest();
+    for (;;) {
+        const Status done = workshop.round();
+        if (interrupted()) return kDone;
+        if (!done.ok()) fmt::print(stderr, "hekla: {}\n", done.message());
+        if (a.once) return done.ok() ? kDone : kFailed;
+        fmt::print("watching {} (Ctrl+C ends it)\n", folder.string());
+        std::fflush(stdout);
+        for (fs::file_time_type now = seen; now <= seen && !interrupted(); now = workshop.newest())
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        if (interrupted()) return kDone;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200)); // an editor may write several files
+        seen = workshop.newest();
+    }
+}
+
+} // namespace
+
+void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = plugin.add_subcommand(
+        "dev", "Build, check and train a plugin whenever its folder changes, and show what became of graph and loss.");
+    const auto a = std::make_shared<DevArguments>();
+    parser->add_option("folder", a->folder, "the plugin's folder, as `plugin new` makes it")->required();
+    parser->add_option("--recipe", a->recipe, "what is trained; left out: recipe.toml in the folder");
+    parser->add_option("--build", a->build, "how it is built into build/plugins; left out: by CMake, build.sh or make");
+    parser->add_option("--steps", a->steps, "of each version")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+    parser->add_flag("--fresh", a->fresh, "every version begins with weights of its own");
+    parser->add_flag("--once", a->once, "one version, and no watching");
+    parser->footer("Example: hekla plugin dev gated-mixer\nThe files of its trainings lie in build/dev.");
+    verbs.push_back({parser, [&globals, a] { return run_dev(globals, *a); }});
+}
+
+} // namespace hekla::app
