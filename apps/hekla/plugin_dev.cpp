@@ -55,6 +55,7 @@ std::string without_numbers(const std::string& line) {
 
 // What one version of the plugin did.
 struct Version {
+    int64_t number = 0;
     std::string graph;
     std::vector<std::pair<int64_t, double>> losses;
     fs::path run;
@@ -75,8 +76,23 @@ public:
         HK_TRY(train(now));
         show(now);
         last_ = std::move(now);
-        ++number_;
-        return {};
+        return keep();
+    }
+
+    // The last version of an earlier session, so that what is shown is a difference from the first round on.
+    void remember() {
+        const Result<std::string> text = read_file((kept_ / kLast).string());
+        const json last = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+        try {
+            Version version;
+            version.number = last.at("number").get<int64_t>();
+            version.graph = last.at("graph").get<std::string>();
+            version.losses = last.at("losses").get<std::vector<std::pair<int64_t, double>>>();
+            version.run = kept_ / last.at("run").get<std::string>();
+            std::error_code problem;
+            if (fs::exists(version.run / "model.safetensors", problem)) last_ = std::move(version);
+        } catch (const json::exception&) { // none, or another Hekla's: the first version has nothing beside it
+        }
     }
 
     // When a file of the folder was written last; what builds and trainings make does not count.
@@ -95,6 +111,16 @@ public:
     }
 
 private:
+    static constexpr const char* kLast = "last.json";
+
+    Status keep() const {
+        const json last{{"number", last_.number},
+                        {"graph", last_.graph},
+                        {"losses", last_.losses},
+                        {"run", last_.run.filename().string()}};
+        return write_file_atomically(kept_ / kLast, last.dump(-1, ' ', false, json::error_handler_t::replace));
+    }
+
     Result<std::string> build_command() const {
         if (!a_.build.empty()) return a_.build;
         std::error_code problem;
@@ -202,8 +228,10 @@ private:
 
     Status train(Version& now) {
         std::error_code problem;
-        now.run = kept_ / fmt::format("version-{}", number_);
-        const fs::path begin = kept_ / fmt::format("begin-{}", number_);
+        now.number = last_.number + 1;
+        now.run = kept_ / fmt::format("version-{}", now.number);
+        const fs::path begin = kept_ / fmt::format("begin-{}", now.number);
+        fs::create_directories(kept_, problem);
         for (const fs::path& old : {now.run, begin}) fs::remove_all(old, problem);
         std::vector<std::string> overrides{fmt::format("train.max_steps={}", a_.steps), "train.eval_steps=0",
                                            "train.save_steps=0", "output.dir=" + now.run.string()};
@@ -290,7 +318,6 @@ private:
     const DevArguments& a_;
     fs::path folder_, recipe_, kept_;
     Version last_;
-    int64_t number_ = 1;
 };
 
 int run_dev(const Globals& globals, const DevArguments& a) {
@@ -303,6 +330,7 @@ int run_dev(const Globals& globals, const DevArguments& a) {
         return fail(read.status().with_context("a recipe to train is needed (--recipe)"));
     watch_interrupts();
     Workshop workshop(globals, a, folder, recipe);
+    workshop.remember();
     fs::file_time_type seen = workshop.newest();
     for (;;) {
         const Status done = workshop.round();

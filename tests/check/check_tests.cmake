@@ -20,3 +20,12 @@ set_tests_properties(check_faults PROPERTIES TIMEOUT 900)
 add_test(NAME check_faults_trained
   COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_BINARY_DIR}/faults --trained)
 set_tests_properties(check_faults_trained PROPERTIES TIMEOUT 1800 LABELS long)
+# The built-in plugins have no fault.
+file(GLOB hekla_manifests RELATIVE ${CMAKE_SOURCE_DIR}/plugins ${CMAKE_SOURCE_DIR}/plugins/*/*/manifest.json)
+foreach(manifest IN LISTS hekla_manifests)
+  get_filename_component(folder ${manifest} DIRECTORY)
+  get_filename_component(name ${folder} NAME)
+  add_test(NAME check_plugin_${name}
+    COMMAND ${CMAKE_BINARY_DIR}/bin/hekla plugin check ${CMAKE_BINARY_DIR}/lib/hekla/plugins/${name}.json --patience 3)
+  set_tests_properties(check_plugin_${name} PROPERTIES TIMEOUT 3600 LABELS long)
+endforeach()
