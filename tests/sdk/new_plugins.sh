@@ -62,7 +62,7 @@ for language in $languages; do
   train "$language/architecture" architecture "$language/parts" train.max_steps=2 train.eval_steps=2
   train "$language/architecture" architecture "$language/parts" train.max_steps=4 train.eval_steps=2
   cmp "$language/architecture/whole/model.safetensors" "$language/parts/model.safetensors"
-  "$hekla" --plugin-path "$language/architecture/build/plugins" generate "$language/parts" --prompt line --temperature 0 \
+  "$hekla" --plugin-path "$language/architecture/build/plugins" generate "$language/parts" --prompt line --greedy \
     --max-new-tokens 12 >"$language/text" 2>/dev/null
   cmp "$language/text" cpp/text
   "$hekla" --plugin-path "$language/head/build/plugins" predict "$language/head/whole" --text 'a good film' >"$language/said" 2>/dev/null

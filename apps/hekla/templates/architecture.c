@@ -68,9 +68,14 @@ static hk_value convolution(const model* m, hk_builder* g, hk_value x, int64_t l
     const hk_value all = hk_concat(G, parts, 2, 1);
     hk_state_write(G, hk_slice(G, all, 1, length, before, NULL), hk_text(state));
     const hk_value weight = hk_normal(g, name, weight_dims, 2, 0.3);
-    hk_value y = hk_mul(G, hk_slice(G, all, 1, 0, length, NULL), hk_slice(G, weight, 0, 0, 1, NULL));
-    for (int64_t k = 1; k < m->kernel; ++k)
-        y = hk_add(G, y, hk_mul(G, hk_slice(G, all, 1, k, length, NULL), hk_slice(G, weight, 0, k, 1, NULL)));
+    // One slice a statement: in which order a compiler evaluates arguments is its own choice, and must not be the graph's.
+    hk_value y = 0;
+    for (int64_t k = 0; k < m->kernel; ++k) {
+        const hk_value seen = hk_slice(G, all, 1, k, length, NULL);
+        const hk_value one = hk_slice(G, weight, 0, k, 1, NULL);
+        const hk_value product = hk_mul(G, seen, one);
+        y = k == 0 ? product : hk_add(G, y, product);
+    }
     return y;
 }
 

@@ -63,7 +63,8 @@ private:
         Value y = rms_norm_layer(g, x, name + "mixer_norm", 1e-6);
         Value value = dense(y, "value", s_.width);
         if (real) value = value * real;
-        y = sigmoid(dense(y, "gate", s_.width)) * convolution(g, value, layer);
+        const Value gate = sigmoid(dense(y, "gate", s_.width));
+        y = gate * convolution(g, value, layer);
         x = x + drop(g, dense(y, "out", s_.width), s_.dropout);
         y = rms_norm_layer(g, x, name + "mlp_norm", 1e-6);
         return x + drop(g, dense(silu(dense(y, "up", 4 * s_.width)), "down", s_.width), s_.dropout);
@@ -78,8 +79,12 @@ private:
         state_write(slice(all, 1, length, before), state);
         const Value weight = g.parameter("layers." + std::to_string(layer) + ".convolution.weight",
                                          {s_.kernel, s_.width}, normal(0.3));
-        Value y = slice(all, 1, 0, length) * slice(weight, 0, 0, 1);
-        for (int64_t k = 1; k < s_.kernel; ++k) y = y + slice(all, 1, k, length) * slice(weight, 0, k, 1);
+        // One slice a statement: in which order a compiler evaluates arguments is its own choice, and must not be the graph's.
+        Value y;
+        for (int64_t k = 0; k < s_.kernel; ++k) {
+            const Value seen = slice(all, 1, k, length), one = slice(weight, 0, k, 1);
+            y = k == 0 ? seen * one : y + seen * one;
+        }
         return y;
     }
 

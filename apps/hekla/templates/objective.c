@@ -64,7 +64,8 @@ static int32_t HK_ABI collate(void* self, const hk_batch* batch, hk_field* all, 
     return HK_OK;
 }
 
-// The loss, as a part of the graph. Its gradient is the engine's.
+// The loss, as a part of the graph. Its gradient is the engine's. One operation a statement: in which order a compiler
+// evaluates arguments is its own choice, and must not be the graph's.
 static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const objective* o = self;
     (void)error; // the graph keeps its own
@@ -74,8 +75,9 @@ static int32_t HK_ABI build(void* self, hk_builder* g, hk_error* error) {
     const hk_value rest = hk_sub(G, hk_like(g, likely, 1.0), likely);
     const hk_value base = hk_add(G, rest, hk_like(g, rest, 1e-6));
     const hk_value focus = hk_pow(G, base, hk_like(g, surprise, o->gamma));
-    const hk_value counted = hk_compare(G, labels, hk_like(g, labels, HK_IGNORED), 1); // not equal
-    hk.graph->loss(g, hk_text("%NAME%"), hk_sum_all(g, hk_mul(G, focus, surprise)), hk_sum_all(g, counted), 1.0);
+    const hk_value total = hk_sum_all(g, hk_mul(G, focus, surprise));
+    const hk_value counted = hk_sum_all(g, hk_compare(G, labels, hk_like(g, labels, HK_IGNORED), 1)); // 1: not equal
+    hk.graph->loss(g, hk_text("%NAME%"), total, counted, 1.0);
     return hk_status(g);
 }
 
