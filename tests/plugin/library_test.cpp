@@ -117,3 +117,13 @@ TEST_CASE("library: what is damaged or not whole is refused as a whole") {
                                       (folder.path / "p.json").string()));
     refused("no_destroy", fmt::format("its {} 'h' lacks functions that may not be null: destroy", HK_HEAD_INTERFACE));
 }
+
+TEST_CASE("library: create() that says it worked gives an instance") {
+    const auto columns = [](const char* wrong) {
+        const PluginFolder folder(wrong, "1", "", HK_OBJECTIVE_INTERFACE);
+        const plugin::Registry registry = plugin::Registry::scan({folder.path});
+        return plugin::objective_columns(registry, "h", nlohmann::json::object()).status();
+    };
+    CHECK(columns("nothing").ok());
+    CHECK(columns("no_instance").message() == "objective 'h': create() said HK_OK and gave no instance");
+}

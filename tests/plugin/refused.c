@@ -1,4 +1,4 @@
-// A plugin of one head that is wrong in the way that WRONG names, or right where it is 0.
+// A plugin of one head and one objective, both 'h', that is wrong in the way that WRONG names, or right where it is 0.
 #define HK_TARGET_ABI_MINOR 1
 #include "hekla/plugin/plugin.h"
 
@@ -19,6 +19,11 @@ static int inits;
 
 static int32_t HK_ABI create(const hk_config* config, void** self, hk_error* error) {
     (void)config, (void)error;
+    *self = &inits;
+    return HK_OK;
+}
+static int32_t HK_ABI create_objective(const hk_config* config, const hk_tokenizer* tokenizer, void** self, hk_error* error) {
+    (void)config, (void)tokenizer, (void)error;
     *self = WRONG == NO_INSTANCE ? NULL : &inits;
     return HK_OK;
 }
@@ -27,7 +32,15 @@ static int32_t HK_ABI build(void* self, hk_builder* builder, hk_error* error) {
     (void)self, (void)builder, (void)error;
     return HK_OK;
 }
-static const hk_head table = {create, WRONG == NO_DESTROY ? NULL : destroy, build, NULL, NULL};
+static int32_t HK_ABI example_kind(void* self) { return (void)self, HK_EXAMPLE_ROW; }
+static int64_t HK_ABI tokens_per_example(void* self, int64_t length) { return (void)self, length; }
+static int32_t HK_ABI fields(void* self, int64_t batch, int64_t length, void(HK_ABI* push)(void* context, const hk_field* field),
+                             void* context, hk_error* error) {
+    (void)self, (void)batch, (void)length, (void)push, (void)context, (void)error;
+    return HK_OK;
+}
+static const hk_head head = {create, WRONG == NO_DESTROY ? NULL : destroy, build, NULL, NULL};
+static const hk_objective objective = {create_objective, destroy, example_kind, tokens_per_example, NULL, NULL, fields, NULL, build, NULL};
 
 static int32_t HK_ABI init(const hk_host* given, hk_error* error) {
     host = given;
@@ -39,9 +52,11 @@ static int32_t HK_ABI init(const hk_host* given, hk_error* error) {
 }
 static void HK_ABI deinit(void) {}
 static const void* HK_ABI get(hk_string interface_id, hk_string id) {
-    const char wanted[] = HK_HEAD_INTERFACE;
-    if (WRONG == NO_TABLE || interface_id.size != sizeof wanted - 1 || memcmp(interface_id.data, wanted, sizeof wanted - 1) != 0) return NULL;
-    return id.size == 1 && id.data[0] == 'h' ? &table : NULL;
+    if (WRONG == NO_TABLE || id.size != 1 || id.data[0] != 'h') return NULL;
+    const hk_string is_head = hk_text(HK_HEAD_INTERFACE), is_objective = hk_text(HK_OBJECTIVE_INTERFACE);
+    if (interface_id.size == is_head.size && memcmp(interface_id.data, is_head.data, is_head.size) == 0) return &head;
+    if (interface_id.size == is_objective.size && memcmp(interface_id.data, is_objective.data, is_objective.size) == 0) return &objective;
+    return NULL;
 }
 
 HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);
