@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace hekla::abi {
 namespace {
@@ -15,12 +16,14 @@ std::string zig_base(const std::string& base) {
     return found != names.end() ? found->second : base;
 }
 
-std::string zig_type(const Variable& v);
+using Opaque = std::set<std::string>; // a C pointer to one of these is not possible in Zig
 
-std::string zig_plain(const Type& t) {
+std::string zig_type(const Variable& v, const Opaque& opaque);
+
+std::string zig_plain(const Type& t, const Opaque& opaque) {
     if (t.pointers == 0) return zig_base(t.base);
-    if (t.base == "void") {
-        const std::string one = t.is_const ? "?*const anyopaque" : "?*anyopaque";
+    if (t.base == "void" || opaque.contains(t.base)) {
+        const std::string one = (t.is_const ? "?*const " : "?*") + (t.base == "void" ? "anyopaque" : t.base);
         return t.pointers == 1 ? one : "[*c]" + one;
     }
     std::string s;
@@ -28,16 +31,16 @@ std::string zig_plain(const Type& t) {
     return s + zig_base(t.base);
 }
 
-std::string zig_function(const Function& f) {
+std::string zig_function(const Function& f, const Opaque& opaque) {
     std::string parameters;
-    for (const Variable& p : f.parameters) parameters += (parameters.empty() ? "" : ", ") + zig_type(p);
+    for (const Variable& p : f.parameters) parameters += (parameters.empty() ? "" : ", ") + zig_type(p, opaque);
     return fmt::format("?*const fn ({}) callconv(.C) {}", parameters,
-                       f.returns.pointers == 0 && f.returns.base == "void" ? "void" : zig_plain(f.returns));
+                       f.returns.pointers == 0 && f.returns.base == "void" ? "void" : zig_plain(f.returns, opaque));
 }
 
-std::string zig_type(const Variable& v) {
-    if (!v.function.empty()) return zig_function(v.function[0]);
-    return v.array.empty() ? zig_plain(v.type) : fmt::format("[{}]{}", v.array, zig_plain(v.type));
+std::string zig_type(const Variable& v, const Opaque& opaque) {
+    if (!v.function.empty()) return zig_function(v.function[0], opaque);
+    return v.array.empty() ? zig_plain(v.type, opaque) : fmt::format("[{}]{}", v.array, zig_plain(v.type, opaque));
 }
 
 } // namespace
@@ -50,6 +53,10 @@ std::string zig_bindings(const Description& d) {
                     "// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n\n"
                     "pub const HK_ABI_MAJOR: u32 = {};\npub const HK_ABI_MINOR: u32 = {};\n",
                     d.major, d.minor, d.major, d.minor);
+    Opaque opaque;
+    for (const Header& h : d.headers)
+        for (const Item& item : h.items)
+            if (item.kind == ItemKind::opaque) opaque.insert(item.name);
     for (const Header& h : d.headers) {
         s += fmt::format("\n// ---- {}.h\n", h.name);
         for (const Item& item : h.items) {
@@ -77,7 +84,7 @@ std::string zig_bindings(const Description& d) {
                     if (m.is_function())
                         s += fmt::format("    // {}[{}]\n", m.since > 0 ? fmt::format("Since minor {}. ", m.since) : "",
                                          m.thread);
-                    s += fmt::format("    @\"{}\": {},\n", m.is.name, zig_type(m.is));
+                    s += fmt::format("    @\"{}\": {},\n", m.is.name, zig_type(m.is, opaque));
                 }
                 s += "};\n";
                 break;

@@ -54,7 +54,7 @@ pub const HK_ERROR_INTERFACE = "hekla.error/1";
 pub const hk_error_interface = extern struct {
     // Keeps a code and a copy of the message. The last call wins. A null error is allowed and ignored.
     // [any-thread]
-    @"set": ?*const fn ([*c]hk_error, i32, hk_string) callconv(.C) void,
+    @"set": ?*const fn (?*hk_error, i32, hk_string) callconv(.C) void,
 };
 
 // ---- log.h
@@ -84,43 +84,43 @@ pub const HK_CONFIG_INTERFACE = "hekla.config/1";
 pub const hk_config_interface = extern struct {
     // 1 if the key is there and not null, else 0. Marks the key as read.
     // [describe]
-    @"has": ?*const fn ([*c]const hk_config, hk_string) callconv(.C) i32,
+    @"has": ?*const fn (?*const hk_config, hk_string) callconv(.C) i32,
     // The value of a key that must be there with this type: HK_NOT_FOUND if it is not there or null,
     // HK_INVALID_ARGUMENT if it is of another type; error (may be null) then says so.
     // [describe]
-    @"get_integer": ?*const fn ([*c]const hk_config, hk_string, [*c]i64, [*c]hk_error) callconv(.C) i32,
+    @"get_integer": ?*const fn (?*const hk_config, hk_string, [*c]i64, ?*hk_error) callconv(.C) i32,
     // As get_integer(). Integers are accepted as reals, not the other way.
     // [describe]
-    @"get_real": ?*const fn ([*c]const hk_config, hk_string, [*c]f64, [*c]hk_error) callconv(.C) i32,
+    @"get_real": ?*const fn (?*const hk_config, hk_string, [*c]f64, ?*hk_error) callconv(.C) i32,
     // As get_integer(); writes 1 or 0.
     // [describe]
-    @"get_boolean": ?*const fn ([*c]const hk_config, hk_string, [*c]i32, [*c]hk_error) callconv(.C) i32,
+    @"get_boolean": ?*const fn (?*const hk_config, hk_string, [*c]i32, ?*hk_error) callconv(.C) i32,
     // As get_integer(). The text is the host's and valid as long as the config: copy what you keep.
     // [describe]
-    @"get_text": ?*const fn ([*c]const hk_config, hk_string, [*c]hk_string, [*c]hk_error) callconv(.C) i32,
+    @"get_text": ?*const fn (?*const hk_config, hk_string, [*c]hk_string, ?*hk_error) callconv(.C) i32,
     // The number of members of an object or elements of an array; errors as of get_integer().
     // [describe]
-    @"get_count": ?*const fn ([*c]const hk_config, hk_string, [*c]u64, [*c]hk_error) callconv(.C) i32,
+    @"get_count": ?*const fn (?*const hk_config, hk_string, [*c]u64, ?*hk_error) callconv(.C) i32,
     // Writes one key of a configuration; objects on the way are made, arrays must have been (set_array).
     // HK_INVALID_ARGUMENT where the path leads through a number or a text, or beyond the end of an array.
     // [describe]
-    @"set_integer": ?*const fn ([*c]hk_config_writer, hk_string, i64, [*c]hk_error) callconv(.C) i32,
+    @"set_integer": ?*const fn (?*hk_config_writer, hk_string, i64, ?*hk_error) callconv(.C) i32,
     // As set_integer().
     // [describe]
-    @"set_real": ?*const fn ([*c]hk_config_writer, hk_string, f64, [*c]hk_error) callconv(.C) i32,
+    @"set_real": ?*const fn (?*hk_config_writer, hk_string, f64, ?*hk_error) callconv(.C) i32,
     // As set_integer(); 0 is false, everything else true.
     // [describe]
-    @"set_boolean": ?*const fn ([*c]hk_config_writer, hk_string, i32, [*c]hk_error) callconv(.C) i32,
+    @"set_boolean": ?*const fn (?*hk_config_writer, hk_string, i32, ?*hk_error) callconv(.C) i32,
     // As set_integer(). The text is copied.
     // [describe]
-    @"set_text": ?*const fn ([*c]hk_config_writer, hk_string, hk_string, [*c]hk_error) callconv(.C) i32,
+    @"set_text": ?*const fn (?*hk_config_writer, hk_string, hk_string, ?*hk_error) callconv(.C) i32,
     // As set_integer().
     // [describe]
-    @"set_null": ?*const fn ([*c]hk_config_writer, hk_string, [*c]hk_error) callconv(.C) i32,
+    @"set_null": ?*const fn (?*hk_config_writer, hk_string, ?*hk_error) callconv(.C) i32,
     // Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
     // be, as a value, an object or an array of its own. [config.3]
     // Since minor 2. [describe]
-    @"set_array": ?*const fn ([*c]hk_config_writer, hk_string, u64, [*c]hk_error) callconv(.C) i32,
+    @"set_array": ?*const fn (?*hk_config_writer, hk_string, u64, ?*hk_error) callconv(.C) i32,
 };
 
 // ---- tokenizer.h
@@ -132,22 +132,22 @@ pub const HK_TOKENIZER_INTERFACE = "hekla.tokenizer/1";
 pub const hk_tokenizer_interface = extern struct {
     // Number of ids: 0 .. size - 1.
     // [any-thread]
-    @"vocabulary_size": ?*const fn ([*c]const hk_tokenizer) callconv(.C) i64,
+    @"vocabulary_size": ?*const fn (?*const hk_tokenizer) callconv(.C) i64,
     // The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if
     // none.
     // [any-thread]
-    @"id_of_role": ?*const fn ([*c]const hk_tokenizer, hk_string) callconv(.C) i64,
+    @"id_of_role": ?*const fn (?*const hk_tokenizer, hk_string) callconv(.C) i64,
     // 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.
     // [any-thread]
-    @"is_word_start": ?*const fn ([*c]const hk_tokenizer, i64) callconv(.C) i32,
+    @"is_word_start": ?*const fn (?*const hk_tokenizer, i64) callconv(.C) i32,
     // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With a null or
     // too small buffer nothing is written and HK_OK is returned: ask again.
     // [any-thread]
-    @"decode": ?*const fn ([*c]const hk_tokenizer, [*c]const i64, u64, [*c]u8, [*c]u64, [*c]hk_error) callconv(.C) i32,
+    @"decode": ?*const fn (?*const hk_tokenizer, [*c]const i64, u64, [*c]u8, [*c]u64, ?*hk_error) callconv(.C) i32,
     // 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
     // else 0. Ids outside the vocabulary: 0.
     // Since minor 3. [any-thread]
-    @"is_sentence_end": ?*const fn ([*c]const hk_tokenizer, i64) callconv(.C) i32,
+    @"is_sentence_end": ?*const fn (?*const hk_tokenizer, i64) callconv(.C) i32,
 };
 
 // ---- graph.h
@@ -203,85 +203,85 @@ pub const HK_GRAPH_INTERFACE = "hekla.graph/1";
 pub const hk_graph_interface = extern struct {
     // HK_MODE_*.
     // [describe]
-    @"mode": ?*const fn ([*c]hk_builder) callconv(.C) i32,
+    @"mode": ?*const fn (?*hk_builder) callconv(.C) i32,
     // 1 if the batch has this field, else 0.
     // [describe]
-    @"has_field": ?*const fn ([*c]hk_builder, hk_string) callconv(.C) i32,
+    @"has_field": ?*const fn (?*hk_builder, hk_string) callconv(.C) i32,
     // A field of the batch, with the kind and shape that the batch gives it (see shape()). A field that it lacks is
     // an error that names those it has.
     // [describe]
-    @"input": ?*const fn ([*c]hk_builder, hk_string) callconv(.C) hk_value,
+    @"input": ?*const fn (?*hk_builder, hk_string) callconv(.C) hk_value,
     // A trained tensor by the name it has in the files of the reference implementation. Asked for twice by one name
     // it is shared; shape and flags must agree, and the first initializer counts. initializer: HK_INITIALIZE_*, with
     // its numbers a and b. flags: HK_PARAMETER_*.
     // [describe]
-    @"parameter": ?*const fn ([*c]hk_builder, hk_string, [*c]const i64, u32, i32, f64, f64, u32) callconv(.C) hk_value,
+    @"parameter": ?*const fn (?*hk_builder, hk_string, [*c]const i64, u32, i32, f64, f64, u32) callconv(.C) hk_value,
     // A tensor that is saved with the model and not trained. values: row-major, as many as the shape holds; copied.
     // [describe]
-    @"buffer": ?*const fn ([*c]hk_builder, hk_string, i32, [*c]const i64, u32, [*c]const f64) callconv(.C) hk_value,
+    @"buffer": ?*const fn (?*hk_builder, hk_string, i32, [*c]const i64, u32, [*c]const f64) callconv(.C) hk_value,
     // A tensor that the plugin computes (sinusoids, tables). values: row-major, as many as the shape holds; copied.
     // [describe]
-    @"constant": ?*const fn ([*c]hk_builder, i32, [*c]const i64, u32, [*c]const f64) callconv(.C) hk_value,
+    @"constant": ?*const fn (?*hk_builder, i32, [*c]const i64, u32, [*c]const f64) callconv(.C) hk_value,
     // One number everywhere.
     // [describe]
-    @"fill": ?*const fn ([*c]hk_builder, i32, [*c]const i64, u32, f64) callconv(.C) hk_value,
+    @"fill": ?*const fn (?*hk_builder, i32, [*c]const i64, u32, f64) callconv(.C) hk_value,
     // int32 [length]: start, start + step, ...
     // [describe]
-    @"iota": ?*const fn ([*c]hk_builder, i64, i64, i64) callconv(.C) hk_value,
+    @"iota": ?*const fn (?*hk_builder, i64, i64, i64) callconv(.C) hk_value,
     // int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode the cached ones count.
     // [describe]
-    @"positions": ?*const fn ([*c]hk_builder, i64, i64) callconv(.C) hk_value,
+    @"positions": ?*const fn (?*hk_builder, i64, i64) callconv(.C) hk_value,
     // A float32 number [] that a schedule of the recipe or the host sets, step by step, without a rebuild.
     // [describe]
-    @"step_scalar": ?*const fn ([*c]hk_builder, hk_string, f64) callconv(.C) hk_value,
+    @"step_scalar": ?*const fn (?*hk_builder, hk_string, f64) callconv(.C) hk_value,
     // One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that
     // are left out have the defaults of that revision. Writes output_count values, 0 after an error. Returns HK_OK,
     // or the code of the sticky error.
     // [describe]
-    @"emit": ?*const fn ([*c]hk_builder, hk_string, u32, [*c]const hk_value, u32, [*c]const hk_attribute, u32, [*c]hk_value, u32) callconv(.C) i32,
+    @"emit": ?*const fn (?*hk_builder, hk_string, u32, [*c]const hk_value, u32, [*c]const hk_attribute, u32, [*c]hk_value, u32) callconv(.C) i32,
     // The newest revision of an operation that this host has; 0 if it has none.
     // [describe]
-    @"operation_revision": ?*const fn ([*c]hk_builder, hk_string) callconv(.C) u32,
+    @"operation_revision": ?*const fn (?*hk_builder, hk_string) callconv(.C) u32,
     // Kind and shape of a value: writes *rank and that many of the HK_MAX_RANK places of dims. Returns the kind, or
     // -1 after an error with nothing written.
     // [describe]
-    @"shape": ?*const fn ([*c]hk_builder, hk_value, [*c]i64, [*c]u32) callconv(.C) i32,
+    @"shape": ?*const fn (?*hk_builder, hk_value, [*c]i64, [*c]u32) callconv(.C) i32,
     // Names for messages, dumps and random streams: "block.3", "attention". [graph.7]
     // [describe]
-    @"scope_begin": ?*const fn ([*c]hk_builder, hk_string) callconv(.C) void,
+    @"scope_begin": ?*const fn (?*hk_builder, hk_string) callconv(.C) void,
     // Closes the scope that was begun last.
     // [describe]
-    @"scope_end": ?*const fn ([*c]hk_builder) callconv(.C) void,
+    @"scope_end": ?*const fn (?*hk_builder) callconv(.C) void,
     // A region whose activations may be dropped after use and computed again for the gradient. [graph.7]
     // [describe]
-    @"recompute_begin": ?*const fn ([*c]hk_builder) callconv(.C) void,
+    @"recompute_begin": ?*const fn (?*hk_builder) callconv(.C) void,
     // Closes the region.
     // [describe]
-    @"recompute_end": ?*const fn ([*c]hk_builder) callconv(.C) void,
+    @"recompute_end": ?*const fn (?*hk_builder) callconv(.C) void,
     // Ports: an architecture offers values by name, eg: "hidden", "layer.3.hidden", "encoder.hidden"; a head asks for
     // them and offers others, eg: "logits"; an objective asks. One name is offered once.
     // [describe]
-    @"offer": ?*const fn ([*c]hk_builder, hk_string, hk_value) callconv(.C) void,
+    @"offer": ?*const fn (?*hk_builder, hk_string, hk_value) callconv(.C) void,
     // 1 if somebody offered the port, else 0.
     // [describe]
-    @"has_port": ?*const fn ([*c]hk_builder, hk_string) callconv(.C) i32,
+    @"has_port": ?*const fn (?*hk_builder, hk_string) callconv(.C) i32,
     // The value of a port. A port that nobody offers is an error that names those that are there.
     // [describe]
-    @"ask": ?*const fn ([*c]hk_builder, hk_string) callconv(.C) hk_value,
+    @"ask": ?*const fn (?*hk_builder, hk_string) callconv(.C) hk_value,
     // Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (labels
     // that count, rows), so that it can be known for all micro-batches before the first: accumulation then equals the
     // big batch. Where count is 0 the term is 0.
     // [describe]
-    @"loss": ?*const fn ([*c]hk_builder, hk_string, hk_value, hk_value, f64) callconv(.C) void,
+    @"loss": ?*const fn (?*hk_builder, hk_string, hk_value, hk_value, f64) callconv(.C) void,
     // A number to report, sum / count over all batches of an evaluation, eg: "accuracy". Never differentiated.
     // [describe]
-    @"metric": ?*const fn ([*c]hk_builder, hk_string, hk_value, hk_value) callconv(.C) void,
+    @"metric": ?*const fn (?*hk_builder, hk_string, hk_value, hk_value) callconv(.C) void,
     // Makes the author's own error sticky. The message is copied.
     // [describe]
-    @"fail": ?*const fn ([*c]hk_builder, i32, hk_string) callconv(.C) void,
+    @"fail": ?*const fn (?*hk_builder, i32, hk_string) callconv(.C) void,
     // HK_OK or the code of the first error; error (may be null) gets its message.
     // [describe]
-    @"status": ?*const fn ([*c]hk_builder, [*c]hk_error) callconv(.C) i32,
+    @"status": ?*const fn (?*hk_builder, ?*hk_error) callconv(.C) i32,
 };
 
 // ---- entry.h
@@ -324,7 +324,7 @@ pub const hk_plugin_entry = extern struct {
     @"build_tag": [*c]const u8,
     // Called once, before anything else. An error refuses the plugin, and deinit() is not called.
     // [any-thread]
-    @"init": ?*const fn ([*c]const hk_host, [*c]hk_error) callconv(.C) i32,
+    @"init": ?*const fn ([*c]const hk_host, ?*hk_error) callconv(.C) i32,
     // The last call. The code stays mapped. [entry.7]
     // [any-thread]
     @"deinit": ?*const fn () callconv(.C) void,
@@ -411,7 +411,7 @@ pub const hk_corpus = extern struct {
     @"context": ?*anyopaque,
     // Writes the example of an index below example_count; valid until the collate that asked returns.
     // [worker]
-    @"get": ?*const fn (?*anyopaque, u64, [*c]hk_example, [*c]hk_error) callconv(.C) i32,
+    @"get": ?*const fn (?*anyopaque, u64, [*c]hk_example, ?*hk_error) callconv(.C) i32,
 };
 
 // What collate makes fields of.
@@ -433,20 +433,20 @@ pub const hk_architecture = extern struct {
     // Reads the configuration (config.json of the reference, completed by the manifest's defaults). config is valid
     // during the call only. [architecture.1]
     // [any-thread]
-    @"create": ?*const fn ([*c]const hk_config, [*c]?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"create": ?*const fn (?*const hk_config, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Frees what create() made.
     // [any-thread]
     @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
     // Describes the body and offers its ports. [architecture.2]
     // [describe]
-    @"build": ?*const fn (?*anyopaque, [*c]hk_builder, [*c]hk_error) callconv(.C) i32,
+    @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
     // Describes the head that this family has under that id, eg: "lm", after build() on the same builder: the ports
     // are there. Returns HK_NOT_FOUND, error untouched, when it has none: a head plugin of that id then serves.
     // [describe]
-    @"build_head": ?*const fn (?*anyopaque, [*c]hk_builder, hk_string, [*c]hk_error) callconv(.C) i32,
+    @"build_head": ?*const fn (?*anyopaque, ?*hk_builder, hk_string, ?*hk_error) callconv(.C) i32,
     // Writes config.json as the reference implementation reads it. [architecture.3]
     // [any-thread]
-    @"write_config": ?*const fn (?*anyopaque, [*c]hk_config_writer, [*c]hk_error) callconv(.C) i32,
+    @"write_config": ?*const fn (?*anyopaque, ?*hk_config_writer, ?*hk_error) callconv(.C) i32,
 };
 
 // ---- objective.h
@@ -482,7 +482,7 @@ pub const hk_objective = extern struct {
     // tokenizer may be null where a graph is only described for fields that are given, or columns are asked for. It
     // stays valid until destroy(); config is valid during the call only. [objective.1]
     // [any-thread]
-    @"create": ?*const fn ([*c]const hk_config, [*c]const hk_tokenizer, [*c]?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"create": ?*const fn (?*const hk_config, ?*const hk_tokenizer, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Frees what create() made.
     // [any-thread]
     @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
@@ -495,7 +495,7 @@ pub const hk_objective = extern struct {
     @"tokens_per_example": ?*const fn (?*anyopaque, i64) callconv(.C) i64,
     // Rows: says the columns, by calling `push` once for each, which copies it. Null for windows and documents.
     // [any-thread]
-    @"columns": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]const hk_column_need) callconv(.C) void, ?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"columns": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]const hk_column_need) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
     // The length of a row that cuts nothing off the example; where rows are longer than any example, time is lost.
     // Null: every example fills a row.
     // [worker]
@@ -503,19 +503,19 @@ pub const hk_objective = extern struct {
     // Says the fields of a batch of that many rows and tokens a row, by calling `push` once for each, which copies
     // it. [objective.3]
     // [any-thread]
-    @"fields": ?*const fn (?*anyopaque, i64, i64, ?*const fn (?*anyopaque, [*c]const hk_field) callconv(.C) void, ?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"fields": ?*const fn (?*anyopaque, i64, i64, ?*const fn (?*anyopaque, [*c]const hk_field) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
     // A pass over the corpus before training, for objectives that count (GloVe, skip-gram). Null if none is needed.
     // next: writes the next example, returns 1, or 0 at the end; the example is valid until the next call.
     // [describe]
-    @"prepare": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]hk_example) callconv(.C) i32, ?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"prepare": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]hk_example) callconv(.C) i32, ?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Asks for fields and ports, adds losses and metrics. [objective.4]
     // [describe]
-    @"build": ?*const fn (?*anyopaque, [*c]hk_builder, [*c]hk_error) callconv(.C) i32,
+    @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
     // Fills the fields of one batch, which are those of fields(), in order. A row that is too short for an example
     // cuts it off, as fits the objective. Null where fields cannot be made from examples: such an objective only
     // measures given batches. [objective.2] [objective.5]
     // [worker]
-    @"collate": ?*const fn (?*anyopaque, [*c]const hk_batch, [*c]hk_field, u32, [*c]hk_error) callconv(.C) i32,
+    @"collate": ?*const fn (?*anyopaque, [*c]const hk_batch, [*c]hk_field, u32, ?*hk_error) callconv(.C) i32,
 };
 
 // ---- head.h
@@ -541,27 +541,27 @@ pub const hk_decode_input = extern struct {
     // of the fields' rows, the first ones that stand for an example
     @"row_count": u32,
     // may be null
-    @"tokenizer": [*c]const hk_tokenizer,
+    @"tokenizer": ?*const hk_tokenizer,
 };
 
 pub const HK_HEAD_INTERFACE = "hekla.head/2";
 pub const hk_head = extern struct {
     // config is valid during the call only. [head.1]
     // [any-thread]
-    @"create": ?*const fn ([*c]const hk_config, [*c]?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"create": ?*const fn (?*const hk_config, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Frees what create() made.
     // [any-thread]
     @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
     // Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of
     // this id itself; decode then reads that one's ports.
     // [describe]
-    @"build": ?*const fn (?*anyopaque, [*c]hk_builder, [*c]hk_error) callconv(.C) i32,
+    @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
     // Says the ports that decode reads, by calling `push` once for each. Null if there is no decode.
     // [any-thread]
-    @"decode_ports": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"decode_ports": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
     // order. The texts are copied by push. Null if the head has nothing to say. Members that hosts know, and score
     // against the columns of the example:
     // [worker]
-    @"decode": ?*const fn (?*anyopaque, [*c]const hk_decode_input, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, [*c]hk_error) callconv(.C) i32,
+    @"decode": ?*const fn (?*anyopaque, [*c]const hk_decode_input, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
 };
