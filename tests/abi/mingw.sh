@@ -7,7 +7,15 @@ root=$1 generate=$2
 cc=x86_64-w64-mingw32-gcc
 command -v $cc >/dev/null || { printf 'skipped: %s is not installed (Debian: gcc-mingw-w64-x86-64)\n' $cc; exit 77; }
 place=$(mktemp -d)
-trap 'rm -rf "$place"' EXIT
+# Wine's server lives a few seconds longer than its programs, and writes what it knows when it goes.
+clean() {
+  for _ in $(seq 60); do
+    rm -rf "$place" 2>/dev/null && return
+    sleep 1
+  done
+  printf '%s could not be removed\n' "$place"
+}
+trap clean EXIT
 for golden in "$root"/tests/abi/golden/*.txt; do
   minor=$(basename "$golden" .txt)
   minor=${minor#*.}
