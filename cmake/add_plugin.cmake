@@ -1,5 +1,5 @@
-# hekla_add_plugin(TARGET [NAME NAME] [FOLDER FOLDER] MANIFEST FILE SOURCES...): NAME.so with its one export, and NAME.json beside
-# it, in FOLDER. NAME: as TARGET; FOLDER: plugins/ in the build. For the built-in plugins and, installed, for a stranger's; whoever
+# hekla_add_plugin(TARGET [NAME NAME] [FOLDER FOLDER] MANIFEST FILE SOURCES...): NAME.so of C or C++ with its one export, and NAME.json
+# beside it, in FOLDER. NAME: as TARGET; FOLDER: plugins/ in the build. For the built-in plugins and, installed, for a stranger's; whoever
 # includes this has set HEKLA_PLUGIN_MAP and made the target hekla::plugin.
 function(hekla_add_plugin target)
   cmake_parse_arguments(PARSE_ARGV 1 plugin "" "NAME;FOLDER;MANIFEST" "")
@@ -15,12 +15,21 @@ function(hekla_add_plugin target)
   get_filename_component(manifest ${plugin_MANIFEST} ABSOLUTE)
   add_library(${target} MODULE ${plugin_UNPARSED_ARGUMENTS})
   target_link_libraries(${target} PRIVATE hekla::plugin)
-  target_compile_features(${target} PRIVATE cxx_std_20)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  if(CXX IN_LIST languages)
+    target_compile_features(${target} PRIVATE cxx_std_20)
+  endif()
+  if(C IN_LIST languages)
+    target_compile_features(${target} PRIVATE c_std_11)
+  endif()
   # What the manifest asks for is what the headers give.
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${manifest})
   file(READ ${manifest} content)
   string(JSON abi_minor GET "${content}" abi_minor_needed)
   target_compile_definitions(${target} PRIVATE HK_TARGET_ABI_MINOR=${abi_minor})
+  if(NOT WIN32)
+    target_link_libraries(${target} PRIVATE m) # C has its mathematics beside it, and undefined names are refused
+  endif()
   if(NOT APPLE AND NOT WIN32)
     target_link_options(${target} PRIVATE -Wl,--version-script=${HEKLA_PLUGIN_MAP} -Wl,--no-undefined)
   endif()

@@ -1,6 +1,7 @@
 # cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, and what a plugin's
-# author needs: headers, the C++ layer, a CMake package and a pkg-config file.
-#     bin/hekla   lib/hekla/plugins/   lib/*.so   include/hekla/   include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/
+# author needs: headers, the C and C++ layers, the Rust and Zig ones, their reference, a CMake package and a pkg-config file.
+#     bin/hekla   lib/hekla/plugins/   lib/*.so   include/hekla/   include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/
+#     share/hekla/   share/hekla/rust/   share/hekla/zig/   share/doc/hekla/reference/
 # The folders are plain `lib` and `bin` everywhere: the program finds plugins and modules from where it lies itself.
 install(TARGETS hekla RUNTIME DESTINATION bin)
 foreach(module hekla_glsl hekla_sentencepiece)
@@ -12,7 +13,10 @@ install(DIRECTORY ${HEKLA_PLUGIN_FOLDER}/ DESTINATION lib/hekla/plugins USE_SOUR
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/apps/recipes/ DESTINATION share/hekla/recipes FILES_MATCHING PATTERN "*.toml")
 
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/engine/include/hekla/plugin DESTINATION include/hekla FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/sdk/ DESTINATION include/hekla/sdk FILES_MATCHING PATTERN "*.hpp")
+file(GLOB sdk_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/sdk/*.h ${CMAKE_SOURCE_DIR}/plugins/sdk/*.hpp)
+install(FILES ${sdk_headers} DESTINATION include/hekla/sdk)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/sdk/rust ${CMAKE_SOURCE_DIR}/plugins/sdk/zig DESTINATION share/hekla)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
 install(FILES ${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
 
 include(CMakePackageConfigHelpers)

@@ -19,7 +19,22 @@ namespace fs = std::filesystem;
 struct NewArguments {
     std::string name;
     std::string kind;
+    std::string language = "cpp";
     std::string output; // empty: a folder of the plugin's name
+};
+
+struct Language {
+    const char* option;
+    const char* name;
+    const char* extension;
+    const char* build_file; // beside the source
+    const char* build;      // the one command
+};
+constexpr Language kLanguages[] = {
+    {"c", "C", ".c", "CMakeLists.txt", "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build"},
+    {"cpp", "C++20", ".cpp", "CMakeLists.txt",
+     "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build"},
+    {"rust", "Rust", ".rs", "build.sh", "sh build.sh"},
 };
 
 // What may be a file, a target of CMake and an id in a recipe at once.
@@ -53,7 +68,12 @@ std::string filled(std::string_view text, const std::map<std::string, std::strin
     return out;
 }
 
-Status write_plugin(const NewArguments& a, const fs::path& folder, const fs::path& prefix) {
+std::string with_underscores(std::string name) {
+    std::ranges::replace(name, '-', '_');
+    return name;
+}
+
+Status write_plugin(const NewArguments& a, const Language& language, const fs::path& folder, const fs::path& prefix) {
     if (!is_plugin_name(a.name))
         return invalid_argument(fmt::format("'{}': a plugin's name is of small letters, digits, - and _, and begins "
                                             "with a letter",
@@ -64,7 +84,14 @@ Status write_plugin(const NewArguments& a, const fs::path& folder, const fs::pat
             fmt::format("{}: is there and not empty: choose another name or -o", folder.string()));
     fs::create_directories(folder, problem);
     if (problem) return io_error(fmt::format("{}: the folder cannot be made: {}", folder.string(), problem.message()));
+    const std::string source = a.name + language.extension;
     const std::map<std::string, std::string> values{
+        {"%BUILD%", filled(language.build, {{"%PREFIX%", prefix.string()}})},
+        {"%LANGUAGE%", language.name},
+        {"%CMAKE_LANGUAGE%", a.language == "c" ? "C" : "CXX"},
+        {"%SOURCE%", source},
+        {"%CRATE%", with_underscores(a.name)},
+        {"%ABI_OLDEST%", std::to_string(HK_ABI_OLDEST_MINOR)},
         {"%NAME%", a.name},
         {"%CLASS%", class_name(a.name)},
         {"%KIND_WITH_ARTICLE%", (a.kind == "head" ? "a " : "an ") + a.kind},
@@ -73,9 +100,9 @@ Status write_plugin(const NewArguments& a, const fs::path& folder, const fs::pat
         {"%VERSION%", HEKLA_VERSION},
         {"%ABI_MAJOR%", std::to_string(HK_ABI_MAJOR)},
     };
-    const std::pair<std::string, std::string> files[] = {{"CMakeLists.txt", "CMakeLists.txt"},
+    const std::pair<std::string, std::string> files[] = {{language.build_file, language.build_file},
                                                          {"README.md", "README.md"},
-                                                         {a.kind + ".cpp", a.name + ".cpp"},
+                                                         {a.kind + language.extension, source},
                                                          {a.kind + ".json", "manifest.json"},
                                                          {a.kind + ".toml", "recipe.toml"}};
     for (const auto& [from, to] : files) {
@@ -91,16 +118,20 @@ int run_new(const NewArguments& a) {
     const fs::path program = fs::read_symlink("/proc/self/exe", problem);
     if (problem) return fail(fmt::format("where this program lies cannot be read: {}", problem.message()));
     const fs::path prefix = program.parent_path().parent_path(), folder = a.output.empty() ? a.name : a.output;
-    if (const Status written = write_plugin(a, folder, prefix); !written.ok()) return fail(written);
-    fmt::print("{}: {}.cpp, manifest.json, recipe.toml, CMakeLists.txt, README.md\n\n"
+    const Language& language =
+        *std::ranges::find_if(kLanguages, [&](const Language& l) { return a.language == l.option; });
+    if (const Status written = write_plugin(a, language, folder, prefix); !written.ok()) return fail(written);
+    fmt::print("{}: {}{}, manifest.json, recipe.toml, {}, README.md\n\n"
                "    cd {}\n"
-               "    cmake -S . -B build -DCMAKE_PREFIX_PATH={} && cmake --build build\n"
+               "    {}\n"
                "    {} --plugin-path build/plugins plugin list\n",
-               folder.string(), a.name, folder.string(), prefix.string(), program.string());
+               folder.string(), a.name, language.extension, language.build_file, folder.string(),
+               filled(language.build, {{"%PREFIX%", prefix.string()}}), program.string());
     if (!fs::exists(prefix / "lib" / "cmake" / "hekla" / "hekla-config.cmake", problem))
         fmt::print(
             "\nThis program is not installed, and a plugin builds against what is: cmake --install BUILD --prefix "
-            "FOLDER, then -DCMAKE_PREFIX_PATH=FOLDER.\n");
+            "FOLDER, then {}.\n",
+            a.language == "rust" ? "HEKLA=FOLDER sh build.sh" : "-DCMAKE_PREFIX_PATH=FOLDER");
     return kDone;
 }
 
@@ -113,8 +144,11 @@ void add_plugin_new(CLI::App& plugin, Verbs& verbs) {
     parser->add_option("--kind", a->kind, "architecture, objective or head")
         ->required()
         ->check(CLI::IsMember({"architecture", "objective", "head"}));
+    parser->add_option("--lang", a->language, "c, cpp (C++20) or rust (1.63 or newer, no crate)")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"c", "cpp", "rust"}));
     parser->add_option("-o,--output", a->output, "another folder");
-    parser->footer("Example: hekla plugin new --kind architecture gated-mixer");
+    parser->footer("Example: hekla plugin new --lang rust --kind architecture gated-mixer");
     verbs.push_back({parser, [a] { return run_new(*a); }});
 }
 

@@ -120,6 +120,13 @@ ValueId Builder::leaf(Op op, std::initializer_list<NamedAttribute> attributes, K
                                               value.shape.text())));
             return kNone;
         }
+        for (const NamedAttribute& attribute : attributes)
+            if (attribute.name == "flags" &&
+                std::get<int64_t>(attribute.value) != graph_.nodes[value.node].integer("flags")) {
+                fail(invalid_argument(
+                    fmt::format("{} '{}' has other flags than when it was first asked for", info(op).name, name)));
+                return kNone;
+            }
         return found->second;
     }
     const ValueId value = (*this)(op, {}, attributes);

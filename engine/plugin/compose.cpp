@@ -93,12 +93,27 @@ Result<int32_t> build_part(Joint& joint, const std::string& what, F&& build) {
     hk_builder view(joint, next_tag());
     hk_error error;
     const int32_t code = guarded(error, [&] { return build(&view, &error); });
-    if (!joint.builder.ok()) return joint.builder.status().with_context(what);
+    if (const Status& wrong = joint.builder.status(); !wrong.ok()) {
+        // What the plugin adds is where in its source it went wrong.
+        const std::string place = code != HK_OK && !error.message.empty() ? fmt::format(" ({})", error.message) : "";
+        return Status(wrong.code(), fmt::format("{}: {}{}", what, wrong.message(), place));
+    }
     if (code == HK_OK && (view.open_scopes != 0 || view.open_region))
         return failed_precondition(fmt::format("{}: a scope or region is still open after build", what));
     if (code != HK_OK && code != HK_NOT_FOUND) return status_of(code, error, what);
     if (code == HK_NOT_FOUND && !error.message.empty()) return status_of(code, error, what);
     return code;
+}
+
+// What create() said, and whether there is an instance.
+template<class F>
+Status created(const std::string& what, void*& self, F&& create) {
+    hk_error error;
+    void* made = nullptr; // what a failed call left here is no instance
+    HK_TRY(status_of(guarded(error, [&] { return create(&made, &error); }), error, what));
+    if (made == nullptr) return corrupt(fmt::format("{}: create() said HK_OK and gave no instance", what));
+    self = made;
+    return {};
 }
 
 } // namespace
@@ -129,10 +144,8 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     c->architecture_ = static_cast<const hk_architecture*>(architecture);
     c->config_.values = with_defaults(*c->architecture_entry_.provided, spec.config);
     HK_TRY(check_ranges(*c->architecture_entry_.provided, c->config_.values, c->architecture_id_));
-    hk_error error;
-    HK_TRY(
-        status_of(guarded(error, [&] { return c->architecture_->create(&c->config_, &c->architecture_self_, &error); }),
-                  error, c->architecture_id_));
+    HK_TRY(created(c->architecture_id_, c->architecture_self_,
+                   [&](void** self, hk_error* e) { return c->architecture_->create(&c->config_, self, e); }));
     HK_TRY(unknown_keys(*c->architecture_entry_.provided, spec.config, c->config_, spec.refuse_unknown_keys, log,
                         c->architecture_id_));
 
@@ -163,8 +176,8 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
             hk_config config;
             config.values = completed(*entry.value().provided, spec.head_config);
             HK_TRY(check_ranges(*entry.value().provided, config.values, head.what));
-            HK_TRY(status_of(guarded(error, [&] { return head.table->create(&config, &head.self, &error); }), error,
-                             head.what));
+            HK_TRY(created(head.what, head.self,
+                           [&](void** self, hk_error* e) { return head.table->create(&config, self, e); }));
             c->heads_.push_back(head);
             HK_TRY(unknown_keys(*entry.value().provided, spec.head_config, config, spec.refuse_unknown_keys, log,
                                 head.what));
@@ -181,9 +194,8 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
         config.values = completed(*entry.provided, spec.objective_config);
         HK_TRY(check_ranges(*entry.provided, config.values, c->objective_id_));
         const hk_tokenizer* given = tokenizer != nullptr ? &c->tokenizer_ : nullptr;
-        HK_TRY(status_of(
-            guarded(error, [&] { return c->objective_->create(&config, given, &c->objective_self_, &error); }), error,
-            c->objective_id_));
+        HK_TRY(created(c->objective_id_, c->objective_self_,
+                       [&](void** self, hk_error* e) { return c->objective_->create(&config, given, self, e); }));
         HK_TRY(unknown_keys(*entry.provided, spec.objective_config, config, spec.refuse_unknown_keys, log,
                             c->objective_id_));
     }
@@ -341,9 +353,8 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
     hk_config config;
     config.values = with_defaults(*entry.provided, given);
     HK_TRY(check_ranges(*entry.provided, config.values, what));
-    hk_error error;
     void* self = nullptr;
-    HK_TRY(status_of(guarded(error, [&] { return table->create(&config, nullptr, &self, &error); }), error, what));
+    HK_TRY(created(what, self, [&](void** made, hk_error* e) { return table->create(&config, nullptr, made, e); }));
     Result<std::vector<ColumnNeed>> needs = columns_of(*table, self, what);
     table->destroy(self);
     return needs;

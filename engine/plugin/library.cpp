@@ -5,10 +5,17 @@
 #include "plugin/host_graph.hpp"
 #include "plugin/host_tokenizer.hpp"
 
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/head.h"
 #include "hekla/plugin/log.h"
+#include "hekla/plugin/objective.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string_view>
 
 namespace hekla::plugin {
@@ -25,6 +32,61 @@ namespace {
 constexpr const char* kName = "hekla";
 constexpr const char* kVersion = "0.1.0";
 
+// Every function of the structs that plugins give, from the description of the ABI.
+struct TableSlot {
+    std::string_view interface_id;
+    std::string_view function;
+    std::size_t offset;
+    bool may_be_null;
+};
+constexpr TableSlot kTableSlots[] = {
+#define HK_SLOT(interface_id, table, function, may_be_null)                                                            \
+    {interface_id, #function, offsetof(table, function), may_be_null},
+#include "plugin/table_slots.inc"
+#undef HK_SLOT
+};
+
+// Why a plugin of that version cannot run here, and which line to change; empty if it can. `said_by`: who asks.
+std::string version_problem(uint32_t major, uint32_t minor, const std::string& said_by, const Manifest& manifest) {
+    if (major == HK_ABI_MAJOR && minor <= HK_ABI_MINOR) return {};
+    const std::string asked = fmt::format("{} asks for plugin ABI {}.{}, this Hekla {} offers {}.{}", said_by, major,
+                                          minor, kVersion, HK_ABI_MAJOR, HK_ABI_MINOR);
+    if (major != HK_ABI_MAJOR)
+        return fmt::format(
+            "{}: use a Hekla of ABI {}.x, or build the plugin with this one's headers and \"abi_major\": {} in {}",
+            asked, major, HK_ABI_MAJOR, manifest.file.string());
+    return fmt::format("{}: update Hekla; or, where the plugin needs nothing newer, set \"abi_minor_needed\": {} in {} "
+                       "(HK_TARGET_ABI_MINOR={} for the compiler) and build it again",
+                       asked, HK_ABI_MINOR, manifest.file.string(), HK_ABI_MINOR);
+}
+
+// What is wrong with an entry as a piece of memory; empty: nothing.
+std::string damage(const hk_plugin_entry* entry) {
+    if (entry == nullptr) return "it is null";
+    if (entry->magic != HK_ENTRY_MAGIC)
+        return fmt::format("its magic is {:#x}, expected {:#x}", entry->magic, HK_ENTRY_MAGIC);
+    if (entry->struct_size < sizeof(hk_plugin_entry))
+        return fmt::format("its struct_size is {}, expected {} or more", entry->struct_size, sizeof(hk_plugin_entry));
+    for (const auto& [function, name] :
+         {std::pair(reinterpret_cast<const void*>(entry->init), "init"),
+          std::pair(reinterpret_cast<const void*>(entry->deinit), "deinit"),
+          std::pair(reinterpret_cast<const void*>(entry->get_interface), "get_interface")})
+        if (function == nullptr) return fmt::format("its {}() is null", name);
+    return {};
+}
+
+// The functions that a struct of this interface must have and this one lacks.
+std::vector<std::string_view> missing_functions(std::string_view interface_id, const void* table) {
+    std::vector<std::string_view> missing;
+    for (const TableSlot& slot : kTableSlots) {
+        if (slot.interface_id != interface_id || slot.may_be_null) continue;
+        const void* function = nullptr;
+        std::memcpy(&function, static_cast<const char*>(table) + slot.offset, sizeof function);
+        if (function == nullptr) missing.push_back(slot.function);
+    }
+    return missing;
+}
+
 } // namespace
 
 Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const Log& log) {
@@ -32,13 +94,10 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
     const auto refuse = [&](Code code, const std::string& what) {
         return Status(code, fmt::format("plugin {}: {}", path, what));
     };
-    if (manifest.abi_major != HK_ABI_MAJOR || manifest.abi_minor_needed > HK_ABI_MINOR)
-        return refuse(
-            Code::unsupported,
-            fmt::format(
-                "its manifest asks for plugin ABI {}.{}, this Hekla has {}.{}: update Hekla, or build the plugin with "
-                "HK_TARGET_ABI_MINOR {} or less",
-                manifest.abi_major, manifest.abi_minor_needed, HK_ABI_MAJOR, HK_ABI_MINOR, HK_ABI_MINOR));
+    if (const std::string problem =
+            version_problem(manifest.abi_major, manifest.abi_minor_needed, "its manifest", manifest);
+        !problem.empty())
+        return refuse(Code::unsupported, problem);
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         const char* reason = ::dlerror();
@@ -53,20 +112,24 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
     try {
         entry = entry_function();
     } catch (...) { return refuse(Code::internal, "threw an exception out of its entry; plugins must not"); }
-    if (entry == nullptr || entry->magic != HK_ENTRY_MAGIC || entry->struct_size < sizeof(hk_plugin_entry) ||
-        entry->init == nullptr || entry->deinit == nullptr || entry->get_interface == nullptr)
-        return refuse(Code::corrupt, "its entry is damaged (null, wrong magic, size or functions)");
-    if (entry->abi_major != HK_ABI_MAJOR || entry->abi_minor_needed > HK_ABI_MINOR)
+    if (const std::string wrong = damage(entry); !wrong.empty())
+        return refuse(Code::corrupt, fmt::format("its entry is damaged: {}", wrong));
+    if (const std::string problem = version_problem(
+            entry->abi_major, entry->abi_minor_needed,
+            fmt::format("its code (built with {}.{})", entry->abi_major, entry->abi_minor_built), manifest);
+        !problem.empty())
+        return refuse(Code::unsupported, problem);
+    if (entry->abi_major != manifest.abi_major || entry->abi_minor_needed != manifest.abi_minor_needed)
         return refuse(
-            Code::unsupported,
-            fmt::format(
-                "needs plugin ABI {}.{} (built with {}.{}), this Hekla has {}.{}: update Hekla, or build the plugin "
-                "with HK_TARGET_ABI_MINOR {} or less",
-                entry->abi_major, entry->abi_minor_needed, entry->abi_major, entry->abi_minor_built, HK_ABI_MAJOR,
-                HK_ABI_MINOR, HK_ABI_MINOR));
+            Code::corrupt,
+            fmt::format("its code asks for plugin ABI {0}.{1}, its manifest {2} for {3}.{4}: give the compiler "
+                        "HK_TARGET_ABI_MINOR={4} (hekla_add_plugin does), or correct \"abi_minor_needed\"",
+                        entry->abi_major, entry->abi_minor_needed, manifest.file.string(), manifest.abi_major,
+                        manifest.abi_minor_needed));
     if (entry->build_tag != nullptr && entry->build_tag[0] != '\0')
         return refuse(Code::unsupported,
-                      fmt::format("was built for the fork '{}', this is upstream Hekla", entry->build_tag));
+                      fmt::format("was built for the fork '{}', this is upstream Hekla: get a build of it for upstream",
+                                  entry->build_tag));
 
     std::unique_ptr<Library> result(new Library());
     result->host_ = std::make_unique<Host>();
@@ -104,8 +167,25 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
         code = entry->init(&host, &error);
     } catch (...) { return refuse(Code::internal, "threw an exception out of init(); plugins must not"); }
     if (code != HK_OK) return status_of(code, error, fmt::format("plugin {}: init", path));
-    result->entry_ = entry;
+    result->entry_ = entry; // from here on deinit() is owed
+    // All or nothing: what the manifest promises is there and whole, whichever of it is wanted now.
+    for (const Provided& provided : manifest.provides) {
+        if (!is_known_interface(provided.interface_id)) continue; // of another host; it may be served there
+        const void* table = result->get_interface(provided.interface_id, provided.id);
+        if (table == nullptr)
+            return refuse(
+                Code::corrupt,
+                fmt::format("its manifest promises {} '{}', its code does not have it: correct \"provides\" in {}",
+                            provided.interface_id, provided.id, manifest.file.string()));
+        if (const auto missing = missing_functions(provided.interface_id, table); !missing.empty())
+            return refuse(Code::corrupt, fmt::format("its {} '{}' lacks functions that may not be null: {}",
+                                                     provided.interface_id, provided.id, fmt::join(missing, ", ")));
+    }
     return result;
+}
+
+bool is_known_interface(std::string_view interface_id) {
+    return std::ranges::any_of(kTableSlots, [&](const TableSlot& slot) { return slot.interface_id == interface_id; });
 }
 
 Library::~Library() {

@@ -10,12 +10,16 @@
 
 namespace hekla::plugin {
 
+// Whether this host can use what plugins give under this id, eg: "hekla.architecture/1".
+bool is_known_interface(std::string_view interface_id);
+
 // A loaded plugin. Its code stays mapped after destruction (unloading code that has thread-local or unique symbols does
 // not work, and pretending is worse); deinit is called.
 class Library {
 public:
-    // Opens by absolute path with RTLD_NOW | RTLD_LOCAL, checks the entry, calls init. The error says what was asked,
-    // what is offered and what to change.
+    // Opens by absolute path with RTLD_NOW | RTLD_LOCAL, checks the entry, calls init, and sees that everything that
+    // the manifest promises of interfaces that this host knows is there and whole. The error says what was asked, what
+    // is offered and which line to change; after one nothing of the library is used.
     static Result<std::unique_ptr<Library>> load(const Manifest& manifest, const Log& log);
     ~Library();
     Library(const Library&) = delete;

@@ -90,6 +90,16 @@ Result<Registry::Entry> Registry::find(std::string_view interface_id, std::strin
         if (entry.provided->id == id) return entry;
         ids.push_back(entry.provided->id);
     }
+    // One that has it under another revision of the interface is nearer than any other name.
+    for (const Manifest& manifest : *manifests_)
+        for (const Provided& provided : manifest.provides)
+            if (provided.id == id && provided.interface_id != interface_id &&
+                kind_of(provided.interface_id) == kind_of(interface_id))
+                return unsupported(fmt::format("plugin {} provides the {} '{}' as {}, this Hekla uses {}: build it "
+                                               "against that one (\"interface\" in "
+                                               "{}), or update Hekla where the plugin's is the newer",
+                                               manifest.plugin, kind_of(interface_id), id, provided.interface_id,
+                                               interface_id, manifest.file.string()));
     return not_found(
         fmt::format("no plugin provides the {} '{}': {}", kind_of(interface_id), id, choices_text(id, ids)));
 }
@@ -119,14 +129,13 @@ Result<std::pair<Registry::Entry, const ReferenceClass*>> Registry::find_class(s
 Result<const void*> Registry::load(const Entry& entry) const {
     const std::scoped_lock hold(*lock_);
     auto found = libraries_.find(entry.manifest->library);
-    if (found == libraries_.end()) {
-        HK_ASSIGN(std::unique_ptr<Library> library, Library::load(*entry.manifest, log_));
-        found = libraries_.emplace(entry.manifest->library, std::move(library)).first;
-    }
-    const void* table = found->second->get_interface(entry.provided->interface_id, entry.provided->id);
-    if (table == nullptr)
-        return corrupt(fmt::format("plugin {}: its manifest promises {} '{}', its code does not have it",
-                                   entry.manifest->library.string(), entry.provided->interface_id, entry.provided->id));
+    if (found == libraries_.end()) // a refusal is kept too: init() is called once
+        found = libraries_.emplace(entry.manifest->library, Library::load(*entry.manifest, log_)).first;
+    if (!found->second.ok()) return found->second.status();
+    const void* table = found->second.value()->get_interface(entry.provided->interface_id, entry.provided->id);
+    if (table == nullptr) // load() saw it
+        return corrupt(fmt::format("plugin {}: {} '{}' was there and is not any more", entry.manifest->library.string(),
+                                   entry.provided->interface_id, entry.provided->id));
     return table;
 }
 

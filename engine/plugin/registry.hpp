@@ -44,7 +44,7 @@ private:
     std::vector<std::string> warnings_;
     Log log_;
     mutable std::unique_ptr<std::mutex> lock_;
-    mutable std::map<std::filesystem::path, std::unique_ptr<Library>> libraries_;
+    mutable std::map<std::filesystem::path, Result<std::unique_ptr<Library>>> libraries_;
 };
 
 } // namespace hekla::plugin

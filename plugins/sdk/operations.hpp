@@ -1,4 +1,4 @@
-// Made by tools/generate_operations from engine/graph/operations.json. Edit that instead.
+// Made by tools/generate_abi from engine/graph/operations.json. Edit that instead.
 // The operations as C++ functions of Value; included by hekla_plugin.hpp.
 #pragma once
 

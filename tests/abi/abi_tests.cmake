@@ -1,5 +1,6 @@
-# The plugin headers and hekla.h are plain C: each compiles alone, as C and as C++, with every warning an error. What repeats
-# the list of operations is what the generator makes.
+# The plugin ABI. Its headers and hekla.h are plain C: each compiles alone, as C and as C++, with every warning an error. What
+# is made of the description is what the generator makes. The layouts that were released hold, for C, C++ and Rust, on Linux
+# and Windows, and as libabigail and bindgen see them. A test whose tool is not installed is skipped and says so.
 file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/include/hekla/*.h ${CMAKE_SOURCE_DIR}/engine/include/hekla/plugin/*.h)
 foreach(standard c11 c17 c++17 c++20)
   if(standard MATCHES "\\+")
@@ -18,5 +19,13 @@ foreach(standard c11 c17 c++17 c++20)
   endforeach()
 endforeach()
 add_test(NAME abi_generated
-  COMMAND ${CMAKE_COMMAND} -DTOOL=$<TARGET_FILE:generate_operations> -DROOT=${CMAKE_SOURCE_DIR}
-          -DOUT=${CMAKE_BINARY_DIR}/generated_operations -P ${CMAKE_CURRENT_SOURCE_DIR}/abi/compare_generated.cmake)
+  COMMAND ${CMAKE_COMMAND} -DTOOL=$<TARGET_FILE:generate_abi> -DROOT=${CMAKE_SOURCE_DIR}
+          -DOUT=${CMAKE_BINARY_DIR}/generated_abi -P ${CMAKE_CURRENT_SOURCE_DIR}/abi/compare_generated.cmake)
+set(abi ${CMAKE_CURRENT_SOURCE_DIR}/abi)
+set(generate $<TARGET_FILE:generate_abi>)
+add_test(NAME abi_layout COMMAND ${abi}/layout.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
+add_test(NAME abi_abidiff COMMAND ${abi}/abidiff.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
+add_test(NAME abi_bindgen COMMAND ${abi}/bindgen.sh ${CMAKE_SOURCE_DIR})
+add_test(NAME abi_rust COMMAND ${abi}/rust.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
+add_test(NAME abi_mingw COMMAND ${abi}/mingw.sh ${CMAKE_SOURCE_DIR} ${generate})
+set_tests_properties(abi_layout abi_abidiff abi_bindgen abi_rust abi_mingw PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)

@@ -1,5 +1,6 @@
-// %NAME%: a causal language model of pre-norm blocks, attention and a gated feed-forward layer. Change what you like:
-// everything is composed of the operations of operations.hpp, and gradients, kernels and caches are the engine's.
+// %NAME%: a causal language model without attention. Each block mixes a token with the few before it by a convolution of
+// its own weights a channel, gated by the token itself, and then thinks about it alone. Change what you like: everything
+// is composed of the operations of operations.hpp, and gradients, kernels and memory are the engine's.
 #include "block.hpp"
 
 using namespace hekla::plugin;
@@ -8,16 +9,15 @@ namespace {
 
 // config.json's keys. Defaults and documentation are in manifest.json, and only there.
 struct Settings {
-    int64_t vocabulary = 0, positions = 0, width = 0, layers = 0, heads = 0;
+    int64_t vocabulary = 0, width = 0, layers = 0, kernel = 0;
     double dropout = 0;
 
     template<class V>
     void keys(V&& v) {
         v("vocab_size", vocabulary);
-        v("max_position_embeddings", positions);
         v("hidden_size", width);
         v("num_hidden_layers", layers);
-        v("num_attention_heads", heads);
+        v("kernel_size", kernel);
         v("dropout", dropout);
     }
 };
@@ -25,18 +25,18 @@ struct Settings {
 class %CLASS% {
 public:
     explicit %CLASS%(const Config& config) : s_(read_settings<Settings>(config)) {
-        require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
+        require(s_.width > 0 && s_.kernel > 1, "hidden_size must be positive and kernel_size 2 or more");
     }
 
     // The body: from token ids [B, T] to hidden states [B, T, width], which heads ask for by the port's name.
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
-        const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
-        Value x = embedding(words(g), ids) + embedding_layer(g, places, "positions", s_.positions, s_.width);
-        const Value padding = causal_padding(g);
+        Value x = embedding(words(g), ids);
+        Value real; // 1 where a token stands, 0 where padding does
+        if (const Value padding = causal_padding(g)) real = reshape(to_float(padding), {ids.dim(0), ids.dim(1), 1});
         for (int64_t layer = 0; layer < s_.layers; ++layer) {
             const Scope scope(g, "block." + std::to_string(layer)); // errors and pictures name it
-            x = block(g, x, padding, layer);
+            x = block(g, x, real, layer);
         }
         g.offer("hidden", rms_norm_layer(g, x, "norm", 1e-6));
         g.offer("embedding.weight", words(g)); // so that heads for any body can say tokens
@@ -55,29 +55,37 @@ private:
     // The same name is the same parameter, wherever it is asked for.
     Value words(Graph& g) { return g.parameter("words.weight", {s_.vocabulary, s_.width}, normal(0.02)); }
 
-    Value block(Graph& g, Value x, Value padding, int64_t layer) {
+    Value block(Graph& g, Value x, Value real, int64_t layer) {
         const std::string name = "layers." + std::to_string(layer) + ".";
-        const auto layer_of = [&](Value in, const char* part, int64_t out) {
+        const auto dense = [&](Value in, const char* part, int64_t out) {
             return linear_layer(g, in, name + part, out, {.bias = false});
         };
-        Block b;
-        b.attention_norm = [&](Value in) { return rms_norm_layer(g, in, name + "attention_norm", 1e-6); };
-        b.feed_forward_norm = [&](Value in) { return rms_norm_layer(g, in, name + "mlp_norm", 1e-6); };
-        b.attention = [&](Value in) {
-            const auto part = [&](const char* what) { return split_heads(layer_of(in, what, s_.width), s_.heads); };
-            const Value y = attention(part("query"), part("key"), part("value"),
-                                      {.key_padding = padding,
-                                       .scale = 1.0 / std::sqrt(static_cast<double>(s_.width / s_.heads)),
-                                       .causal = 1,
-                                       .cache = "layer." + std::to_string(layer)}); // generation keeps keys and values
-            return layer_of(merge_heads(y), "out", s_.width);
-        };
-        b.feed_forward = [&](Value in) {
-            const int64_t inner = 4 * s_.width;
-            return layer_of(silu(layer_of(in, "gate", inner)) * layer_of(in, "up", inner), "down", s_.width);
-        };
-        b.residual_dropout = s_.dropout;
-        return transformer_block(g, x, b);
+        Value y = rms_norm_layer(g, x, name + "mixer_norm", 1e-6);
+        Value value = dense(y, "value", s_.width);
+        if (real) value = value * real;
+        const Value gate = sigmoid(dense(y, "gate", s_.width));
+        y = gate * convolution(g, value, layer);
+        x = x + drop(g, dense(y, "out", s_.width), s_.dropout);
+        y = rms_norm_layer(g, x, name + "mlp_norm", 1e-6);
+        return x + drop(g, dense(silu(dense(y, "up", 4 * s_.width)), "down", s_.width), s_.dropout);
+    }
+
+    // y_t = sum_k weight_k * x_(t - kernel + 1 + k), channel by channel. What stands before the row is 0; while text is
+    // generated it is what the last chunk ended with, which the state keeps.
+    Value convolution(Graph& g, Value x, int64_t layer) {
+        const int64_t batch = x.dim(0), length = x.dim(1), before = s_.kernel - 1;
+        const std::string state = "layer." + std::to_string(layer);
+        const Value all = concat({state_read(g.fill({batch, before, s_.width}, 0.0), state), x}, 1);
+        state_write(slice(all, 1, length, before), state);
+        const Value weight = g.parameter("layers." + std::to_string(layer) + ".convolution.weight",
+                                         {s_.kernel, s_.width}, normal(0.3));
+        // One slice a statement: in which order a compiler evaluates arguments is its own choice, and must not be the graph's.
+        Value y;
+        for (int64_t k = 0; k < s_.kernel; ++k) {
+            const Value seen = slice(all, 1, k, length), one = slice(weight, 0, k, 1);
+            y = k == 0 ? seen * one : y + seen * one;
+        }
+        return y;
     }
 
     Settings s_;

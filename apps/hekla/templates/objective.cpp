@@ -39,8 +39,12 @@ public:
     void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("next_ids");
         const Value surprise = cross_entropy(logits, labels); // -log p of each label; 0 where it is ignored
-        const Value focus = pow(1.0 - exp(-surprise) + 1e-6, like(surprise, gamma_));
-        g.loss("%NAME%", sum_all(focus * surprise), sum_all(not_equal(labels, static_cast<double>(kIgnored))));
+        const Value base = 1.0 - exp(-surprise) + 1e-6;
+        const Value focus = pow(base, like(surprise, gamma_));
+        // In which order a compiler evaluates arguments is its own choice, and must not be the graph's: one a statement.
+        const Value total = sum_all(focus * surprise);
+        const Value counted = sum_all(not_equal(labels, static_cast<double>(kIgnored)));
+        g.loss("%NAME%", total, counted);
     }
 
 private:

@@ -1,16 +1,29 @@
 // The ground of Hekla's plugin ABI: types, calling convention and versions that every other header uses.
 //
-// Rules of all headers in this folder:
-// - Plain C: fixed-width integers, no enum, bool, bitfield or long in a struct or signature.
-// - A string is a pointer and a size in UTF-8; it need not end in 0. It is borrowed until the call returns.
-// - A function that can fail returns int32_t: HK_OK, or a code of error.h after filling the caller's hk_error.
-//   Outputs are untouched on error.
-// - Nothing is allocated on one side and freed on the other, and no exception, panic or abort crosses.
-// - Interfaces (structs of functions) are frozen under their id; a new ability is a new id, as in "hekla.graph/2", or a
-//   function at the end of one that the host gives, from a minor version on that its comment names.
-//   Data structs begin with struct_size and only grow at the end.
-// - Every function ends its comment with a thread tag: [any-thread], [describe] (one thread at a time an instance),
-//   [worker] (many threads at once, also on one instance).
+// Plain C: fixed-width integers, no enum, bool, bitfield or long in a struct or signature.
+// Every function ends its comment with a thread tag. [any-thread]: from any thread, and from several at once.
+// [describe]: one thread at a time an instance or builder. [worker]: many threads at once, also on one instance.
+// A number in brackets, as in [abi.1], is that of a rule; the reference says who enforces it.
+//
+// - A string is a pointer and a size in UTF-8. It need not end in 0, and is borrowed until the call returns; a null
+//   pointer is the empty string. [abi.1]
+// - A function that can fail returns int32_t: HK_OK, or a code of error.h after filling the caller's hk_error. Its
+//   outputs are untouched on error. [abi.2]
+// - Nothing is allocated on one side and freed on the other. [abi.3]
+// - No exception, panic, abort or longjmp crosses, in either direction. A C++ exception that does is caught and said;
+//   the others end the program. [abi.4]
+// - A data struct begins with struct_size, set by whoever makes it, and only grows at the end. Who reads one uses no
+//   member beyond its struct_size, and steps through an array of them by the struct_size of the first. [abi.5]
+// - A struct of functions is frozen under its id; a new ability is a new id, as in "hekla.graph/2", or a function at
+//   the end of one that the host gives, from a minor version on that its comment names. [abi.6]
+// - What is newer than HK_TARGET_ABI_MINOR is not declared, so a plugin cannot use by mistake what its oldest host
+//   lacks. [abi.7]
+// - Members and parameters named reserved are zero. [abi.8]
+// - A function is called from the threads that its tag allows. What several threads may call at once changes nothing
+//   in its instance. [abi.9]
+//
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_PLUGIN_ABI_H
 #define HEKLA_PLUGIN_ABI_H
 
@@ -25,28 +38,35 @@
 #define HK_EXPORT __attribute__((visibility("default")))
 #endif
 
-// Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no plan for one.
+// The version of these headers. Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no
+// plan for one.
 #define HK_ABI_MAJOR 0
 #define HK_ABI_MINOR 4
+#define HK_ABI_OLDEST_MINOR 1 // that a plugin can still be built for
 
-// The oldest host minor that can run the plugin. Define it before including any header to ask for a newer one.
+// The oldest host minor that can run the plugin; what is newer is not declared. Define it before including any header,
+// or on the compiler's command line, to ask for a newer one; hekla_add_plugin takes it from the manifest. [abi.7]
 #ifndef HK_TARGET_ABI_MINOR
-#define HK_TARGET_ABI_MINOR 1
+#define HK_TARGET_ABI_MINOR HK_ABI_OLDEST_MINOR
+#endif
+#if HK_TARGET_ABI_MINOR < HK_ABI_OLDEST_MINOR || HK_TARGET_ABI_MINOR > HK_ABI_MINOR
+#error "HK_TARGET_ABI_MINOR (abi_minor_needed in the manifest) asks for a plugin ABI that these headers do not have"
 #endif
 
+// UTF-8 text. [abi.1]
 typedef struct hk_string {
     const char* data;
-    uint64_t size;
+    uint64_t size; // in bytes
 } hk_string;
 
-// A tensor of one graph; 0 is none. It dies with its builder, and another builder refuses it.
+// A tensor of one graph; 0 is none. It dies with its builder, and another builder refuses it. [graph.3]
 typedef uint32_t hk_value;
 
-// Kinds of tensors. float: the engine chooses its storage (32 or 16 bits). float32: kept as it is.
-#define HK_KIND_FLOAT ((int32_t)0)
-#define HK_KIND_FLOAT32 ((int32_t)1)
+// Kinds of tensors.
+#define HK_KIND_FLOAT ((int32_t)0) // the engine chooses its storage (32 or 16 bits)
+#define HK_KIND_FLOAT32 ((int32_t)1) // kept as it is
 #define HK_KIND_INT32 ((int32_t)2)
 
-#define HK_MAX_RANK 6
+#define HK_MAX_RANK 6 // dimensions of a tensor
 
 #endif

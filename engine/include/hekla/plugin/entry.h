@@ -1,15 +1,27 @@
-// The one exported function of a plugin, and what it returns. The layout of hk_plugin_entry and of the first four
-// members of hk_host never changes.
+// The one exported function of a plugin, and what it returns. The layout of hk_plugin_entry and of the first members
+// of hk_host, up to get_interface, never changes.
 //
 // Beside the library lies its manifest, LIBRARY.json, which answers every question of a scan; the library is loaded
 // only when something of it is used.
+//
+// - A library exports hekla_plugin_entry and nothing else. [entry.1]
+// - hekla_plugin_entry() may be called more than once and gives the same entry, with every member set. [entry.2]
+// - abi_major is the host's, and abi_minor_needed not above the host's minor. [entry.3]
+// - abi_major and abi_minor_needed are those of the manifest. [entry.4]
+// - Everything that the manifest promises is there, with every function that its header does not let be null: a
+//   library is registered whole, or not at all. [entry.5]
+// - An interface or id that the plugin does not know, also one that only begins like one it knows, gives null.
+//   [entry.6]
+// - When deinit() returns, every thread of the plugin has ended. No table of the host is used after it. [entry.7]
+//
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_PLUGIN_ENTRY_H
 #define HEKLA_PLUGIN_ENTRY_H
 
 #include "error.h"
 
-// 'HKPL'
-#define HK_ENTRY_MAGIC ((uint32_t)0x4C504B48u)
+#define HK_ENTRY_MAGIC ((uint32_t)0x4C504B48u) // 'HKPL'
 
 // What the host is and offers. Owned by the host, valid from init() until deinit() returns.
 typedef struct hk_host {
@@ -20,12 +32,13 @@ typedef struct hk_host {
     hk_string name;    // eg: "hekla"
     hk_string version; // eg: "0.1.0"
 
-    // The host's interface of that id, or null if it has none.
-    // Valid until deinit() returns.
+    // The host's interface of that id, eg: HK_GRAPH_INTERFACE, or null if it has none. Owned by the host, valid until
+    // deinit() returns.
     // [any-thread]
     const void*(HK_ABI* get_interface)(const struct hk_host* host, hk_string id);
 } hk_host;
 
+// What a plugin is. Owned by the plugin, constant, valid as long as its code is mapped.
 typedef struct hk_plugin_entry {
     uint32_t magic;            // HK_ENTRY_MAGIC
     uint32_t struct_size;      // sizeof(hk_plugin_entry)
@@ -35,21 +48,20 @@ typedef struct hk_plugin_entry {
     uint32_t reserved;         // zero
     const char* build_tag;     // "" ; a fork whose ABI differs must set its own, and is refused elsewhere
 
-    // Called once, before anything else.
+    // Called once, before anything else. An error refuses the plugin, and deinit() is not called.
     // [any-thread]
     int32_t(HK_ABI* init)(const hk_host* host, hk_error* error);
 
-    // The last call. All threads of the plugin are joined when it returns. The code stays mapped.
+    // The last call. The code stays mapped. [entry.7]
     // [any-thread]
     void(HK_ABI* deinit)(void);
 
     // The plugin's implementation of (interface, id), eg: ("hekla.architecture/1", "gpt2"), or null if it has none.
-    // Valid until deinit() returns.
+    // Owned by the plugin, valid until deinit() returns. [entry.6]
     // [any-thread]
     const void*(HK_ABI* get_interface)(hk_string interface_id, hk_string id);
 } hk_plugin_entry;
 
-// The one export: const hk_plugin_entry* hekla_plugin_entry(void);
-#define HK_ENTRY_SYMBOL "hekla_plugin_entry"
+#define HK_ENTRY_SYMBOL "hekla_plugin_entry" // the one export: const hk_plugin_entry* hekla_plugin_entry(void);
 
 #endif

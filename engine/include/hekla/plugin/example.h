@@ -1,26 +1,33 @@
 // Examples: what the data gives, before an objective makes fields of it.
+//
+// All of it is the host's and valid until the call that it was given to returns.
+//
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_PLUGIN_EXAMPLE_H
 #define HEKLA_PLUGIN_EXAMPLE_H
 
 #include "error.h"
 
 // What a column holds.
-#define HK_COLUMN_TOKENS ((int32_t)0)  // ids of a text, without special tokens; parts: its sentences, where they count
-#define HK_COLUMN_WORDS ((int32_t)1)   // ids of words that the data gives one by one; parts: the words
+#define HK_COLUMN_TOKENS ((int32_t)0) // ids of a text, without special tokens; parts: its sentences, where they count
+#define HK_COLUMN_WORDS ((int32_t)1) // ids of words that the data gives one by one; parts: the words
 #define HK_COLUMN_CHOICES ((int32_t)2) // ids of several texts, one behind the other; parts: the texts
 #define HK_COLUMN_CLASSES ((int32_t)3) // numbers of classes: one of a row, or one a word
 #define HK_COLUMN_NUMBERS ((int32_t)4) // real numbers
-// Since minor 4. Where a part of a text stands: ids are its first token and one past its last, counted in the nearest
-// column of tokens that the objective names before it. The data has the part itself, and perhaps, in the column of
-// numbers that the objective names behind it, at which character of the text it begins; else it is the first such part.
+#if HK_TARGET_ABI_MINOR >= 4
+// Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
+// tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers that
+// the objective names behind it, at which character of the text it begins; else it is the first such part.
 #define HK_COLUMN_SPANS ((int32_t)5)
+#endif
 
 // One column of an example. Only the members of its kind are read.
 typedef struct hk_column {
     uint32_t struct_size;
-    int32_t kind; // HK_COLUMN_*
+    int32_t kind;          // HK_COLUMN_*
     hk_string name;
-    const int32_t* ids; // all kinds but numbers; -1 stands for a class that is not known
+    const int32_t* ids;    // all kinds but numbers; -1 stands for a class that is not known
     const float* numbers;
     uint64_t size;         // of ids or numbers
     const uint64_t* parts; // where each part begins in ids, ascending from 0
@@ -42,7 +49,8 @@ typedef struct hk_corpus {
     uint32_t struct_size;
     uint32_t reserved; // zero
     uint64_t example_count;
-    void* context;
+    void* context;     // for get()
+
     // Writes the example of an index below example_count; valid until the collate that asked returns.
     // [worker]
     int32_t(HK_ABI* get)(void* context, uint64_t index, hk_example* example, hk_error* error);
@@ -51,7 +59,8 @@ typedef struct hk_corpus {
 // What collate makes fields of.
 typedef struct hk_batch {
     uint32_t struct_size;
-    uint32_t example_count; // may be fewer than the fields have rows: the rest must count nothing in any loss or metric
+    // may be fewer than the fields have rows: the rest must count nothing in any loss or metric
+    uint32_t example_count;
     const hk_example* examples; // one a row
     const hk_corpus* corpus;    // null where there is none: the examples are all there is
     uint64_t seed;

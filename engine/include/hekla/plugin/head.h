@@ -1,4 +1,12 @@
 // A head: from ports of the body to outputs, and from outputs to what a user reads.
+//
+// - create() may be called many times, in many processes; instances share nothing. After HK_OK *self is not null, and
+//   it is given back to destroy() once. [head.1]
+// - decode() says something of each of row_count rows, in order. [head.2]
+// - What decode() says of a row depends on that row alone. [head.3]
+//
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_PLUGIN_HEAD_H
 #define HEKLA_PLUGIN_HEAD_H
 
@@ -7,8 +15,6 @@
 #include "field.h"
 #include "graph.h"
 #include "tokenizer.h"
-
-#define HK_HEAD_INTERFACE "hekla.head/2"
 
 // One output of the network on the host, row-major.
 typedef struct hk_output {
@@ -19,26 +25,30 @@ typedef struct hk_output {
     int64_t dims[HK_MAX_RANK];
 } hk_output;
 
-// What decode reads.
+// What decode reads. All of it is the host's and valid until decode() returns.
 typedef struct hk_decode_input {
     uint32_t struct_size;
     uint32_t output_count;
     const hk_output* outputs;
-    const hk_field* fields; // of the batch
+    const hk_field* fields;        // of the batch
     uint32_t field_count;
     uint32_t row_count;            // of the fields' rows, the first ones that stand for an example
     const hk_tokenizer* tokenizer; // may be null
 } hk_decode_input;
 
+#define HK_HEAD_INTERFACE "hekla.head/2"
+
 typedef struct hk_head {
+    // config is valid during the call only. [head.1]
     // [any-thread]
     int32_t(HK_ABI* create)(const hk_config* config, void** self, hk_error* error);
 
+    // Frees what create() made.
     // [any-thread]
     void(HK_ABI* destroy)(void* self);
 
-    // Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of this
-    // id itself; decode then reads that one's ports.
+    // Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of
+    // this id itself; decode then reads that one's ports.
     // [describe]
     int32_t(HK_ABI* build)(void* self, hk_builder* builder, hk_error* error);
 
@@ -48,11 +58,11 @@ typedef struct hk_head {
                                   hk_error* error);
 
     // Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
-    // order. The texts are copied by push. Members that hosts know, and score against the columns of the example:
+    // order. The texts are copied by push. Null if the head has nothing to say. Members that hosts know, and score
+    // against the columns of the example:
     //   "label": a class, "probabilities": of all; "labels": several classes, or one a word
     //   "value": a number; "choice": which of several; "next": a text
     //   "embedding": numbers; "masks": what stood behind each mask
-    // Null if the head has nothing to say.
     // [worker]
     int32_t(HK_ABI* decode)(void* self, const hk_decode_input* input, void(HK_ABI* push)(void* context, hk_string json),
                             void* context, hk_error* error);

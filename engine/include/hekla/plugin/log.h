@@ -1,4 +1,7 @@
 // Messages to the user of the host.
+//
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_PLUGIN_LOG_H
 #define HEKLA_PLUGIN_LOG_H
 
@@ -14,7 +17,8 @@
 struct hk_host;
 
 typedef struct hk_log_interface {
-    // Hands a message to the host, which adds the plugin's id and decides where it goes.
+    // Hands a message to the host, which adds the plugin's id and decides where it goes. host: what init() was given.
+    // severity: HK_LOG_*; a message of another one is dropped. The message is copied.
     // [any-thread]
     void(HK_ABI* write)(const struct hk_host* host, int32_t severity, hk_string message);
 } hk_log_interface;

@@ -1,4 +1,4 @@
-// Made by tools/generate_operations from engine/graph/operations.json. Edit that instead.
+// Made by tools/generate_abi from engine/graph/operations.json. Edit that instead.
 // A typed call for every operation; each is emit() of hekla.graph/1 and nothing else. Optional inputs and attributes
 // are in an options struct: start from hk_NAME_defaults(), or pass null for the defaults.
 #ifndef HEKLA_PLUGIN_OPERATIONS_H

@@ -1,9 +1,15 @@
 // What an objective or a head may ask of the run's tokenizer.
+//
+// - Where a tokenizer may be null, no function is called with it. [tokenizer.1]
+//
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_PLUGIN_TOKENIZER_H
 #define HEKLA_PLUGIN_TOKENIZER_H
 
 #include "error.h"
 
+// Owned by the host; valid until destroy() of the instance that it was given to.
 typedef struct hk_tokenizer hk_tokenizer;
 
 #define HK_TOKENIZER_INTERFACE "hekla.tokenizer/1"
@@ -13,7 +19,8 @@ typedef struct hk_tokenizer_interface {
     // [any-thread]
     int64_t(HK_ABI* vocabulary_size)(const hk_tokenizer* tokenizer);
 
-    // The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if none.
+    // The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if
+    // none.
     // [any-thread]
     int64_t(HK_ABI* id_of_role)(const hk_tokenizer* tokenizer, hk_string role);
 
@@ -21,16 +28,19 @@ typedef struct hk_tokenizer_interface {
     // [any-thread]
     int32_t(HK_ABI* is_word_start)(const hk_tokenizer* tokenizer, int64_t id);
 
-    // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With too small a
-    // buffer nothing is written and HK_OK is returned: ask again.
+    // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With a null or
+    // too small buffer nothing is written and HK_OK is returned: ask again.
     // [any-thread]
     int32_t(HK_ABI* decode)(const hk_tokenizer* tokenizer, const int64_t* ids, uint64_t count, char* text,
                             uint64_t* size, hk_error* error);
 
+#if HK_TARGET_ABI_MINOR >= 3
     // 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
-    // else 0. Ids outside the vocabulary: 0. Since minor 3: ask for it with HK_TARGET_ABI_MINOR.
+    // else 0. Ids outside the vocabulary: 0.
+    // Since minor 3.
     // [any-thread]
     int32_t(HK_ABI* is_sentence_end)(const hk_tokenizer* tokenizer, int64_t id);
+#endif
 } hk_tokenizer_interface;
 
 #endif

@@ -1,95 +1,12 @@
-// Makes everything that repeats the list of operations from engine/graph/operations.json:
-//   engine/include/hekla/plugin/operations.h   typed C calls for plugins
-//   plugins/sdk/operations.hpp                 the same for C++
-//   engine/graph/operation_table.inc           the engine's table
-// The results are committed; a test runs this again and fails where they differ.
-// Usage: generate_operations REPOSITORY [OUTPUT_FOLDER]
-#include <filesystem>
+// The operations as typed calls: C for plugins, C++ over it, and the engine's table.
+#include "description.hpp"
+
 #include <fmt/format.h>
-#include <fstream>
-#include <iostream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+namespace hekla::abi {
 namespace {
+
 using nlohmann::json;
-
-struct Input {
-    std::string name, kind;
-    bool optional = false, variadic = false;
-};
-struct Attribute {
-    std::string name, type, doc;
-    json fallback; // null: must be given
-    bool required() const { return fallback.is_null(); }
-};
-struct Output {
-    std::string name;
-    bool hidden = false;
-};
-struct Operation {
-    std::string name, doc;
-    int revision = 1;
-    bool internal = false;
-    std::vector<Input> inputs;
-    std::vector<Attribute> attributes;
-    std::vector<Output> outputs;
-
-    std::vector<std::string> visible() const {
-        std::vector<std::string> names;
-        for (const Output& output : outputs)
-            if (!output.hidden) names.push_back(output.name);
-        return names;
-    }
-    bool variadic() const { return !inputs.empty() && inputs[0].variadic; }
-    bool has_options() const {
-        for (const Input& input : inputs)
-            if (input.optional) return true;
-        for (const Attribute& attribute : attributes)
-            if (!attribute.required()) return true;
-        return false;
-    }
-};
-
-std::vector<Operation> read(const std::filesystem::path& path) {
-    std::ifstream file(path);
-    const json all = json::parse(file);
-    std::vector<Operation> result;
-    for (const json& j : all.at("operations")) {
-        Operation o;
-        o.name = j.at("name");
-        o.doc = j.at("doc");
-        o.revision = j.value("revision", 1);
-        o.internal = j.value("internal", false);
-        for (const json& i : j.value("inputs", json::array()))
-            o.inputs.push_back({i.at("name"), i.at("kind"), i.value("optional", false), i.value("variadic", false)});
-        for (const json& a : j.value("attributes", json::array()))
-            o.attributes.push_back(
-                {a.at("name"), a.at("type"), a.value("doc", ""), a.contains("default") ? a.at("default") : json()});
-        for (const json& p : j.at("outputs")) {
-            if (p.is_string())
-                o.outputs.push_back({p, false});
-            else
-                o.outputs.push_back({p.at("name"), p.value("hidden", false)});
-        }
-        result.push_back(o);
-    }
-    return result;
-}
-
-std::string camel(const std::string& name) {
-    std::string result;
-    bool upper = true;
-    for (const char c : name) {
-        if (c == '_') {
-            upper = true;
-            continue;
-        }
-        result += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-        upper = false;
-    }
-    return result;
-}
 
 std::string number(const json& value) {
     if (value.is_array()) return "{}";
@@ -97,23 +14,10 @@ std::string number(const json& value) {
     return value.dump();
 }
 
-std::string wrapped(const std::string& text, const std::string& prefix) {
-    std::istringstream words(text);
-    std::string result, line = prefix, next;
-    while (words >> next) {
-        if (line.size() + next.size() + 1 > 118) {
-            result += line + "\n";
-            line = prefix;
-        }
-        line += " " + next;
-    }
-    return result + line + "\n";
-}
+} // namespace
 
-const char* kNotice = "// Made by tools/generate_operations from engine/graph/operations.json. Edit that instead.\n";
-
-std::string c_header(const std::vector<Operation>& operations) {
-    std::string s = kNotice;
+std::string c_operations(const std::vector<Operation>& operations) {
+    std::string s = std::string(kOperationsNotice);
     s += "// A typed call for every operation; each is emit() of hekla.graph/1 and nothing else. Optional inputs and "
          "attributes\n"
          "// are in an options struct: start from hk_NAME_defaults(), or pass null for the defaults.\n"
@@ -216,8 +120,8 @@ std::string c_header(const std::vector<Operation>& operations) {
     return s + "\n#endif\n";
 }
 
-std::string cpp_header(const std::vector<Operation>& operations) {
-    std::string s = kNotice;
+std::string cpp_operations(const std::vector<Operation>& operations) {
+    std::string s = std::string(kOperationsNotice);
     s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp.\n#pragma once\n\nnamespace "
          "hekla::plugin {\n";
     for (const Operation& o : operations) {
@@ -303,7 +207,7 @@ std::string cpp_header(const std::vector<Operation>& operations) {
 }
 
 std::string engine_table(const std::vector<Operation>& operations) {
-    std::string s = kNotice;
+    std::string s = std::string(kOperationsNotice);
     s += "// HK_OPERATION(name): define it, include this file for the list. HK_OPERATION_TABLE: the "
          "descriptions.\n#ifdef HK_OPERATION\n";
     for (const Operation& o : operations) s += fmt::format("HK_OPERATION({})\n", o.name);
@@ -333,31 +237,4 @@ std::string engine_table(const std::vector<Operation>& operations) {
     return s + "#undef HK_OPERATION_TABLE\n#endif\n";
 }
 
-bool write(const std::filesystem::path& path, const std::string& text) {
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream file(path);
-    file << text;
-    return file.good();
-}
-} // namespace
-
-int main(int argc, char** argv) {
-    if (argc < 2) {
-        std::cerr << "usage: generate_operations REPOSITORY [OUTPUT_FOLDER]\n";
-        return 2;
-    }
-    try {
-        const std::filesystem::path root = argv[1];
-        const std::filesystem::path out = argc > 2 ? argv[2] : argv[1];
-        const std::vector<Operation> operations = read(root / "engine/graph/operations.json");
-        if (!write(out / "engine/include/hekla/plugin/operations.h", c_header(operations)) ||
-            !write(out / "plugins/sdk/operations.hpp", cpp_header(operations)) ||
-            !write(out / "engine/graph/operation_table.inc", engine_table(operations))) {
-            std::cerr << "generate_operations: cannot write below " << out << "\n";
-            return 1;
-        }
-    } catch (const std::exception& e) {
-        std::cerr << "generate_operations: " << e.what() << "\n";
-        return 1;
-    }
-}
+} // namespace hekla::abi

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Builds build/plugins/%NAME%.so, and its manifest beside it: sh build.sh. RUSTC: another compiler than rustc (1.63 or newer); HEKLA: another Hekla.
+set -eu
+cd "$(dirname "$0")"
+: "${RUSTC:=rustc}" "${HEKLA:=%PREFIX%}"
+minor=$(sed -n 's/.*"abi_minor_needed": *\([0-9]*\).*/\1/p' manifest.json) # what the manifest asks for is what the binding gives
+mkdir -p build/plugins
+"$RUSTC" --edition 2021 -O --cfg "hekla_minor=\"$minor\"" --crate-type rlib --crate-name hekla_plugin \
+  "$HEKLA/share/hekla/rust/hekla_plugin.rs" -o build/libhekla_plugin.rlib
+"$RUSTC" --edition 2021 -O --crate-type cdylib -C strip=debuginfo --crate-name %CRATE% --extern hekla_plugin=build/libhekla_plugin.rlib \
+  %SOURCE% -o build/plugins/%NAME%.so
+cp manifest.json build/plugins/%NAME%.json

@@ -1,0 +1,206 @@
+// C manners over the plugin ABI: the host's interfaces in one place, messages as printf makes them, examples and fields
+// by name, and the one export. C11, header only; one file of the plugin has HEKLA_PLUGIN at its end.
+//
+// The operations are hk_NAME(hk.graph, builder, ...) of operations.h. Errors stick: after the first one every value is
+// 0 and every call does nothing, so a build function needs no checks and ends with `return hk_status(builder)`.
+#ifndef HEKLA_PLUGIN_SDK_H
+#define HEKLA_PLUGIN_SDK_H
+
+#include "hekla/plugin/plugin.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+// The host's interfaces, set before anything else runs and constant afterwards. tokenizer and log may be null.
+typedef struct hk_interfaces {
+    const hk_host* host;
+    const hk_error_interface* error;
+    const hk_config_interface* config;
+    const hk_graph_interface* graph;
+    const hk_tokenizer_interface* tokenizer;
+    const hk_log_interface* log;
+} hk_interfaces;
+extern hk_interfaces hk; // HEKLA_PLUGIN defines it
+
+// Label of a place that counts nothing.
+#define HK_IGNORED (-100)
+
+static inline int hk_same(hk_string a, const char* b) {
+    return a.size == strlen(b) && (a.size == 0 || memcmp(a.data, b, (size_t)a.size) == 0);
+}
+
+// Fills an error as printf does, and gives the code back: return hk_fail(error, HK_INVALID_ARGUMENT, "...", ...).
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+static inline int32_t
+hk_fail(hk_error* error, int32_t code, const char* format, ...) {
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    const int size = vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    hk_string text;
+    text.data = message;
+    text.size = size < 0 ? 0 : (size_t)size < sizeof message ? (uint64_t)size : sizeof message - 1;
+    hk.error->set(error, code, text);
+    return code;
+}
+
+// ---- configuration: HK_OK, or a code with the error filled
+
+static inline int32_t hk_read_integer(const hk_config* config, const char* key, int64_t* out, hk_error* error) {
+    return hk.config->get_integer(config, hk_text(key), out, error);
+}
+static inline int32_t hk_read_real(const hk_config* config, const char* key, double* out, hk_error* error) {
+    return hk.config->get_real(config, hk_text(key), out, error);
+}
+static inline int32_t hk_read_boolean(const hk_config* config, const char* key, int32_t* out, hk_error* error) {
+    return hk.config->get_boolean(config, hk_text(key), out, error);
+}
+
+// ---- graphs
+
+// HK_OK, or the code of the graph's first error, of which the host says what it was.
+static inline int32_t hk_status(hk_builder* builder) { return hk.graph->status(builder, NULL); }
+
+// One dimension of a value; the axis may count from the end. 1 after an error, which is harmless.
+static inline int64_t hk_dim(hk_builder* builder, hk_value value, int axis) {
+    int64_t dims[HK_MAX_RANK];
+    uint32_t rank = 0;
+    if (hk.graph->shape(builder, value, dims, &rank) < 0) return 1;
+    const int at = axis < 0 ? axis + (int)rank : axis;
+    return at >= 0 && at < (int)rank ? dims[at] : 1;
+}
+
+// A number [] of the kind of a value.
+static inline hk_value hk_like(hk_builder* builder, hk_value value, double number) {
+    int64_t dims[HK_MAX_RANK];
+    uint32_t rank = 0;
+    const int32_t kind = hk.graph->shape(builder, value, dims, &rank);
+    return hk.graph->fill(builder, kind < 0 ? HK_KIND_FLOAT : kind, NULL, 0, number);
+}
+
+// The sum over all axes.
+static inline hk_value hk_sum_all(hk_builder* builder, hk_value value) {
+    int64_t axes[HK_MAX_RANK] = {0, 1, 2, 3, 4, 5};
+    int64_t dims[HK_MAX_RANK];
+    uint32_t rank = 0;
+    if (hk.graph->shape(builder, value, dims, &rank) < 0) return 0;
+    return hk_sum(hk.graph, builder, value, axes, rank, NULL);
+}
+
+// Parameters that begin with a normal distribution, zeros, or ones.
+static inline hk_value hk_normal(hk_builder* builder, const char* name, const int64_t* dims, uint32_t rank, double deviation) {
+    return hk.graph->parameter(builder, hk_text(name), dims, rank, HK_INITIALIZE_NORMAL, 0.0, deviation, 0);
+}
+static inline hk_value hk_constant(hk_builder* builder, const char* name, const int64_t* dims, uint32_t rank, double value) {
+    return hk.graph->parameter(builder, hk_text(name), dims, rank, HK_INITIALIZE_CONSTANT, value, 0.0, 0);
+}
+
+// NAME.weight, and NAME.bias if there shall be one: x [..., in] -> [..., out].
+static inline hk_value hk_linear_layer(hk_builder* builder, hk_value x, const char* name, int64_t out, int bias) {
+    char key[256];
+    const int64_t dims[2] = {out, hk_dim(builder, x, -1)};
+    hk_linear_options options = hk_linear_defaults();
+    snprintf(key, sizeof key, "%s.weight", name);
+    const hk_value weight = hk_normal(builder, key, dims, 2, 0.02);
+    snprintf(key, sizeof key, "%s.bias", name);
+    if (bias) options.bias = hk_constant(builder, key, dims, 1, 0.0);
+    return hk_linear(hk.graph, builder, x, weight, &options);
+}
+
+// NAME.weight over the last axis.
+static inline hk_value hk_rms_norm_layer(hk_builder* builder, hk_value x, const char* name, double epsilon) {
+    char key[256];
+    const int64_t width = hk_dim(builder, x, -1);
+    hk_rms_norm_options options = hk_rms_norm_defaults();
+    snprintf(key, sizeof key, "%s.weight", name);
+    options.gain = hk_constant(builder, key, &width, 1, 1.0);
+    options.epsilon = epsilon;
+    return hk_rms_norm(hk.graph, builder, x, &options);
+}
+
+// ---- examples, fields and outputs by name; null where there is none of it
+
+static inline const hk_example* hk_example_at(const hk_batch* batch, uint32_t row) {
+    return (const hk_example*)((const char*)batch->examples + (size_t)row * batch->examples->struct_size);
+}
+static inline const hk_column* hk_find_column(const hk_example* example, const char* name) {
+    const char* at = (const char*)example->columns;
+    for (uint32_t i = 0; i < example->column_count; ++i) {
+        const hk_column* column = (const hk_column*)at;
+        if (hk_same(column->name, name)) return column;
+        at += column->struct_size;
+    }
+    return NULL;
+}
+static inline const hk_field* hk_find_field(const hk_field* fields, uint32_t count, const char* name, int32_t kind) {
+    for (uint32_t i = 0; i < count; ++i)
+        if (hk_same(fields[i].name, name) && fields[i].kind == kind) return &fields[i];
+    return NULL;
+}
+static inline const hk_output* hk_find_output(const hk_decode_input* input, const char* port) {
+    for (uint32_t i = 0; i < input->output_count; ++i)
+        if (hk_same(input->outputs[i].port, port)) return &input->outputs[i];
+    return NULL;
+}
+
+// For fields() of an objective: an int32 field [batch, length].
+static inline hk_field hk_int_field(const char* name, int64_t batch, int64_t length) {
+    hk_field field;
+    memset(&field, 0, sizeof field);
+    field.struct_size = (uint32_t)sizeof field;
+    field.kind = HK_KIND_INT32;
+    field.name = hk_text(name);
+    field.rank = 2;
+    field.dims[0] = batch;
+    field.dims[1] = length;
+    return field;
+}
+
+// ---- the entry
+
+// What a plugin library holds: {HK_OBJECTIVE_INTERFACE, "focal", &table}.
+typedef struct hk_offered {
+    const char* interface_id;
+    const char* id;
+    const void* table;
+} hk_offered;
+
+static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host, hk_error* error) {
+    all->host = host;
+    all->error = (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
+    all->config = (const hk_config_interface*)host->get_interface(host, hk_text(HK_CONFIG_INTERFACE));
+    all->graph = (const hk_graph_interface*)host->get_interface(host, hk_text(HK_GRAPH_INTERFACE));
+    all->tokenizer = (const hk_tokenizer_interface*)host->get_interface(host, hk_text(HK_TOKENIZER_INTERFACE));
+    all->log = (const hk_log_interface*)host->get_interface(host, hk_text(HK_LOG_INTERFACE));
+    if (all->error == NULL) return HK_UNSUPPORTED;
+    if (all->config == NULL || all->graph == NULL)
+        return hk_fail(error, HK_UNSUPPORTED, "the host lacks %s or %s", HK_CONFIG_INTERFACE, HK_GRAPH_INTERFACE);
+    return HK_OK;
+}
+
+// HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "focal", &focal}, ...): the one export.
+#define HEKLA_PLUGIN(...)                                                                                              \
+    hk_interfaces hk;                                                                                                  \
+    static int32_t HK_ABI hk_plugin_init(const hk_host* host, hk_error* error) {                                       \
+        return hk_take_interfaces(&hk, host, error);                                                                   \
+    }                                                                                                                  \
+    static void HK_ABI hk_plugin_deinit(void) {}                                                                       \
+    static const void* HK_ABI hk_plugin_get(hk_string interface_id, hk_string id) {                                    \
+        static const hk_offered offers[] = {__VA_ARGS__};                                                              \
+        for (size_t i = 0; i < sizeof offers / sizeof offers[0]; ++i)                                                  \
+            if (hk_same(interface_id, offers[i].interface_id) && hk_same(id, offers[i].id)) return offers[i].table;    \
+        return NULL;                                                                                                   \
+    }                                                                                                                  \
+    HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                                         \
+    HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {                                                        \
+        static const hk_plugin_entry entry = {                                                                         \
+            HK_ENTRY_MAGIC, (uint32_t)sizeof(hk_plugin_entry), HK_ABI_MAJOR, HK_TARGET_ABI_MINOR, HK_ABI_MINOR, 0, "", \
+            hk_plugin_init, hk_plugin_deinit, hk_plugin_get};                                                          \
+        return &entry;                                                                                                 \
+    }                                                                                                                  \
+    typedef int hk_needs_a_semicolon
+
+#endif

@@ -1,0 +1,1362 @@
+//! Plugins for Hekla in Rust: values with operators, scopes that close themselves, a configuration read by name, and
+//! trampolines that let no panic cross. Rust 1.63 or newer and its standard library; no crate.
+//!
+//!     rustc --edition 2021 --crate-type rlib -O --cfg 'hekla_minor="1"' hekla_plugin.rs -o libhekla_plugin.rlib
+//!     rustc --edition 2021 --crate-type cdylib -O --extern hekla_plugin=libhekla_plugin.rlib mixer.rs -o mixer.so
+//!
+//! `hekla_minor` is the manifest's abi_minor_needed. A plugin is one or more of the traits Architecture, Objective and
+//! Head, and one `plugin!` at the end.
+//!
+//! Errors stick: after the first one every value is empty and every call does nothing, so a build function needs no
+//! checks, and the host says at which line of the plugin the first one was.
+#![allow(non_camel_case_types)]
+#![allow(unknown_lints, unexpected_cfgs)]
+#![allow(clippy::all)]
+
+#[macro_use]
+pub mod raw;
+pub mod operations;
+
+pub use operations::*;
+pub use raw::*;
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops;
+use std::os::raw::c_char;
+use std::panic::{catch_unwind, AssertUnwindSafe, Location};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+// ---- errors ---------------------------------------------------------------------------------------------------------
+
+/// What a function of a plugin may return; the trampolines turn it into the ABI's code and message.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub code: i32,
+    pub message: String,
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Error { code, message: message.into() }
+    }
+    /// What was given cannot be.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(HK_INVALID_ARGUMENT, message)
+    }
+    /// It could be, but not here.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(HK_UNSUPPORTED, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+// ---- the host -------------------------------------------------------------------------------------------------------
+
+// The host's interfaces: set by init() before anything else runs, and constant afterwards.
+struct Interface<T>(AtomicPtr<T>);
+
+impl<T> Interface<T> {
+    const fn none() -> Self {
+        Interface(AtomicPtr::new(std::ptr::null_mut()))
+    }
+    fn find(&self) -> Option<&'static T> {
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+    // Only after init() saw that it is there.
+    fn get(&self) -> &'static T {
+        self.find().expect("the host lacks an interface that is asked for")
+    }
+}
+
+static HOST: Interface<hk_host> = Interface::none();
+static ERROR: Interface<hk_error_interface> = Interface::none();
+static CONFIG: Interface<hk_config_interface> = Interface::none();
+static GRAPH: Interface<hk_graph_interface> = Interface::none();
+static TOKENIZER: Interface<hk_tokenizer_interface> = Interface::none();
+static LOG: Interface<hk_log_interface> = Interface::none();
+
+// call!(GRAPH, input(builder, name)): a function of one of the host's interfaces.
+macro_rules! call {
+    ($interface:ident, $function:ident($($argument:expr),* $(,)?)) => {
+        unsafe { ($interface.get().$function.expect(concat!("the host lacks ", stringify!($function))))($($argument),*) }
+    };
+}
+
+fn text(s: &str) -> hk_string {
+    hk_string { data: s.as_ptr() as *const c_char, size: s.len() as u64 }
+}
+
+unsafe fn bytes_of<'a>(s: hk_string) -> &'a [u8] {
+    slice_of(s.data as *const u8, s.size)
+}
+
+unsafe fn slice_of<'a, T>(data: *const T, size: u64) -> &'a [T] {
+    if data.is_null() || size == 0 {
+        return &[];
+    }
+    std::slice::from_raw_parts(data, size as usize)
+}
+
+fn say(severity: i32, message: &str) {
+    if let (Some(host), Some(_)) = (HOST.find(), LOG.find()) {
+        call!(LOG, write(host, severity, text(message)));
+    }
+}
+/// Messages to the user of the host.
+pub fn log_info(message: &str) {
+    say(HK_LOG_INFO, message);
+}
+pub fn log_warning(message: &str) {
+    say(HK_LOG_WARNING, message);
+}
+
+// ---- graphs ---------------------------------------------------------------------------------------------------------
+
+/// One attribute of an operation.
+pub enum Attribute<'a> {
+    Int(i64),
+    Real(f64),
+    Text(&'a str),
+    Ints(&'a [i64]),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    Train,
+    Evaluate,
+    Encode,
+    Decode,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Initializer {
+    pub kind: i32,
+    pub a: f64,
+    pub b: f64,
+}
+pub fn zeros() -> Initializer {
+    constant_of(0.0)
+}
+pub fn ones() -> Initializer {
+    constant_of(1.0)
+}
+pub fn constant_of(value: f64) -> Initializer {
+    Initializer { kind: HK_INITIALIZE_CONSTANT, a: value, b: 0.0 }
+}
+/// Mean 0.
+pub fn normal(deviation: f64) -> Initializer {
+    Initializer { kind: HK_INITIALIZE_NORMAL, a: 0.0, b: deviation }
+}
+pub fn uniform(low: f64, high: f64) -> Initializer {
+    Initializer { kind: HK_INITIALIZE_UNIFORM, a: low, b: high }
+}
+
+/// The graph of one build call. Values borrow it, so none outlives the call.
+pub struct Graph {
+    builder: *mut hk_builder,
+    failed_at: Cell<Option<&'static Location<'static>>>,
+}
+
+impl Graph {
+    fn new(builder: *mut hk_builder) -> Self {
+        Graph { builder, failed_at: Cell::new(None) }
+    }
+
+    pub fn mode(&self) -> Mode {
+        match call!(GRAPH, mode(self.builder)) {
+            HK_MODE_TRAIN => Mode::Train,
+            HK_MODE_ENCODE => Mode::Encode,
+            HK_MODE_DECODE => Mode::Decode,
+            _ => Mode::Evaluate,
+        }
+    }
+    pub fn training(&self) -> bool {
+        self.mode() == Mode::Train
+    }
+    pub fn has_field(&self, field: &str) -> bool {
+        call!(GRAPH, has_field(self.builder, text(field))) != 0
+    }
+    /// A field of the batch.
+    #[track_caller]
+    pub fn input(&self, field: &str) -> Value<'_> {
+        self.value(call!(GRAPH, input(self.builder, text(field))))
+    }
+    /// A trained tensor by the name it has in files. The same name is the same tensor.
+    #[track_caller]
+    pub fn parameter(&self, name: &str, dims: &[i64], initializer: Initializer) -> Value<'_> {
+        self.parameter_with(name, dims, initializer, 0)
+    }
+    /// flags: HK_PARAMETER_*.
+    #[track_caller]
+    pub fn parameter_with(&self, name: &str, dims: &[i64], i: Initializer, flags: u32) -> Value<'_> {
+        let rank = dims.len() as u32;
+        self.value(call!(GRAPH, parameter(self.builder, text(name), dims.as_ptr(), rank, i.kind, i.a, i.b, flags)))
+    }
+    /// A tensor that is saved with the model and not trained.
+    #[track_caller]
+    pub fn buffer(&self, name: &str, kind: i32, dims: &[i64], values: &[f64]) -> Value<'_> {
+        if !holds(dims, values) {
+            return self.fail("buffer: the number of values does not fit the shape");
+        }
+        let rank = dims.len() as u32;
+        self.value(call!(GRAPH, buffer(self.builder, text(name), kind, dims.as_ptr(), rank, values.as_ptr())))
+    }
+    /// A tensor that the plugin computes.
+    #[track_caller]
+    pub fn constant(&self, kind: i32, dims: &[i64], values: &[f64]) -> Value<'_> {
+        if !holds(dims, values) {
+            return self.fail("constant: the number of values does not fit the shape");
+        }
+        self.value(call!(GRAPH, constant(self.builder, kind, dims.as_ptr(), dims.len() as u32, values.as_ptr())))
+    }
+    /// One number everywhere.
+    #[track_caller]
+    pub fn fill(&self, dims: &[i64], value: f64) -> Value<'_> {
+        self.fill_with(dims, value, HK_KIND_FLOAT)
+    }
+    #[track_caller]
+    pub fn fill_with(&self, dims: &[i64], value: f64, kind: i32) -> Value<'_> {
+        self.value(call!(GRAPH, fill(self.builder, kind, dims.as_ptr(), dims.len() as u32, value)))
+    }
+    #[track_caller]
+    pub fn number(&self, value: f64) -> Value<'_> {
+        self.fill(&[], value)
+    }
+    #[track_caller]
+    pub fn integer(&self, value: i64) -> Value<'_> {
+        self.fill_with(&[], value as f64, HK_KIND_INT32)
+    }
+    /// int32 [length]: start, start + step, ...
+    #[track_caller]
+    pub fn iota(&self, length: i64, start: i64, step: i64) -> Value<'_> {
+        self.value(call!(GRAPH, iota(self.builder, length, start, step)))
+    }
+    /// int32 [batch, length]: each token's position in its row.
+    #[track_caller]
+    pub fn positions(&self, batch: i64, length: i64) -> Value<'_> {
+        self.value(call!(GRAPH, positions(self.builder, batch, length)))
+    }
+    /// A number [] that a schedule sets.
+    #[track_caller]
+    pub fn step_scalar(&self, name: &str, initial: f64) -> Value<'_> {
+        self.value(call!(GRAPH, step_scalar(self.builder, text(name), initial)))
+    }
+
+    #[track_caller]
+    pub fn offer(&self, port: &str, value: Value<'_>) {
+        call!(GRAPH, offer(self.builder, text(port), value.id));
+        self.noted();
+    }
+    pub fn has_port(&self, port: &str) -> bool {
+        call!(GRAPH, has_port(self.builder, text(port))) != 0
+    }
+    #[track_caller]
+    pub fn ask(&self, port: &str) -> Value<'_> {
+        self.value(call!(GRAPH, ask(self.builder, text(port))))
+    }
+    /// Adds sum / count to the loss; both are scalars [].
+    #[track_caller]
+    pub fn loss(&self, name: &str, sum: Value<'_>, count: Value<'_>, weight: f64) {
+        call!(GRAPH, loss(self.builder, text(name), sum.id, count.id, weight));
+        self.noted();
+    }
+    #[track_caller]
+    pub fn metric(&self, name: &str, sum: Value<'_>, count: Value<'_>) {
+        call!(GRAPH, metric(self.builder, text(name), sum.id, count.id));
+        self.noted();
+    }
+    /// Makes an error of the author's own sticky; gives an empty value.
+    #[track_caller]
+    pub fn fail(&self, message: &str) -> Value<'_> {
+        call!(GRAPH, fail(self.builder, HK_INVALID_ARGUMENT, text(message)));
+        self.noted();
+        Value { graph: self, id: 0 }
+    }
+    pub fn ok(&self) -> bool {
+        self.status() == HK_OK
+    }
+
+    /// Names everything described while it lives: "block.3", "attention".
+    pub fn scope(&self, name: &str) -> Scope<'_> {
+        call!(GRAPH, scope_begin(self.builder, text(name)));
+        Scope(self)
+    }
+    /// A region whose activations may be dropped and computed again for the gradient, while it lives.
+    pub fn recompute(&self) -> Recompute<'_> {
+        call!(GRAPH, recompute_begin(self.builder));
+        Recompute(self)
+    }
+
+    /// One operation by name and revision; the functions of `operations` are made of it. Gives `outputs` values.
+    #[track_caller]
+    pub fn emit(
+        &self, name: &str, revision: u32, inputs: &[hk_value], attributes: &[(&str, Attribute)], outputs: usize,
+    ) -> Vec<Value<'_>> {
+        let raw: Vec<hk_attribute> = attributes.iter().map(|(name, value)| raw_attribute(name, value)).collect();
+        let mut made = vec![0; outputs];
+        call!(
+            GRAPH,
+            emit(
+                self.builder,
+                text(name),
+                revision,
+                inputs.as_ptr(),
+                inputs.len() as u32,
+                raw.as_ptr(),
+                raw.len() as u32,
+                made.as_mut_ptr(),
+                outputs as u32
+            )
+        );
+        self.noted();
+        made.into_iter().map(|id| Value { graph: self, id }).collect()
+    }
+
+    fn of<'g>(values: &[Value<'g>]) -> &'g Graph {
+        values.first().expect("an operation was called on no values").graph
+    }
+    fn status(&self) -> i32 {
+        call!(GRAPH, status(self.builder, std::ptr::null_mut()))
+    }
+    #[track_caller]
+    fn value(&self, id: hk_value) -> Value<'_> {
+        if id == 0 {
+            self.noted();
+        }
+        Value { graph: self, id }
+    }
+    // Where in the author's source the first error was.
+    #[track_caller]
+    fn noted(&self) {
+        if self.failed_at.get().is_none() && self.status() != HK_OK {
+            self.failed_at.set(Some(Location::caller()));
+        }
+    }
+}
+
+fn holds(dims: &[i64], values: &[f64]) -> bool {
+    dims.iter().product::<i64>() == values.len() as i64
+}
+
+fn raw_attribute(name: &str, value: &Attribute) -> hk_attribute {
+    let mut a = hk_attribute {
+        struct_size: std::mem::size_of::<hk_attribute>() as u32,
+        r#type: HK_ATTRIBUTE_INT,
+        name: text(name),
+        integer: 0,
+        real: 0.0,
+        text: text(""),
+        integers: std::ptr::null(),
+        reals: std::ptr::null(),
+        count: 0,
+    };
+    match value {
+        Attribute::Int(value) => a.integer = *value,
+        Attribute::Real(value) => {
+            a.r#type = HK_ATTRIBUTE_REAL;
+            a.real = *value;
+        }
+        Attribute::Text(value) => {
+            a.r#type = HK_ATTRIBUTE_TEXT;
+            a.text = text(value);
+        }
+        Attribute::Ints(values) => {
+            a.r#type = HK_ATTRIBUTE_INTS;
+            a.integers = values.as_ptr();
+            a.count = values.len() as u64;
+        }
+    }
+    a
+}
+
+pub struct Scope<'g>(&'g Graph);
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        call!(GRAPH, scope_end(self.0.builder));
+    }
+}
+
+pub struct Recompute<'g>(&'g Graph);
+impl Drop for Recompute<'_> {
+    fn drop(&mut self) {
+        call!(GRAPH, recompute_end(self.0.builder));
+    }
+}
+
+/// A tensor of the graph under description. Empty where something failed before.
+#[derive(Clone, Copy)]
+pub struct Value<'g> {
+    graph: &'g Graph,
+    id: hk_value,
+}
+
+impl<'g> Value<'g> {
+    pub fn graph(self) -> &'g Graph {
+        self.graph
+    }
+    pub fn id(self) -> hk_value {
+        self.id
+    }
+    pub fn is_empty(self) -> bool {
+        self.id == 0
+    }
+    pub fn shape(self) -> Vec<i64> {
+        self.kind_and_shape().1
+    }
+    /// One dimension; the axis may count from the end. 1 after an error.
+    pub fn dim(self, axis: i32) -> i64 {
+        let shape = self.shape();
+        let at = if axis < 0 { axis + shape.len() as i32 } else { axis };
+        shape.get(at as usize).copied().unwrap_or(1)
+    }
+    pub fn rank(self) -> usize {
+        self.shape().len()
+    }
+    /// HK_KIND_*; -1 after an error.
+    pub fn kind(self) -> i32 {
+        self.kind_and_shape().0
+    }
+    /// A number of the kind of this value.
+    #[track_caller]
+    pub fn like(self, number: f64) -> Value<'g> {
+        self.graph.fill_with(&[], number, self.kind().max(HK_KIND_FLOAT))
+    }
+
+    fn kind_and_shape(self) -> (i32, Vec<i64>) {
+        let mut dims = [0; HK_MAX_RANK];
+        let mut rank = 0;
+        let kind = call!(GRAPH, shape(self.graph.builder, self.id, dims.as_mut_ptr(), &mut rank));
+        (kind, if kind < 0 { Vec::new() } else { dims[..rank as usize].to_vec() })
+    }
+    fn ids(values: &[Value]) -> Vec<hk_value> {
+        values.iter().map(|v| v.id).collect()
+    }
+    fn id_or_none(value: Option<Value>) -> hk_value {
+        value.map_or(0, |v| v.id)
+    }
+}
+
+macro_rules! operator {
+    ($trait:ident, $function:ident) => {
+        impl<'g> ops::$trait<Value<'g>> for Value<'g> {
+            type Output = Value<'g>;
+            #[track_caller]
+            fn $function(self, other: Value<'g>) -> Value<'g> {
+                operations::$function(self, other)
+            }
+        }
+        impl<'g> ops::$trait<f64> for Value<'g> {
+            type Output = Value<'g>;
+            #[track_caller]
+            fn $function(self, other: f64) -> Value<'g> {
+                operations::$function(self, self.like(other))
+            }
+        }
+        impl<'g> ops::$trait<Value<'g>> for f64 {
+            type Output = Value<'g>;
+            #[track_caller]
+            fn $function(self, other: Value<'g>) -> Value<'g> {
+                operations::$function(other.like(self), other)
+            }
+        }
+    };
+}
+operator!(Add, add);
+operator!(Sub, sub);
+operator!(Mul, mul);
+operator!(Div, div);
+impl<'g> ops::Neg for Value<'g> {
+    type Output = Value<'g>;
+    #[track_caller]
+    fn neg(self) -> Value<'g> {
+        operations::neg(self)
+    }
+}
+
+// The numbers of the operation compare.
+#[track_caller]
+pub fn equal<'g>(a: Value<'g>, b: f64) -> Value<'g> {
+    compare(a, a.like(b), 0)
+}
+#[track_caller]
+pub fn not_equal<'g>(a: Value<'g>, b: f64) -> Value<'g> {
+    compare(a, a.like(b), 1)
+}
+#[track_caller]
+pub fn less<'g>(a: Value<'g>, b: f64) -> Value<'g> {
+    compare(a, a.like(b), 2)
+}
+#[track_caller]
+pub fn greater<'g>(a: Value<'g>, b: f64) -> Value<'g> {
+    compare(a, a.like(b), 4)
+}
+#[track_caller]
+pub fn to_float(x: Value) -> Value {
+    cast(x, HK_KIND_FLOAT.into())
+}
+/// Over all axes.
+#[track_caller]
+pub fn sum_all(x: Value) -> Value {
+    let axes: Vec<i64> = (0..x.rank() as i64).collect();
+    sum(x, &axes)
+}
+
+// Layers under their file names, as in the C++ layer's block.hpp.
+
+/// NAME.weight: x [..., in] -> [..., out].
+#[track_caller]
+pub fn linear_layer<'g>(x: Value<'g>, name: &str, out: i64) -> Value<'g> {
+    linear(x, x.graph().parameter(&format!("{}.weight", name), &[out, x.dim(-1)], normal(0.02)))
+}
+/// NAME.weight and NAME.bias: x [..., in] -> [..., out].
+#[track_caller]
+pub fn linear_layer_with_bias<'g>(x: Value<'g>, name: &str, out: i64) -> Value<'g> {
+    let weight = x.graph().parameter(&format!("{}.weight", name), &[out, x.dim(-1)], normal(0.02));
+    let bias = x.graph().parameter(&format!("{}.bias", name), &[out], zeros());
+    linear_with(x, weight, LinearOptions::new().bias(bias))
+}
+/// NAME.weight and NAME.bias over the last axis.
+#[track_caller]
+pub fn layer_norm_layer<'g>(x: Value<'g>, name: &str, epsilon: f64) -> Value<'g> {
+    let gain = x.graph().parameter(&format!("{}.weight", name), &[x.dim(-1)], ones());
+    let bias = x.graph().parameter(&format!("{}.bias", name), &[x.dim(-1)], zeros());
+    layer_norm_with(x, LayerNormOptions::new().gain(gain).bias(bias).epsilon(epsilon))
+}
+/// NAME.weight over the last axis.
+#[track_caller]
+pub fn rms_norm_layer<'g>(x: Value<'g>, name: &str, epsilon: f64) -> Value<'g> {
+    let gain = x.graph().parameter(&format!("{}.weight", name), &[x.dim(-1)], ones());
+    rms_norm_with(x, RmsNormOptions::new().gain(gain).epsilon(epsilon))
+}
+/// Dropout where the mode is train and the probability above 0.
+#[track_caller]
+pub fn drop_some<'g>(x: Value<'g>, probability: f64) -> Value<'g> {
+    if x.graph().training() && probability > 0.0 {
+        dropout(x, probability)
+    } else {
+        x
+    }
+}
+
+// ---- configuration --------------------------------------------------------------------------------------------------
+
+/// A configuration under its names. Defaults are the manifest's.
+pub struct Config<'a> {
+    raw: *const hk_config,
+    lives: PhantomData<&'a hk_config>,
+}
+
+impl Config<'_> {
+    pub fn has(&self, key: &str) -> bool {
+        call!(CONFIG, has(self.raw, text(key))) != 0
+    }
+    pub fn integer(&self, key: &str) -> Result<i64> {
+        let mut value = 0;
+        let code = call!(CONFIG, get_integer(self.raw, text(key), &mut value, std::ptr::null_mut()));
+        self.checked(code, key, "an integer", value)
+    }
+    pub fn real(&self, key: &str) -> Result<f64> {
+        let mut value = 0.0;
+        let code = call!(CONFIG, get_real(self.raw, text(key), &mut value, std::ptr::null_mut()));
+        self.checked(code, key, "a number", value)
+    }
+    pub fn boolean(&self, key: &str) -> Result<bool> {
+        let mut value = 0;
+        let code = call!(CONFIG, get_boolean(self.raw, text(key), &mut value, std::ptr::null_mut()));
+        self.checked(code, key, "true or false", value != 0)
+    }
+    pub fn text(&self, key: &str) -> Result<String> {
+        let mut value = text("");
+        let code = call!(CONFIG, get_text(self.raw, text(key), &mut value, std::ptr::null_mut()));
+        self.checked(code, key, "a text", unsafe { String::from_utf8_lossy(bytes_of(value)).into_owned() })
+    }
+    /// Members of an object or elements of an array.
+    pub fn count(&self, key: &str) -> Result<u64> {
+        let mut value = 0;
+        let code = call!(CONFIG, get_count(self.raw, text(key), &mut value, std::ptr::null_mut()));
+        self.checked(code, key, "an object or an array", value)
+    }
+    pub fn integer_or(&self, key: &str, otherwise: i64) -> Result<i64> {
+        if self.has(key) {
+            self.integer(key)
+        } else {
+            Ok(otherwise)
+        }
+    }
+
+    fn checked<T>(&self, code: i32, key: &str, expected: &str, value: T) -> Result<T> {
+        if code == HK_OK {
+            return Ok(value);
+        }
+        let how = if self.has(key) { "is not" } else { "is missing, expected" };
+        Err(Error::new(code, format!("config key '{}' {} {}", key, how, expected)))
+    }
+}
+
+/// What write() puts into config.json.
+pub struct ConfigWriter<'a> {
+    raw: *mut hk_config_writer,
+    lives: PhantomData<&'a hk_config_writer>,
+}
+
+impl ConfigWriter<'_> {
+    pub fn integer(&mut self, key: &str, value: i64) -> Result<()> {
+        written(call!(CONFIG, set_integer(self.raw, text(key), value, std::ptr::null_mut())), key)
+    }
+    pub fn real(&mut self, key: &str, value: f64) -> Result<()> {
+        written(call!(CONFIG, set_real(self.raw, text(key), value, std::ptr::null_mut())), key)
+    }
+    pub fn boolean(&mut self, key: &str, value: bool) -> Result<()> {
+        written(call!(CONFIG, set_boolean(self.raw, text(key), value.into(), std::ptr::null_mut())), key)
+    }
+    pub fn text(&mut self, key: &str, value: &str) -> Result<()> {
+        written(call!(CONFIG, set_text(self.raw, text(key), text(value), std::ptr::null_mut())), key)
+    }
+    pub fn null(&mut self, key: &str) -> Result<()> {
+        written(call!(CONFIG, set_null(self.raw, text(key), std::ptr::null_mut())), key)
+    }
+    since_2! {
+        /// An array whose elements then are written as "KEY.0", "KEY.1", ...
+        pub fn array(&mut self, key: &str, count: u64) -> Result<()> {
+            written(call!(CONFIG, set_array(self.raw, text(key), count, std::ptr::null_mut())), key)
+        }
+    }
+}
+
+fn written(code: i32, key: &str) -> Result<()> {
+    if code == HK_OK {
+        return Ok(());
+    }
+    Err(Error::new(code, format!("cannot write config key '{}'", key)))
+}
+
+// ---- tokenizer, examples, batches -----------------------------------------------------------------------------------
+
+/// The run's tokenizer; it lives as long as the instance that it was given to, which keeps it.
+pub struct Tokenizer(*const hk_tokenizer);
+unsafe impl Send for Tokenizer {} // every function of it is [any-thread]
+unsafe impl Sync for Tokenizer {}
+
+impl Tokenizer {
+    pub fn vocabulary_size(&self) -> i64 {
+        call!(TOKENIZER, vocabulary_size(self.0))
+    }
+    /// "bos" "eos" "pad" "unk" "mask" "separator" "classifier" "sentinel.0" ...
+    pub fn role(&self, role: &str) -> Option<i32> {
+        let id = call!(TOKENIZER, id_of_role(self.0, text(role)));
+        if id < 0 {
+            None
+        } else {
+            Some(id as i32)
+        }
+    }
+    pub fn is_word_start(&self, id: i32) -> bool {
+        call!(TOKENIZER, is_word_start(self.0, id.into())) != 0
+    }
+    since_3! {
+        pub fn is_sentence_end(&self, id: i32) -> bool {
+            call!(TOKENIZER, is_sentence_end(self.0, id.into())) != 0
+        }
+    }
+    pub fn decode(&self, ids: &[i32]) -> String {
+        let wide: Vec<i64> = ids.iter().map(|&id| id.into()).collect();
+        let mut size = 0;
+        let (data, count) = (wide.as_ptr(), wide.len() as u64);
+        call!(TOKENIZER, decode(self.0, data, count, std::ptr::null_mut(), &mut size, std::ptr::null_mut()));
+        let mut bytes = vec![0u8; size as usize];
+        let place = bytes.as_mut_ptr() as *mut c_char;
+        call!(TOKENIZER, decode(self.0, data, count, place, &mut size, std::ptr::null_mut()));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// One column of an example.
+#[derive(Clone, Copy)]
+pub struct Column<'a>(&'a hk_column);
+
+impl<'a> Column<'a> {
+    pub fn ids(self) -> &'a [i32] {
+        unsafe { slice_of(self.0.ids, self.0.size) }
+    }
+    pub fn numbers(self) -> &'a [f32] {
+        unsafe { slice_of(self.0.numbers, self.0.size) }
+    }
+    /// Where each part begins in ids.
+    pub fn parts(self) -> &'a [u64] {
+        unsafe { slice_of(self.0.parts, self.0.part_count) }
+    }
+    pub fn part(self, i: usize) -> &'a [i32] {
+        let begin = self.parts()[i] as usize;
+        let end = self.parts().get(i + 1).map_or(self.ids().len(), |&next| next as usize);
+        &self.ids()[begin..end]
+    }
+}
+
+/// One example; valid during the call that it was given to.
+#[derive(Clone, Copy)]
+pub struct Example<'a>(&'a hk_example);
+
+impl<'a> Example<'a> {
+    /// None where the data has no such column.
+    pub fn find(self, name: &str) -> Option<Column<'a>> {
+        let mut at = self.0.columns as *const u8;
+        for _ in 0..self.0.column_count {
+            let column = unsafe { &*(at as *const hk_column) };
+            if unsafe { bytes_of(column.name) } == name.as_bytes() {
+                return Some(Column(column));
+            }
+            at = unsafe { at.add(column.struct_size as usize) };
+        }
+        None
+    }
+    pub fn get(self, name: &str) -> Result<Column<'a>> {
+        self.find(name).ok_or_else(|| Error::invalid(format!("the example has no column '{}'", name)))
+    }
+    pub fn index(self) -> u64 {
+        self.0.index
+    }
+    pub fn epoch(self) -> u64 {
+        self.0.epoch
+    }
+    pub fn document(self) -> u64 {
+        self.0.document
+    }
+    /// Random numbers of this example; stream: one of the objective's own.
+    pub fn random(self, seed: u64, stream: u64) -> Random {
+        Random::new(seed, self.0.epoch, self.0.index, stream)
+    }
+}
+
+/// What collate makes fields of.
+pub struct Batch<'a>(&'a hk_batch);
+
+impl<'a> Batch<'a> {
+    pub fn len(&self) -> usize {
+        self.0.example_count as usize
+    }
+    pub fn seed(&self) -> u64 {
+        self.0.seed
+    }
+    pub fn examples(&self) -> impl Iterator<Item = Example<'a>> {
+        let first = self.0.examples as *const u8;
+        let count = self.len();
+        let step = if count > 0 { unsafe { (*self.0.examples).struct_size as usize } } else { 0 };
+        (0..count).map(move |row| Example(unsafe { &*(first.add(row * step) as *const hk_example) }))
+    }
+}
+
+/// The storage of one field as rows: the first axis by everything behind it.
+pub struct Rows<'a, T> {
+    data: &'a mut [T],
+    width: usize,
+}
+
+impl<T: Copy> Rows<'_, T> {
+    pub fn len(&self) -> usize {
+        if self.width == 0 {
+            0
+        } else {
+            self.data.len() / self.width
+        }
+    }
+    pub fn width(&self) -> usize {
+        self.width
+    }
+    pub fn row(&mut self, row: usize) -> &mut [T] {
+        &mut self.data[row * self.width..(row + 1) * self.width]
+    }
+    /// Rows from `row` on, eg those that stand for no example.
+    pub fn fill_from(&mut self, row: usize, value: T) {
+        self.data[row * self.width..].fill(value);
+    }
+}
+
+/// The fields that collate fills, by name. Each is given out once.
+pub struct Fields<'a> {
+    fields: &'a mut [hk_field],
+    given: RefCell<Vec<bool>>,
+}
+
+impl<'a> Fields<'a> {
+    pub fn ints(&self, name: &str) -> Result<Rows<'a, i32>> {
+        self.rows(name, HK_KIND_INT32)
+    }
+    pub fn floats(&self, name: &str) -> Result<Rows<'a, f32>> {
+        self.rows(name, HK_KIND_FLOAT32)
+    }
+
+    fn rows<T>(&self, name: &str, kind: i32) -> Result<Rows<'a, T>> {
+        let found = self.fields.iter().position(|f| unsafe { bytes_of(f.name) } == name.as_bytes() && f.kind == kind);
+        let at = found.ok_or_else(|| {
+            Error::new(HK_FAILED_PRECONDITION, format!("the batch has no field '{}' of this kind", name))
+        })?;
+        if std::mem::replace(&mut self.given.borrow_mut()[at], true) {
+            return Err(Error::new(HK_FAILED_PRECONDITION, format!("the field '{}' was asked for twice", name)));
+        }
+        let (data, size, width) = extent(&self.fields[at]);
+        Ok(Rows { data: unsafe { std::slice::from_raw_parts_mut(data as *mut T, size) }, width })
+    }
+}
+
+// Storage of a field, how many values it holds, and how many a row.
+fn extent(field: &hk_field) -> (*mut c_void, usize, usize) {
+    let dims = &field.dims[..(field.rank as usize).min(HK_MAX_RANK)];
+    let size = dims.iter().product::<i64>() as usize;
+    let width = dims.iter().skip(1).product::<i64>() as usize;
+    let none = std::ptr::NonNull::<u64>::dangling().as_ptr() as *mut c_void;
+    (if field.data.is_null() { none } else { field.data }, if field.data.is_null() { 0 } else { size }, width)
+}
+
+/// Random numbers as a pure function of (seed, epoch, index of the example, stream): SplitMix64, its state keyed by
+/// rounds of its own output function.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64, epoch: u64, index: u64, stream: u64) -> Self {
+        let keyed = [epoch, index, stream].iter().fold(mix(seed), |state, &part| mix(state ^ mix(part)));
+        Random(keyed)
+    }
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e3779b97f4a7c15);
+        mix(self.0)
+    }
+    /// [0, 1)
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+    /// [0, bound), bound > 0; what would favour small numbers is drawn again.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let uneven = bound.wrapping_neg() % bound;
+        loop {
+            let x = self.next();
+            if x >= uneven {
+                return x % bound;
+            }
+        }
+    }
+}
+
+fn mix(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58476d1ce4e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d049bb133111eb);
+    z ^ (z >> 31)
+}
+
+// ---- what heads read ------------------------------------------------------------------------------------------------
+
+/// One output of the network.
+pub struct Output<'a>(&'a hk_output);
+
+impl<'a> Output<'a> {
+    pub fn row(&self, row: usize) -> &'a [f32] {
+        let width = self.0.dims[1..(self.0.rank as usize).clamp(1, HK_MAX_RANK)].iter().product::<i64>() as usize;
+        unsafe { std::slice::from_raw_parts(self.0.values.add(row * width), width) }
+    }
+}
+
+pub struct DecodeInput<'a>(&'a hk_decode_input);
+
+impl<'a> DecodeInput<'a> {
+    pub fn rows(&self) -> usize {
+        self.0.row_count as usize
+    }
+    pub fn output(&self, port: &str) -> Result<Output<'a>> {
+        let outputs: &'a [hk_output] = unsafe { slice_of(self.0.outputs, self.0.output_count.into()) };
+        let found = outputs.iter().find(|o| unsafe { bytes_of(o.port) } == port.as_bytes());
+        found.map(Output).ok_or_else(|| Error::invalid(format!("there is no output '{}' to read", port)))
+    }
+    /// One row of an int32 field of the batch.
+    pub fn ints(&self, name: &str, row: usize) -> Result<&'a [i32]> {
+        let fields: &'a [hk_field] = unsafe { slice_of(self.0.fields, self.0.field_count.into()) };
+        let found = fields
+            .iter()
+            .find(|f| unsafe { bytes_of(f.name) } == name.as_bytes() && f.kind == HK_KIND_INT32)
+            .ok_or_else(|| Error::invalid(format!("the batch has no int32 field '{}'", name)))?;
+        let (data, size, width) = extent(found);
+        let all: &'a [i32] = unsafe { std::slice::from_raw_parts(data as *const i32, size) };
+        Ok(&all[row * width..(row + 1) * width])
+    }
+}
+
+pub fn best_of(scores: &[f32]) -> usize {
+    (0..scores.len()).fold(0, |best, i| if scores[i] > scores[best] { i } else { best })
+}
+pub fn softmax_of(scores: &[f32]) -> Vec<f64> {
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max) as f64;
+    let raised: Vec<f64> = scores.iter().map(|&score| (score as f64 - most).exp()).collect();
+    let sum: f64 = raised.iter().sum();
+    raised.iter().map(|p| p / sum).collect()
+}
+pub fn json_number(x: f64) -> String {
+    if x.is_finite() {
+        format!("{}", x)
+    } else {
+        "null".to_string()
+    }
+}
+pub fn json_numbers(values: &[f64]) -> String {
+    let all: Vec<String> = values.iter().map(|&x| json_number(x)).collect();
+    format!("[{}]", all.join(", "))
+}
+pub fn json_text(s: &str) -> String {
+    let mut out = String::from("\"");
+    for c in s.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if (c as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+// ---- the kinds of plugins -------------------------------------------------------------------------------------------
+
+/// Label of a place that counts nothing.
+pub const IGNORED: i32 = -100;
+
+/// The body of a network. Instances share nothing; build functions are called by one thread at a time.
+pub trait Architecture: Sized + Send + 'static {
+    fn new(config: &Config) -> Result<Self>;
+    /// From fields of the batch to ports.
+    fn build(&self, g: &Graph) -> Result<()>;
+    /// A head of its own under that id, after build(); false: it has none.
+    fn head(&self, g: &Graph, id: &str) -> Result<bool> {
+        let _ = (g, id);
+        Ok(false)
+    }
+    /// config.json.
+    fn write(&self, out: &mut ConfigWriter) -> Result<()>;
+}
+
+/// A field of a batch.
+pub struct Field {
+    pub name: &'static str,
+    pub kind: i32,
+    pub dims: Vec<i64>,
+}
+impl Field {
+    pub fn ints(name: &'static str, dims: &[i64]) -> Field {
+        Field { name, kind: HK_KIND_INT32, dims: dims.to_vec() }
+    }
+    pub fn floats(name: &'static str, dims: &[i64]) -> Field {
+        Field { name, kind: HK_KIND_FLOAT32, dims: dims.to_vec() }
+    }
+}
+
+/// A column that an objective reads: kind HK_COLUMN_*, flags HK_COLUMN_OPTIONAL and HK_COLUMN_TARGET.
+pub struct ColumnNeed {
+    pub name: &'static str,
+    pub kind: i32,
+    pub flags: u32,
+}
+
+/// What is to be minimized. collate() and example_length() are called by many threads at once.
+pub trait Objective: Sized + Send + Sync + 'static {
+    /// HK_EXAMPLE_*.
+    const EXAMPLE_KIND: i32;
+    /// false: it only measures given batches.
+    const COLLATES: bool = true;
+    /// true: example_length() says how long a row must be.
+    const KNOWS_LENGTHS: bool = false;
+
+    fn new(config: &Config, tokenizer: Option<Tokenizer>) -> Result<Self>;
+    /// Windows and documents: raw tokens that fill a row.
+    fn tokens_per_example(&self, length: i64) -> i64 {
+        length
+    }
+    /// Rows: what it reads of a table.
+    fn columns(&self) -> Vec<ColumnNeed> {
+        Vec::new()
+    }
+    fn example_length(&self, example: Example) -> i64 {
+        let _ = example;
+        0
+    }
+    /// What collate() writes and build() reads.
+    fn fields(&self, batch: i64, length: i64) -> Vec<Field>;
+    fn build(&self, g: &Graph) -> Result<()>;
+    /// A pure function of the batch.
+    fn collate(&self, batch: &Batch, fields: &Fields) -> Result<()> {
+        let _ = (batch, fields);
+        Err(Error::unsupported("this objective has no collate"))
+    }
+}
+
+/// From ports to outputs, and from outputs to what a user reads. decode() is called by many threads at once.
+pub trait Head: Sized + Send + Sync + 'static {
+    /// What decode() reads; none: there is no decode.
+    const PORTS: &'static [&'static str] = &[];
+
+    fn new(config: &Config) -> Result<Self>;
+    fn build(&self, g: &Graph) -> Result<()>;
+    /// The JSON of one row.
+    fn decode(&self, input: &DecodeInput, row: usize) -> Result<String> {
+        let _ = (input, row);
+        Err(Error::unsupported("this head has no decode"))
+    }
+}
+
+// ---- trampolines ----------------------------------------------------------------------------------------------------
+
+thread_local! {
+    static PANIC: RefCell<String> = RefCell::new(String::new());
+}
+
+fn report(error: *mut hk_error, e: &Error) -> i32 {
+    if ERROR.find().is_some() {
+        call!(ERROR, set(error, e.code, text(&e.message)));
+    }
+    e.code
+}
+
+// Runs f; what it panicked with becomes an error. The payload may panic when it is dropped, so it is not.
+fn caught<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(result) => result,
+        Err(payload) => {
+            std::mem::forget(payload);
+            let said = PANIC.with(|p| std::mem::take(&mut *p.borrow_mut()));
+            Err(Error::new(HK_INTERNAL, if said.is_empty() { "it panicked".to_string() } else { said }))
+        }
+    }
+}
+
+fn guarded(error: *mut hk_error, f: impl FnOnce() -> Result<()>) -> i32 {
+    match caught(f) {
+        Ok(()) => HK_OK,
+        // The message is copied by the host; dropping it cannot panic.
+        Err(e) => report(error, &e),
+    }
+}
+
+// A build function over its graph. Where the graph went wrong, the host says what, and this adds where.
+fn built(builder: *mut hk_builder, error: *mut hk_error, f: impl FnOnce(&Graph) -> Result<()>) -> i32 {
+    guarded(error, || {
+        let graph = Graph::new(builder);
+        let result = f(&graph);
+        let code = graph.status();
+        match graph.failed_at.get() {
+            Some(place) if code != HK_OK => Err(Error::new(code, format!("{}:{}", place.file(), place.line()))),
+            _ => result,
+        }
+    })
+}
+
+unsafe fn config_of<'a>(config: *const hk_config) -> Config<'a> {
+    Config { raw: config, lives: PhantomData }
+}
+
+// What self points to. The byte gives also a type without members a place of its own.
+#[repr(C)]
+struct Instance<T> {
+    value: T, // first: self is a pointer to it too
+    _place: u8,
+}
+
+// Makes an instance; *out is untouched on error.
+fn created<T>(out: *mut *mut c_void, error: *mut hk_error, make: impl FnOnce() -> Result<T>) -> i32 {
+    guarded(error, || {
+        let made = Box::new(Instance { value: make()?, _place: 0 });
+        unsafe { *out = Box::into_raw(made) as *mut c_void };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn destroy<T>(this: *mut c_void) {
+    if let Err(e) = caught(|| {
+        drop(Box::from_raw(this as *mut Instance<T>));
+        Ok(())
+    }) {
+        let _ = caught(|| {
+            log_warning(&format!("destroy: {}", e.message));
+            Ok(())
+        });
+    }
+}
+
+// The tables of a type.
+struct Tables<T>(PhantomData<T>);
+
+impl<T: Architecture> Tables<T> {
+    const ARCHITECTURE: hk_architecture = hk_architecture {
+        create: Some(Self::create),
+        destroy: Some(destroy::<T>),
+        build: Some(Self::build),
+        build_head: Some(Self::build_head),
+        write_config: Some(Self::write_config),
+    };
+    unsafe extern "C" fn create(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32 {
+        created(this, error, || T::new(&config_of(config)))
+    }
+    unsafe extern "C" fn build(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32 {
+        built(builder, error, |g| (*(this as *const T)).build(g))
+    }
+    unsafe extern "C" fn build_head(
+        this: *mut c_void, builder: *mut hk_builder, head: hk_string, error: *mut hk_error,
+    ) -> i32 {
+        let mut found = true;
+        let code = built(builder, error, |g| {
+            let id = std::str::from_utf8(bytes_of(head)).unwrap_or("");
+            found = (*(this as *const T)).head(g, id)?;
+            Ok(())
+        });
+        if code == HK_OK && !found {
+            HK_NOT_FOUND
+        } else {
+            code
+        }
+    }
+    unsafe extern "C" fn write_config(
+        this: *mut c_void, writer: *mut hk_config_writer, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || (*(this as *const T)).write(&mut ConfigWriter { raw: writer, lives: PhantomData }))
+    }
+}
+
+struct ObjectiveTables<T>(PhantomData<T>);
+
+impl<T: Objective> ObjectiveTables<T> {
+    const OBJECTIVE: hk_objective = hk_objective {
+        create: Some(Self::create),
+        destroy: Some(destroy::<T>),
+        example_kind: Some(Self::example_kind),
+        tokens_per_example: Some(Self::tokens_per_example),
+        columns: if T::EXAMPLE_KIND == HK_EXAMPLE_ROW { Some(Self::columns) } else { None },
+        example_length: if T::KNOWS_LENGTHS { Some(Self::example_length) } else { None },
+        fields: Some(Self::fields),
+        prepare: None,
+        build: Some(Self::build),
+        collate: if T::COLLATES { Some(Self::collate) } else { None },
+    };
+    unsafe extern "C" fn create(
+        config: *const hk_config, tokenizer: *const hk_tokenizer, this: *mut *mut c_void, error: *mut hk_error,
+    ) -> i32 {
+        let given = if tokenizer.is_null() { None } else { Some(Tokenizer(tokenizer)) };
+        created(this, error, || T::new(&config_of(config), given))
+    }
+    unsafe extern "C" fn example_kind(_: *mut c_void) -> i32 {
+        T::EXAMPLE_KIND
+    }
+    unsafe extern "C" fn tokens_per_example(this: *mut c_void, length: i64) -> i64 {
+        caught(|| Ok((*(this as *const T)).tokens_per_example(length))).unwrap_or(length)
+    }
+    unsafe extern "C" fn columns(
+        this: *mut c_void, push: Option<unsafe extern "C" fn(context: *mut c_void, column: *const hk_column_need)>,
+        context: *mut c_void, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            for column in (*(this as *const T)).columns() {
+                let raw = hk_column_need {
+                    struct_size: std::mem::size_of::<hk_column_need>() as u32,
+                    kind: column.kind,
+                    name: text(column.name),
+                    flags: column.flags,
+                    reserved: 0,
+                };
+                push.expect("push is null")(context, &raw);
+            }
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn example_length(this: *mut c_void, example: *const hk_example) -> i64 {
+        caught(|| Ok((*(this as *const T)).example_length(Example(&*example)))).unwrap_or(0)
+    }
+    unsafe extern "C" fn fields(
+        this: *mut c_void, batch: i64, length: i64,
+        push: Option<unsafe extern "C" fn(context: *mut c_void, field: *const hk_field)>, context: *mut c_void,
+        error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            for field in (*(this as *const T)).fields(batch, length) {
+                let mut dims = [0; HK_MAX_RANK];
+                let rank = field.dims.len().min(HK_MAX_RANK);
+                dims[..rank].copy_from_slice(&field.dims[..rank]);
+                let raw = hk_field {
+                    struct_size: std::mem::size_of::<hk_field>() as u32,
+                    kind: field.kind,
+                    name: text(field.name),
+                    rank: field.dims.len() as u32, // one too large is refused by the host
+                    reserved: 0,
+                    dims,
+                    data: std::ptr::null_mut(),
+                };
+                push.expect("push is null")(context, &raw);
+            }
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn build(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32 {
+        built(builder, error, |g| (*(this as *const T)).build(g))
+    }
+    unsafe extern "C" fn collate(
+        this: *mut c_void, batch: *const hk_batch, fields: *mut hk_field, count: u32, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            let storage: &mut [hk_field] =
+                if count == 0 { &mut [] } else { std::slice::from_raw_parts_mut(fields, count as usize) };
+            let fields = Fields { fields: storage, given: RefCell::new(vec![false; count as usize]) };
+            (*(this as *const T)).collate(&Batch(&*batch), &fields)
+        })
+    }
+}
+
+struct HeadTables<T>(PhantomData<T>);
+
+impl<T: Head> HeadTables<T> {
+    const HEAD: hk_head = hk_head {
+        create: Some(Self::create),
+        destroy: Some(destroy::<T>),
+        build: Some(Self::build),
+        decode_ports: if T::PORTS.is_empty() { None } else { Some(Self::decode_ports) },
+        decode: if T::PORTS.is_empty() { None } else { Some(Self::decode) },
+    };
+    unsafe extern "C" fn create(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32 {
+        created(this, error, || T::new(&config_of(config)))
+    }
+    unsafe extern "C" fn build(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32 {
+        built(builder, error, |g| (*(this as *const T)).build(g))
+    }
+    unsafe extern "C" fn decode_ports(
+        _: *mut c_void, push: Option<unsafe extern "C" fn(context: *mut c_void, port: hk_string)>,
+        context: *mut c_void, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            for port in T::PORTS {
+                push.expect("push is null")(context, text(port));
+            }
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn decode(
+        this: *mut c_void, input: *const hk_decode_input,
+        push: Option<unsafe extern "C" fn(context: *mut c_void, json: hk_string)>, context: *mut c_void,
+        error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || {
+            let input = DecodeInput(&*input);
+            for row in 0..input.rows() {
+                let json = (*(this as *const T)).decode(&input, row)?;
+                push.expect("push is null")(context, text(&json));
+            }
+            Ok(())
+        })
+    }
+}
+
+// ---- the entry ------------------------------------------------------------------------------------------------------
+
+/// For `plugin!`.
+#[doc(hidden)]
+pub fn architecture_table<T: Architecture>() -> *const c_void {
+    let table: &'static hk_architecture = &Tables::<T>::ARCHITECTURE;
+    table as *const hk_architecture as *const c_void
+}
+#[doc(hidden)]
+pub fn objective_table<T: Objective>() -> *const c_void {
+    let table: &'static hk_objective = &ObjectiveTables::<T>::OBJECTIVE;
+    table as *const hk_objective as *const c_void
+}
+#[doc(hidden)]
+pub fn head_table<T: Head>() -> *const c_void {
+    let table: &'static hk_head = &HeadTables::<T>::HEAD;
+    table as *const hk_head as *const c_void
+}
+
+unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
+    guarded(std::ptr::null_mut(), || {
+        let get = |id: &str| (*host).get_interface.map_or(std::ptr::null(), |f| f(host, text(id))) as *mut c_void;
+        HOST.0.store(host as *mut hk_host, Ordering::Release);
+        ERROR.0.store(get(HK_ERROR_INTERFACE) as *mut _, Ordering::Release);
+        CONFIG.0.store(get(HK_CONFIG_INTERFACE) as *mut _, Ordering::Release);
+        GRAPH.0.store(get(HK_GRAPH_INTERFACE) as *mut _, Ordering::Release);
+        TOKENIZER.0.store(get(HK_TOKENIZER_INTERFACE) as *mut _, Ordering::Release);
+        LOG.0.store(get(HK_LOG_INTERFACE) as *mut _, Ordering::Release);
+        // The hook is this library's own: the standard library is linked into it.
+        std::panic::set_hook(Box::new(|info| PANIC.with(|p| *p.borrow_mut() = info.to_string())));
+        let needed = [ERROR.find().is_some(), CONFIG.find().is_some(), GRAPH.find().is_some()];
+        if needed.contains(&false) {
+            let e = Error::unsupported("the host lacks hekla.error/1, hekla.config/1 or hekla.graph/1");
+            report(error, &e);
+            return Err(e);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn deinit() {}
+
+/// For `plugin!`: the table of (interface, id), or null.
+#[doc(hidden)]
+pub fn offered(interface_id: hk_string, id: hk_string, offers: &[(&str, &str, fn() -> *const c_void)]) -> *const c_void {
+    let (interface_id, id) = unsafe { (bytes_of(interface_id), bytes_of(id)) };
+    let found = offers.iter().find(|o| o.0.as_bytes() == interface_id && o.1.as_bytes() == id);
+    found.map_or(std::ptr::null(), |offer| offer.2())
+}
+
+/// For `plugin!`.
+#[doc(hidden)]
+pub struct Entry(hk_plugin_entry);
+unsafe impl Sync for Entry {} // constant
+
+impl Entry {
+    pub const fn new(get: unsafe extern "C" fn(hk_string, hk_string) -> *const c_void) -> Self {
+        Entry(hk_plugin_entry {
+            magic: HK_ENTRY_MAGIC,
+            struct_size: std::mem::size_of::<hk_plugin_entry>() as u32,
+            abi_major: HK_ABI_MAJOR,
+            abi_minor_needed: HK_TARGET_ABI_MINOR,
+            abi_minor_built: HK_ABI_MINOR,
+            reserved: 0,
+            build_tag: b"\0".as_ptr() as *const c_char,
+            init: Some(init),
+            deinit: Some(deinit),
+            get_interface: Some(get),
+        })
+    }
+    pub fn get(&'static self) -> *const hk_plugin_entry {
+        &self.0
+    }
+}
+
+/// plugin! { architecture "gated-mixer": Mixer, objective "focal": Focal, head "small": Small }: the one export.
+#[macro_export]
+macro_rules! plugin {
+    (@interface architecture) => { $crate::HK_ARCHITECTURE_INTERFACE };
+    (@interface objective) => { $crate::HK_OBJECTIVE_INTERFACE };
+    (@interface head) => { $crate::HK_HEAD_INTERFACE };
+    (@table architecture $type:ty) => { $crate::architecture_table::<$type> };
+    (@table objective $type:ty) => { $crate::objective_table::<$type> };
+    (@table head $type:ty) => { $crate::head_table::<$type> };
+    ($($kind:ident $id:literal : $type:ty),+ $(,)?) => {
+        #[no_mangle]
+        pub extern "C" fn hekla_plugin_entry() -> *const $crate::hk_plugin_entry {
+            unsafe extern "C" fn get(
+                interface_id: $crate::hk_string, id: $crate::hk_string,
+            ) -> *const ::std::ffi::c_void {
+                $crate::offered(interface_id, id, &[
+                    $(($crate::plugin!(@interface $kind), $id,
+                       $crate::plugin!(@table $kind $type) as fn() -> *const ::std::ffi::c_void)),+
+                ])
+            }
+            static ENTRY: $crate::Entry = $crate::Entry::new(get);
+            ENTRY.get()
+        }
+    };
+}

@@ -1,0 +1,675 @@
+// The plugin ABI 0.4, as the headers in hekla/plugin/ say it.
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+
+use std::os::raw::{c_char, c_void};
+
+pub const HK_ABI_MAJOR: u32 = 0;
+pub const HK_ABI_MINOR: u32 = 4;
+
+/// The oldest host minor that can run the plugin: rustc --cfg 'hekla_minor="N"'.
+#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4")))]
+pub const HK_TARGET_ABI_MINOR: u32 = 1;
+#[cfg(hekla_minor = "2")]
+pub const HK_TARGET_ABI_MINOR: u32 = 2;
+#[cfg(hekla_minor = "3")]
+pub const HK_TARGET_ABI_MINOR: u32 = 3;
+#[cfg(hekla_minor = "4")]
+pub const HK_TARGET_ABI_MINOR: u32 = 4;
+
+// since_N! { items }: there where the target is N or newer.
+#[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4"))]
+#[allow(unused_macros)]
+macro_rules! since_2 {
+    ($($item:tt)*) => { $($item)* };
+}
+#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4")))]
+#[allow(unused_macros)]
+macro_rules! since_2 {
+    ($($item:tt)*) => {};
+}
+#[cfg(any(hekla_minor = "3", hekla_minor = "4"))]
+#[allow(unused_macros)]
+macro_rules! since_3 {
+    ($($item:tt)*) => { $($item)* };
+}
+#[cfg(not(any(hekla_minor = "3", hekla_minor = "4")))]
+#[allow(unused_macros)]
+macro_rules! since_3 {
+    ($($item:tt)*) => {};
+}
+#[cfg(any(hekla_minor = "4"))]
+#[allow(unused_macros)]
+macro_rules! since_4 {
+    ($($item:tt)*) => { $($item)* };
+}
+#[cfg(not(any(hekla_minor = "4")))]
+#[allow(unused_macros)]
+macro_rules! since_4 {
+    ($($item:tt)*) => {};
+}
+
+// ---- abi.h
+
+/// UTF-8 text. [abi.1]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_string {
+    pub data: *const c_char,
+    /// in bytes
+    pub size: u64,
+}
+
+/// A tensor of one graph; 0 is none. It dies with its builder, and another builder refuses it. [graph.3]
+pub type hk_value = u32;
+
+// Kinds of tensors.
+/// the engine chooses its storage (32 or 16 bits)
+pub const HK_KIND_FLOAT: i32 = 0;
+/// kept as it is
+pub const HK_KIND_FLOAT32: i32 = 1;
+pub const HK_KIND_INT32: i32 = 2;
+
+/// dimensions of a tensor
+pub const HK_MAX_RANK: usize = 6;
+
+// ---- error.h
+
+pub const HK_OK: i32 = 0;
+/// what was given cannot be
+pub const HK_INVALID_ARGUMENT: i32 = 1;
+pub const HK_NOT_FOUND: i32 = 2;
+/// it could be, but not with this version, device or build
+pub const HK_UNSUPPORTED: i32 = 3;
+/// something had to happen before
+pub const HK_FAILED_PRECONDITION: i32 = 4;
+pub const HK_OUT_OF_MEMORY: i32 = 5;
+pub const HK_IO: i32 = 6;
+/// data that is damaged
+pub const HK_CORRUPT: i32 = 7;
+pub const HK_DEVICE_LOST: i32 = 8;
+pub const HK_CANCELLED: i32 = 9;
+/// a mistake in the code that says so
+pub const HK_INTERNAL: i32 = 10;
+
+/// Made by whoever calls, filled by whoever fails.
+#[repr(C)]
+pub struct hk_error {
+    _private: [u8; 0],
+}
+
+pub const HK_ERROR_INTERFACE: &str = "hekla.error/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_error_interface {
+    /// Keeps a code and a copy of the message. The last call wins. A null error is allowed and ignored.
+    /// Thread: any-thread.
+    pub set: Option<unsafe extern "C" fn(error: *mut hk_error, code: i32, message: hk_string)>,
+}
+
+// ---- log.h
+
+pub const HK_LOG_DEBUG: i32 = 0;
+pub const HK_LOG_INFO: i32 = 1;
+pub const HK_LOG_WARNING: i32 = 2;
+pub const HK_LOG_ERROR: i32 = 3;
+
+pub const HK_LOG_INTERFACE: &str = "hekla.log/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_log_interface {
+    /// Hands a message to the host, which adds the plugin's id and decides where it goes. host: what init() was
+    /// given. severity: HK_LOG_*; a message of another one is dropped. The message is copied.
+    /// Thread: any-thread.
+    pub write: Option<unsafe extern "C" fn(host: *const hk_host, severity: i32, message: hk_string)>,
+}
+
+// ---- config.h
+
+/// Owned by the host; valid until the call that it was given to returns.
+#[repr(C)]
+pub struct hk_config {
+    _private: [u8; 0],
+}
+
+/// Owned by the host; valid until the call that it was given to returns.
+#[repr(C)]
+pub struct hk_config_writer {
+    _private: [u8; 0],
+}
+
+pub const HK_CONFIG_INTERFACE: &str = "hekla.config/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_config_interface {
+    /// 1 if the key is there and not null, else 0. Marks the key as read.
+    /// Thread: describe.
+    pub has: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string) -> i32>,
+    /// The value of a key that must be there with this type: HK_NOT_FOUND if it is not there or null,
+    /// HK_INVALID_ARGUMENT if it is of another type; error (may be null) then says so.
+    /// Thread: describe.
+    pub get_integer: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut i64, error: *mut hk_error) -> i32>,
+    /// As get_integer(). Integers are accepted as reals, not the other way.
+    /// Thread: describe.
+    pub get_real: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut f64, error: *mut hk_error) -> i32>,
+    /// As get_integer(); writes 1 or 0.
+    /// Thread: describe.
+    pub get_boolean: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut i32, error: *mut hk_error) -> i32>,
+    /// As get_integer(). The text is the host's and valid as long as the config: copy what you keep.
+    /// Thread: describe.
+    pub get_text: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut hk_string, error: *mut hk_error) -> i32>,
+    /// The number of members of an object or elements of an array; errors as of get_integer().
+    /// Thread: describe.
+    pub get_count: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut u64, error: *mut hk_error) -> i32>,
+    /// Writes one key of a configuration; objects on the way are made, arrays must have been (set_array).
+    /// HK_INVALID_ARGUMENT where the path leads through a number or a text, or beyond the end of an array.
+    /// Thread: describe.
+    pub set_integer: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, value: i64, error: *mut hk_error) -> i32>,
+    /// As set_integer().
+    /// Thread: describe.
+    pub set_real: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, value: f64, error: *mut hk_error) -> i32>,
+    /// As set_integer(); 0 is false, everything else true.
+    /// Thread: describe.
+    pub set_boolean: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, value: i32, error: *mut hk_error) -> i32>,
+    /// As set_integer(). The text is copied.
+    /// Thread: describe.
+    pub set_text: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, value: hk_string, error: *mut hk_error) -> i32>,
+    /// As set_integer().
+    /// Thread: describe.
+    pub set_null: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, error: *mut hk_error) -> i32>,
+    /// Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
+    /// be, as a value, an object or an array of its own. [config.3]
+    /// Since minor 2. Thread: describe.
+    #[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4"))]
+    pub set_array: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, count: u64, error: *mut hk_error) -> i32>,
+}
+
+// ---- tokenizer.h
+
+/// Owned by the host; valid until destroy() of the instance that it was given to.
+#[repr(C)]
+pub struct hk_tokenizer {
+    _private: [u8; 0],
+}
+
+pub const HK_TOKENIZER_INTERFACE: &str = "hekla.tokenizer/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_tokenizer_interface {
+    /// Number of ids: 0 .. size - 1.
+    /// Thread: any-thread.
+    pub vocabulary_size: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer) -> i64>,
+    /// The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if
+    /// none.
+    /// Thread: any-thread.
+    pub id_of_role: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, role: hk_string) -> i64>,
+    /// 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.
+    /// Thread: any-thread.
+    pub is_word_start: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, id: i64) -> i32>,
+    /// Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With a null or
+    /// too small buffer nothing is written and HK_OK is returned: ask again.
+    /// Thread: any-thread.
+    pub decode: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, ids: *const i64, count: u64, text: *mut c_char, size: *mut u64, error: *mut hk_error) -> i32>,
+    /// 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
+    /// else 0. Ids outside the vocabulary: 0.
+    /// Since minor 3. Thread: any-thread.
+    #[cfg(any(hekla_minor = "3", hekla_minor = "4"))]
+    pub is_sentence_end: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, id: i64) -> i32>,
+}
+
+// ---- graph.h
+
+/// Owned by the host; valid until the build call returns. [graph.8]
+#[repr(C)]
+pub struct hk_builder {
+    _private: [u8; 0],
+}
+
+// What the whole network is described for. The plugin describes the same network in each; the host cuts.
+pub const HK_MODE_TRAIN: i32 = 0;
+pub const HK_MODE_EVALUATE: i32 = 1;
+pub const HK_MODE_ENCODE: i32 = 2;
+/// lengths are chunks of new tokens; attention with a cache name sees what came before
+pub const HK_MODE_DECODE: i32 = 3;
+
+// How a parameter begins when no file gives it.
+/// a everywhere
+pub const HK_INITIALIZE_CONSTANT: i32 = 0;
+/// mean a, deviation b
+pub const HK_INITIALIZE_NORMAL: i32 = 1;
+/// from a to b
+pub const HK_INITIALIZE_UNIFORM: i32 = 2;
+/// mean a, deviation b, cut at two deviations
+pub const HK_INITIALIZE_TRUNCATED_NORMAL: i32 = 3;
+
+// Flags of a parameter.
+/// never decayed; by default parameters of rank 2 and more are
+pub const HK_PARAMETER_NO_DECAY: u32 = 1;
+
+// Types of attributes.
+pub const HK_ATTRIBUTE_INT: i32 = 0;
+pub const HK_ATTRIBUTE_REAL: i32 = 1;
+pub const HK_ATTRIBUTE_TEXT: i32 = 2;
+pub const HK_ATTRIBUTE_INTS: i32 = 3;
+pub const HK_ATTRIBUTE_REALS: i32 = 4;
+
+/// One named attribute of an operation; only the members of its type are read. Copied by emit().
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_attribute {
+    pub struct_size: u32,
+    /// HK_ATTRIBUTE_*
+    pub r#type: i32,
+    pub name: hk_string,
+    pub integer: i64,
+    pub real: f64,
+    pub text: hk_string,
+    pub integers: *const i64,
+    pub reals: *const f64,
+    /// of integers or reals
+    pub count: u64,
+}
+
+/// dims: `rank` dimensions. [graph.4]
+pub const HK_GRAPH_INTERFACE: &str = "hekla.graph/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_graph_interface {
+    /// HK_MODE_*.
+    /// Thread: describe.
+    pub mode: Option<unsafe extern "C" fn(builder: *mut hk_builder) -> i32>,
+    /// 1 if the batch has this field, else 0.
+    /// Thread: describe.
+    pub has_field: Option<unsafe extern "C" fn(builder: *mut hk_builder, field: hk_string) -> i32>,
+    /// A field of the batch, with the kind and shape that the batch gives it (see shape()). A field that it lacks is
+    /// an error that names those it has.
+    /// Thread: describe.
+    pub input: Option<unsafe extern "C" fn(builder: *mut hk_builder, field: hk_string) -> hk_value>,
+    /// A trained tensor by the name it has in the files of the reference implementation. Asked for twice by one name
+    /// it is shared; shape and flags must agree, and the first initializer counts. initializer: HK_INITIALIZE_*, with
+    /// its numbers a and b. flags: HK_PARAMETER_*.
+    /// Thread: describe.
+    pub parameter: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, dims: *const i64, rank: u32, initializer: i32, a: f64, b: f64, flags: u32) -> hk_value>,
+    /// A tensor that is saved with the model and not trained. values: row-major, as many as the shape holds; copied.
+    /// Thread: describe.
+    pub buffer: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, kind: i32, dims: *const i64, rank: u32, values: *const f64) -> hk_value>,
+    /// A tensor that the plugin computes (sinusoids, tables). values: row-major, as many as the shape holds; copied.
+    /// Thread: describe.
+    pub constant: Option<unsafe extern "C" fn(builder: *mut hk_builder, kind: i32, dims: *const i64, rank: u32, values: *const f64) -> hk_value>,
+    /// One number everywhere.
+    /// Thread: describe.
+    pub fill: Option<unsafe extern "C" fn(builder: *mut hk_builder, kind: i32, dims: *const i64, rank: u32, value: f64) -> hk_value>,
+    /// int32 [length]: start, start + step, ...
+    /// Thread: describe.
+    pub iota: Option<unsafe extern "C" fn(builder: *mut hk_builder, length: i64, start: i64, step: i64) -> hk_value>,
+    /// int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode the cached ones count.
+    /// Thread: describe.
+    pub positions: Option<unsafe extern "C" fn(builder: *mut hk_builder, batch: i64, length: i64) -> hk_value>,
+    /// A float32 number [] that a schedule of the recipe or the host sets, step by step, without a rebuild.
+    /// Thread: describe.
+    pub step_scalar: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, initial: f64) -> hk_value>,
+    /// One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that
+    /// are left out have the defaults of that revision. Writes output_count values, 0 after an error. Returns HK_OK,
+    /// or the code of the sticky error.
+    /// Thread: describe.
+    pub emit: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, revision: u32, inputs: *const hk_value, input_count: u32, attributes: *const hk_attribute, attribute_count: u32, outputs: *mut hk_value, output_count: u32) -> i32>,
+    /// The newest revision of an operation that this host has; 0 if it has none.
+    /// Thread: describe.
+    pub operation_revision: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string) -> u32>,
+    /// Kind and shape of a value: writes *rank and that many of the HK_MAX_RANK places of dims. Returns the kind, or
+    /// -1 after an error with nothing written.
+    /// Thread: describe.
+    pub shape: Option<unsafe extern "C" fn(builder: *mut hk_builder, value: hk_value, dims: *mut i64, rank: *mut u32) -> i32>,
+    /// Names for messages, dumps and random streams: "block.3", "attention". [graph.7]
+    /// Thread: describe.
+    pub scope_begin: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string)>,
+    /// Closes the scope that was begun last.
+    /// Thread: describe.
+    pub scope_end: Option<unsafe extern "C" fn(builder: *mut hk_builder)>,
+    /// A region whose activations may be dropped after use and computed again for the gradient. [graph.7]
+    /// Thread: describe.
+    pub recompute_begin: Option<unsafe extern "C" fn(builder: *mut hk_builder)>,
+    /// Closes the region.
+    /// Thread: describe.
+    pub recompute_end: Option<unsafe extern "C" fn(builder: *mut hk_builder)>,
+    /// Ports: an architecture offers values by name, eg: "hidden", "layer.3.hidden", "encoder.hidden"; a head asks
+    /// for them and offers others, eg: "logits"; an objective asks. One name is offered once.
+    /// Thread: describe.
+    pub offer: Option<unsafe extern "C" fn(builder: *mut hk_builder, port: hk_string, value: hk_value)>,
+    /// 1 if somebody offered the port, else 0.
+    /// Thread: describe.
+    pub has_port: Option<unsafe extern "C" fn(builder: *mut hk_builder, port: hk_string) -> i32>,
+    /// The value of a port. A port that nobody offers is an error that names those that are there.
+    /// Thread: describe.
+    pub ask: Option<unsafe extern "C" fn(builder: *mut hk_builder, port: hk_string) -> hk_value>,
+    /// Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (labels
+    /// that count, rows), so that it can be known for all micro-batches before the first: accumulation then equals
+    /// the big batch. Where count is 0 the term is 0.
+    /// Thread: describe.
+    pub loss: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, sum: hk_value, count: hk_value, weight: f64)>,
+    /// A number to report, sum / count over all batches of an evaluation, eg: "accuracy". Never differentiated.
+    /// Thread: describe.
+    pub metric: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, sum: hk_value, count: hk_value)>,
+    /// Makes the author's own error sticky. The message is copied.
+    /// Thread: describe.
+    pub fail: Option<unsafe extern "C" fn(builder: *mut hk_builder, code: i32, message: hk_string)>,
+    /// HK_OK or the code of the first error; error (may be null) gets its message.
+    /// Thread: describe.
+    pub status: Option<unsafe extern "C" fn(builder: *mut hk_builder, error: *mut hk_error) -> i32>,
+}
+
+// ---- entry.h
+
+/// 'HKPL'
+pub const HK_ENTRY_MAGIC: u32 = 0x4C504B48;
+
+/// What the host is and offers. Owned by the host, valid from init() until deinit() returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_host {
+    pub struct_size: u32,
+    pub abi_major: u32,
+    pub abi_minor: u32,
+    /// zero
+    pub reserved: u32,
+    /// eg: "hekla"
+    pub name: hk_string,
+    /// eg: "0.1.0"
+    pub version: hk_string,
+    /// The host's interface of that id, eg: HK_GRAPH_INTERFACE, or null if it has none. Owned by the host, valid
+    /// until deinit() returns.
+    /// Thread: any-thread.
+    pub get_interface: Option<unsafe extern "C" fn(host: *const hk_host, id: hk_string) -> *const c_void>,
+}
+
+/// What a plugin is. Owned by the plugin, constant, valid as long as its code is mapped.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_plugin_entry {
+    /// HK_ENTRY_MAGIC
+    pub magic: u32,
+    /// sizeof(hk_plugin_entry)
+    pub struct_size: u32,
+    /// HK_ABI_MAJOR
+    pub abi_major: u32,
+    /// HK_TARGET_ABI_MINOR: the oldest host that can run this plugin
+    pub abi_minor_needed: u32,
+    /// HK_ABI_MINOR: for messages only
+    pub abi_minor_built: u32,
+    /// zero
+    pub reserved: u32,
+    /// "" ; a fork whose ABI differs must set its own, and is refused elsewhere
+    pub build_tag: *const c_char,
+    /// Called once, before anything else. An error refuses the plugin, and deinit() is not called.
+    /// Thread: any-thread.
+    pub init: Option<unsafe extern "C" fn(host: *const hk_host, error: *mut hk_error) -> i32>,
+    /// The last call. The code stays mapped. [entry.7]
+    /// Thread: any-thread.
+    pub deinit: Option<unsafe extern "C" fn()>,
+    /// The plugin's implementation of (interface, id), eg: ("hekla.architecture/1", "gpt2"), or null if it has none.
+    /// Owned by the plugin, valid until deinit() returns. [entry.6]
+    /// Thread: any-thread.
+    pub get_interface: Option<unsafe extern "C" fn(interface_id: hk_string, id: hk_string) -> *const c_void>,
+}
+
+/// the one export: const hk_plugin_entry* hekla_plugin_entry(void);
+pub const HK_ENTRY_SYMBOL: &str = "hekla_plugin_entry";
+
+// ---- field.h
+
+/// Described by an objective's fields(), its storage filled by collate(), and read by a head's decode().
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_field {
+    pub struct_size: u32,
+    /// HK_KIND_INT32 or HK_KIND_FLOAT32
+    pub kind: i32,
+    pub name: hk_string,
+    pub rank: u32,
+    /// zero
+    pub reserved: u32,
+    pub dims: [i64; HK_MAX_RANK],
+    /// int32_t or float values, row-major, zeroed by the host; null in fields()
+    pub data: *mut c_void,
+}
+
+// ---- example.h
+
+// What a column holds.
+/// ids of a text, without special tokens; parts: its sentences, where they count
+pub const HK_COLUMN_TOKENS: i32 = 0;
+/// ids of words that the data gives one by one; parts: the words
+pub const HK_COLUMN_WORDS: i32 = 1;
+/// ids of several texts, one behind the other; parts: the texts
+pub const HK_COLUMN_CHOICES: i32 = 2;
+/// numbers of classes: one of a row, or one a word
+pub const HK_COLUMN_CLASSES: i32 = 3;
+/// real numbers
+pub const HK_COLUMN_NUMBERS: i32 = 4;
+/// Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
+/// tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers
+/// that the objective names behind it, at which character of the text it begins; else it is the first such part.
+#[cfg(any(hekla_minor = "4"))]
+pub const HK_COLUMN_SPANS: i32 = 5;
+
+/// One column of an example. Only the members of its kind are read.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_column {
+    pub struct_size: u32,
+    /// HK_COLUMN_*
+    pub kind: i32,
+    pub name: hk_string,
+    /// all kinds but numbers; -1 stands for a class that is not known
+    pub ids: *const i32,
+    pub numbers: *const f32,
+    /// of ids or numbers
+    pub size: u64,
+    /// where each part begins in ids, ascending from 0
+    pub parts: *const u64,
+    pub part_count: u64,
+}
+
+/// One example. `index` and `epoch`, with the seed of the batch, key every random number of it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_example {
+    pub struct_size: u32,
+    pub column_count: u32,
+    /// of sizeof(hk_column) as their struct_size says
+    pub columns: *const hk_column,
+    /// in the corpus
+    pub index: u64,
+    /// UINT64_MAX in evaluations: every one of them draws the same
+    pub epoch: u64,
+    /// which text it was cut from; examples of one text stand behind each other
+    pub document: u64,
+}
+
+/// Every example of the split that a batch was drawn from, eg for a sentence that does not follow.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_corpus {
+    pub struct_size: u32,
+    /// zero
+    pub reserved: u32,
+    pub example_count: u64,
+    /// for get()
+    pub context: *mut c_void,
+    /// Writes the example of an index below example_count; valid until the collate that asked returns.
+    /// Thread: worker.
+    pub get: Option<unsafe extern "C" fn(context: *mut c_void, index: u64, example: *mut hk_example, error: *mut hk_error) -> i32>,
+}
+
+/// What collate makes fields of.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_batch {
+    pub struct_size: u32,
+    /// may be fewer than the fields have rows: the rest must count nothing in any loss or metric
+    pub example_count: u32,
+    /// one a row
+    pub examples: *const hk_example,
+    /// null where there is none: the examples are all there is
+    pub corpus: *const hk_corpus,
+    pub seed: u64,
+}
+
+// ---- architecture.h
+
+pub const HK_ARCHITECTURE_INTERFACE: &str = "hekla.architecture/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_architecture {
+    /// Reads the configuration (config.json of the reference, completed by the manifest's defaults). config is valid
+    /// during the call only. [architecture.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// Describes the body and offers its ports. [architecture.2]
+    /// Thread: describe.
+    pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32>,
+    /// Describes the head that this family has under that id, eg: "lm", after build() on the same builder: the ports
+    /// are there. Returns HK_NOT_FOUND, error untouched, when it has none: a head plugin of that id then serves.
+    /// Thread: describe.
+    pub build_head: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, head: hk_string, error: *mut hk_error) -> i32>,
+    /// Writes config.json as the reference implementation reads it. [architecture.3]
+    /// Thread: any-thread.
+    pub write_config: Option<unsafe extern "C" fn(this: *mut c_void, writer: *mut hk_config_writer, error: *mut hk_error) -> i32>,
+}
+
+// ---- objective.h
+
+// What one example is.
+/// consecutive tokens of the corpus, tokens_per_example() of them: column "text"
+pub const HK_EXAMPLE_WINDOW: i32 = 0;
+/// consecutive sentences of one text, about as many tokens: column "text"
+pub const HK_EXAMPLE_DOCUMENT: i32 = 1;
+/// the columns that columns() names, of a table
+pub const HK_EXAMPLE_ROW: i32 = 2;
+
+// Flags of a column.
+/// the data may lack the column
+pub const HK_COLUMN_OPTIONAL: u32 = 1;
+/// what is to be predicted: absent where nobody knows it yet. A loss then counts nothing of the row. [objective.5]
+pub const HK_COLUMN_TARGET: u32 = 2;
+
+/// A column that an objective reads.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_column_need {
+    pub struct_size: u32,
+    /// HK_COLUMN_*
+    pub kind: i32,
+    pub name: hk_string,
+    /// HK_COLUMN_OPTIONAL, HK_COLUMN_TARGET
+    pub flags: u32,
+    /// zero
+    pub reserved: u32,
+}
+
+pub const HK_OBJECTIVE_INTERFACE: &str = "hekla.objective/2";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_objective {
+    /// tokenizer may be null where a graph is only described for fields that are given, or columns are asked for. It
+    /// stays valid until destroy(); config is valid during the call only. [objective.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, tokenizer: *const hk_tokenizer, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// HK_EXAMPLE_*.
+    /// Thread: any-thread.
+    pub example_kind: Option<unsafe extern "C" fn(this: *mut c_void) -> i32>,
+    /// Windows and documents: how many raw tokens fill one row of the given length, eg: length + 1 for next-token
+    /// prediction, length - 2 where two special tokens stand around them.
+    /// Thread: any-thread.
+    pub tokens_per_example: Option<unsafe extern "C" fn(this: *mut c_void, length: i64) -> i64>,
+    /// Rows: says the columns, by calling `push` once for each, which copies it. Null for windows and documents.
+    /// Thread: any-thread.
+    pub columns: Option<unsafe extern "C" fn(this: *mut c_void, push: Option<unsafe extern "C" fn(context: *mut c_void, column: *const hk_column_need)>, context: *mut c_void, error: *mut hk_error) -> i32>,
+    /// The length of a row that cuts nothing off the example; where rows are longer than any example, time is lost.
+    /// Null: every example fills a row.
+    /// Thread: worker.
+    pub example_length: Option<unsafe extern "C" fn(this: *mut c_void, example: *const hk_example) -> i64>,
+    /// Says the fields of a batch of that many rows and tokens a row, by calling `push` once for each, which copies
+    /// it. [objective.3]
+    /// Thread: any-thread.
+    pub fields: Option<unsafe extern "C" fn(this: *mut c_void, batch: i64, length: i64, push: Option<unsafe extern "C" fn(context: *mut c_void, field: *const hk_field)>, context: *mut c_void, error: *mut hk_error) -> i32>,
+    /// A pass over the corpus before training, for objectives that count (GloVe, skip-gram). Null if none is needed.
+    /// next: writes the next example, returns 1, or 0 at the end; the example is valid until the next call.
+    /// Thread: describe.
+    pub prepare: Option<unsafe extern "C" fn(this: *mut c_void, next: Option<unsafe extern "C" fn(context: *mut c_void, example: *mut hk_example) -> i32>, context: *mut c_void, error: *mut hk_error) -> i32>,
+    /// Asks for fields and ports, adds losses and metrics. [objective.4]
+    /// Thread: describe.
+    pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32>,
+    /// Fills the fields of one batch, which are those of fields(), in order. A row that is too short for an example
+    /// cuts it off, as fits the objective. Null where fields cannot be made from examples: such an objective only
+    /// measures given batches. [objective.2] [objective.5]
+    /// Thread: worker.
+    pub collate: Option<unsafe extern "C" fn(this: *mut c_void, batch: *const hk_batch, fields: *mut hk_field, field_count: u32, error: *mut hk_error) -> i32>,
+}
+
+// ---- head.h
+
+/// One output of the network on the host, row-major.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_output {
+    pub struct_size: u32,
+    pub rank: u32,
+    /// eg: "logits"
+    pub port: hk_string,
+    pub values: *const f32,
+    pub dims: [i64; HK_MAX_RANK],
+}
+
+/// What decode reads. All of it is the host's and valid until decode() returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_decode_input {
+    pub struct_size: u32,
+    pub output_count: u32,
+    pub outputs: *const hk_output,
+    /// of the batch
+    pub fields: *const hk_field,
+    pub field_count: u32,
+    /// of the fields' rows, the first ones that stand for an example
+    pub row_count: u32,
+    /// may be null
+    pub tokenizer: *const hk_tokenizer,
+}
+
+pub const HK_HEAD_INTERFACE: &str = "hekla.head/2";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_head {
+    /// config is valid during the call only. [head.1]
+    /// Thread: any-thread.
+    pub create: Option<unsafe extern "C" fn(config: *const hk_config, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
+    /// Frees what create() made.
+    /// Thread: any-thread.
+    pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
+    /// Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of
+    /// this id itself; decode then reads that one's ports.
+    /// Thread: describe.
+    pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32>,
+    /// Says the ports that decode reads, by calling `push` once for each. Null if there is no decode.
+    /// Thread: any-thread.
+    pub decode_ports: Option<unsafe extern "C" fn(this: *mut c_void, push: Option<unsafe extern "C" fn(context: *mut c_void, port: hk_string)>, context: *mut c_void, error: *mut hk_error) -> i32>,
+    /// Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
+    /// order. The texts are copied by push. Null if the head has nothing to say. Members that hosts know, and score
+    /// against the columns of the example:
+    /// Thread: worker.
+    pub decode: Option<unsafe extern "C" fn(this: *mut c_void, input: *const hk_decode_input, push: Option<unsafe extern "C" fn(context: *mut c_void, json: hk_string)>, context: *mut c_void, error: *mut hk_error) -> i32>,
+}

@@ -1,0 +1,567 @@
+// The plugin ABI 0.4 in Zig: raw declarations of everything in hekla/plugin/.
+// NOT TESTED: made from the same description as the C headers, compiled by nobody yet.
+// A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.
+// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
+
+pub const HK_ABI_MAJOR: u32 = 0;
+pub const HK_ABI_MINOR: u32 = 4;
+
+// ---- abi.h
+
+// UTF-8 text. [abi.1]
+pub const hk_string = extern struct {
+    @"data": [*c]const u8,
+    // in bytes
+    @"size": u64,
+};
+
+// A tensor of one graph; 0 is none. It dies with its builder, and another builder refuses it. [graph.3]
+pub const hk_value = u32;
+
+// Kinds of tensors.
+// the engine chooses its storage (32 or 16 bits)
+pub const HK_KIND_FLOAT: i32 = 0;
+// kept as it is
+pub const HK_KIND_FLOAT32: i32 = 1;
+pub const HK_KIND_INT32: i32 = 2;
+
+// dimensions of a tensor
+pub const HK_MAX_RANK: usize = 6;
+
+// ---- error.h
+
+pub const HK_OK: i32 = 0;
+// what was given cannot be
+pub const HK_INVALID_ARGUMENT: i32 = 1;
+pub const HK_NOT_FOUND: i32 = 2;
+// it could be, but not with this version, device or build
+pub const HK_UNSUPPORTED: i32 = 3;
+// something had to happen before
+pub const HK_FAILED_PRECONDITION: i32 = 4;
+pub const HK_OUT_OF_MEMORY: i32 = 5;
+pub const HK_IO: i32 = 6;
+// data that is damaged
+pub const HK_CORRUPT: i32 = 7;
+pub const HK_DEVICE_LOST: i32 = 8;
+pub const HK_CANCELLED: i32 = 9;
+// a mistake in the code that says so
+pub const HK_INTERNAL: i32 = 10;
+
+// Made by whoever calls, filled by whoever fails.
+pub const hk_error = opaque {};
+
+pub const HK_ERROR_INTERFACE = "hekla.error/1";
+pub const hk_error_interface = extern struct {
+    // Keeps a code and a copy of the message. The last call wins. A null error is allowed and ignored.
+    // [any-thread]
+    @"set": ?*const fn (?*hk_error, i32, hk_string) callconv(.C) void,
+};
+
+// ---- log.h
+
+pub const HK_LOG_DEBUG: i32 = 0;
+pub const HK_LOG_INFO: i32 = 1;
+pub const HK_LOG_WARNING: i32 = 2;
+pub const HK_LOG_ERROR: i32 = 3;
+
+pub const HK_LOG_INTERFACE = "hekla.log/1";
+pub const hk_log_interface = extern struct {
+    // Hands a message to the host, which adds the plugin's id and decides where it goes. host: what init() was given.
+    // severity: HK_LOG_*; a message of another one is dropped. The message is copied.
+    // [any-thread]
+    @"write": ?*const fn ([*c]const hk_host, i32, hk_string) callconv(.C) void,
+};
+
+// ---- config.h
+
+// Owned by the host; valid until the call that it was given to returns.
+pub const hk_config = opaque {};
+
+// Owned by the host; valid until the call that it was given to returns.
+pub const hk_config_writer = opaque {};
+
+pub const HK_CONFIG_INTERFACE = "hekla.config/1";
+pub const hk_config_interface = extern struct {
+    // 1 if the key is there and not null, else 0. Marks the key as read.
+    // [describe]
+    @"has": ?*const fn (?*const hk_config, hk_string) callconv(.C) i32,
+    // The value of a key that must be there with this type: HK_NOT_FOUND if it is not there or null,
+    // HK_INVALID_ARGUMENT if it is of another type; error (may be null) then says so.
+    // [describe]
+    @"get_integer": ?*const fn (?*const hk_config, hk_string, [*c]i64, ?*hk_error) callconv(.C) i32,
+    // As get_integer(). Integers are accepted as reals, not the other way.
+    // [describe]
+    @"get_real": ?*const fn (?*const hk_config, hk_string, [*c]f64, ?*hk_error) callconv(.C) i32,
+    // As get_integer(); writes 1 or 0.
+    // [describe]
+    @"get_boolean": ?*const fn (?*const hk_config, hk_string, [*c]i32, ?*hk_error) callconv(.C) i32,
+    // As get_integer(). The text is the host's and valid as long as the config: copy what you keep.
+    // [describe]
+    @"get_text": ?*const fn (?*const hk_config, hk_string, [*c]hk_string, ?*hk_error) callconv(.C) i32,
+    // The number of members of an object or elements of an array; errors as of get_integer().
+    // [describe]
+    @"get_count": ?*const fn (?*const hk_config, hk_string, [*c]u64, ?*hk_error) callconv(.C) i32,
+    // Writes one key of a configuration; objects on the way are made, arrays must have been (set_array).
+    // HK_INVALID_ARGUMENT where the path leads through a number or a text, or beyond the end of an array.
+    // [describe]
+    @"set_integer": ?*const fn (?*hk_config_writer, hk_string, i64, ?*hk_error) callconv(.C) i32,
+    // As set_integer().
+    // [describe]
+    @"set_real": ?*const fn (?*hk_config_writer, hk_string, f64, ?*hk_error) callconv(.C) i32,
+    // As set_integer(); 0 is false, everything else true.
+    // [describe]
+    @"set_boolean": ?*const fn (?*hk_config_writer, hk_string, i32, ?*hk_error) callconv(.C) i32,
+    // As set_integer(). The text is copied.
+    // [describe]
+    @"set_text": ?*const fn (?*hk_config_writer, hk_string, hk_string, ?*hk_error) callconv(.C) i32,
+    // As set_integer().
+    // [describe]
+    @"set_null": ?*const fn (?*hk_config_writer, hk_string, ?*hk_error) callconv(.C) i32,
+    // Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
+    // be, as a value, an object or an array of its own. [config.3]
+    // Since minor 2. [describe]
+    @"set_array": ?*const fn (?*hk_config_writer, hk_string, u64, ?*hk_error) callconv(.C) i32,
+};
+
+// ---- tokenizer.h
+
+// Owned by the host; valid until destroy() of the instance that it was given to.
+pub const hk_tokenizer = opaque {};
+
+pub const HK_TOKENIZER_INTERFACE = "hekla.tokenizer/1";
+pub const hk_tokenizer_interface = extern struct {
+    // Number of ids: 0 .. size - 1.
+    // [any-thread]
+    @"vocabulary_size": ?*const fn (?*const hk_tokenizer) callconv(.C) i64,
+    // The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if
+    // none.
+    // [any-thread]
+    @"id_of_role": ?*const fn (?*const hk_tokenizer, hk_string) callconv(.C) i64,
+    // 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.
+    // [any-thread]
+    @"is_word_start": ?*const fn (?*const hk_tokenizer, i64) callconv(.C) i32,
+    // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With a null or
+    // too small buffer nothing is written and HK_OK is returned: ask again.
+    // [any-thread]
+    @"decode": ?*const fn (?*const hk_tokenizer, [*c]const i64, u64, [*c]u8, [*c]u64, ?*hk_error) callconv(.C) i32,
+    // 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
+    // else 0. Ids outside the vocabulary: 0.
+    // Since minor 3. [any-thread]
+    @"is_sentence_end": ?*const fn (?*const hk_tokenizer, i64) callconv(.C) i32,
+};
+
+// ---- graph.h
+
+// Owned by the host; valid until the build call returns. [graph.8]
+pub const hk_builder = opaque {};
+
+// What the whole network is described for. The plugin describes the same network in each; the host cuts.
+pub const HK_MODE_TRAIN: i32 = 0;
+pub const HK_MODE_EVALUATE: i32 = 1;
+pub const HK_MODE_ENCODE: i32 = 2;
+// lengths are chunks of new tokens; attention with a cache name sees what came before
+pub const HK_MODE_DECODE: i32 = 3;
+
+// How a parameter begins when no file gives it.
+// a everywhere
+pub const HK_INITIALIZE_CONSTANT: i32 = 0;
+// mean a, deviation b
+pub const HK_INITIALIZE_NORMAL: i32 = 1;
+// from a to b
+pub const HK_INITIALIZE_UNIFORM: i32 = 2;
+// mean a, deviation b, cut at two deviations
+pub const HK_INITIALIZE_TRUNCATED_NORMAL: i32 = 3;
+
+// Flags of a parameter.
+// never decayed; by default parameters of rank 2 and more are
+pub const HK_PARAMETER_NO_DECAY: u32 = 1;
+
+// Types of attributes.
+pub const HK_ATTRIBUTE_INT: i32 = 0;
+pub const HK_ATTRIBUTE_REAL: i32 = 1;
+pub const HK_ATTRIBUTE_TEXT: i32 = 2;
+pub const HK_ATTRIBUTE_INTS: i32 = 3;
+pub const HK_ATTRIBUTE_REALS: i32 = 4;
+
+// One named attribute of an operation; only the members of its type are read. Copied by emit().
+pub const hk_attribute = extern struct {
+    @"struct_size": u32,
+    // HK_ATTRIBUTE_*
+    @"type": i32,
+    @"name": hk_string,
+    @"integer": i64,
+    @"real": f64,
+    @"text": hk_string,
+    @"integers": [*c]const i64,
+    @"reals": [*c]const f64,
+    // of integers or reals
+    @"count": u64,
+};
+
+// dims: `rank` dimensions. [graph.4]
+pub const HK_GRAPH_INTERFACE = "hekla.graph/1";
+pub const hk_graph_interface = extern struct {
+    // HK_MODE_*.
+    // [describe]
+    @"mode": ?*const fn (?*hk_builder) callconv(.C) i32,
+    // 1 if the batch has this field, else 0.
+    // [describe]
+    @"has_field": ?*const fn (?*hk_builder, hk_string) callconv(.C) i32,
+    // A field of the batch, with the kind and shape that the batch gives it (see shape()). A field that it lacks is
+    // an error that names those it has.
+    // [describe]
+    @"input": ?*const fn (?*hk_builder, hk_string) callconv(.C) hk_value,
+    // A trained tensor by the name it has in the files of the reference implementation. Asked for twice by one name
+    // it is shared; shape and flags must agree, and the first initializer counts. initializer: HK_INITIALIZE_*, with
+    // its numbers a and b. flags: HK_PARAMETER_*.
+    // [describe]
+    @"parameter": ?*const fn (?*hk_builder, hk_string, [*c]const i64, u32, i32, f64, f64, u32) callconv(.C) hk_value,
+    // A tensor that is saved with the model and not trained. values: row-major, as many as the shape holds; copied.
+    // [describe]
+    @"buffer": ?*const fn (?*hk_builder, hk_string, i32, [*c]const i64, u32, [*c]const f64) callconv(.C) hk_value,
+    // A tensor that the plugin computes (sinusoids, tables). values: row-major, as many as the shape holds; copied.
+    // [describe]
+    @"constant": ?*const fn (?*hk_builder, i32, [*c]const i64, u32, [*c]const f64) callconv(.C) hk_value,
+    // One number everywhere.
+    // [describe]
+    @"fill": ?*const fn (?*hk_builder, i32, [*c]const i64, u32, f64) callconv(.C) hk_value,
+    // int32 [length]: start, start + step, ...
+    // [describe]
+    @"iota": ?*const fn (?*hk_builder, i64, i64, i64) callconv(.C) hk_value,
+    // int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode the cached ones count.
+    // [describe]
+    @"positions": ?*const fn (?*hk_builder, i64, i64) callconv(.C) hk_value,
+    // A float32 number [] that a schedule of the recipe or the host sets, step by step, without a rebuild.
+    // [describe]
+    @"step_scalar": ?*const fn (?*hk_builder, hk_string, f64) callconv(.C) hk_value,
+    // One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that
+    // are left out have the defaults of that revision. Writes output_count values, 0 after an error. Returns HK_OK,
+    // or the code of the sticky error.
+    // [describe]
+    @"emit": ?*const fn (?*hk_builder, hk_string, u32, [*c]const hk_value, u32, [*c]const hk_attribute, u32, [*c]hk_value, u32) callconv(.C) i32,
+    // The newest revision of an operation that this host has; 0 if it has none.
+    // [describe]
+    @"operation_revision": ?*const fn (?*hk_builder, hk_string) callconv(.C) u32,
+    // Kind and shape of a value: writes *rank and that many of the HK_MAX_RANK places of dims. Returns the kind, or
+    // -1 after an error with nothing written.
+    // [describe]
+    @"shape": ?*const fn (?*hk_builder, hk_value, [*c]i64, [*c]u32) callconv(.C) i32,
+    // Names for messages, dumps and random streams: "block.3", "attention". [graph.7]
+    // [describe]
+    @"scope_begin": ?*const fn (?*hk_builder, hk_string) callconv(.C) void,
+    // Closes the scope that was begun last.
+    // [describe]
+    @"scope_end": ?*const fn (?*hk_builder) callconv(.C) void,
+    // A region whose activations may be dropped after use and computed again for the gradient. [graph.7]
+    // [describe]
+    @"recompute_begin": ?*const fn (?*hk_builder) callconv(.C) void,
+    // Closes the region.
+    // [describe]
+    @"recompute_end": ?*const fn (?*hk_builder) callconv(.C) void,
+    // Ports: an architecture offers values by name, eg: "hidden", "layer.3.hidden", "encoder.hidden"; a head asks for
+    // them and offers others, eg: "logits"; an objective asks. One name is offered once.
+    // [describe]
+    @"offer": ?*const fn (?*hk_builder, hk_string, hk_value) callconv(.C) void,
+    // 1 if somebody offered the port, else 0.
+    // [describe]
+    @"has_port": ?*const fn (?*hk_builder, hk_string) callconv(.C) i32,
+    // The value of a port. A port that nobody offers is an error that names those that are there.
+    // [describe]
+    @"ask": ?*const fn (?*hk_builder, hk_string) callconv(.C) hk_value,
+    // Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (labels
+    // that count, rows), so that it can be known for all micro-batches before the first: accumulation then equals the
+    // big batch. Where count is 0 the term is 0.
+    // [describe]
+    @"loss": ?*const fn (?*hk_builder, hk_string, hk_value, hk_value, f64) callconv(.C) void,
+    // A number to report, sum / count over all batches of an evaluation, eg: "accuracy". Never differentiated.
+    // [describe]
+    @"metric": ?*const fn (?*hk_builder, hk_string, hk_value, hk_value) callconv(.C) void,
+    // Makes the author's own error sticky. The message is copied.
+    // [describe]
+    @"fail": ?*const fn (?*hk_builder, i32, hk_string) callconv(.C) void,
+    // HK_OK or the code of the first error; error (may be null) gets its message.
+    // [describe]
+    @"status": ?*const fn (?*hk_builder, ?*hk_error) callconv(.C) i32,
+};
+
+// ---- entry.h
+
+// 'HKPL'
+pub const HK_ENTRY_MAGIC: u32 = 0x4C504B48;
+
+// What the host is and offers. Owned by the host, valid from init() until deinit() returns.
+pub const hk_host = extern struct {
+    @"struct_size": u32,
+    @"abi_major": u32,
+    @"abi_minor": u32,
+    // zero
+    @"reserved": u32,
+    // eg: "hekla"
+    @"name": hk_string,
+    // eg: "0.1.0"
+    @"version": hk_string,
+    // The host's interface of that id, eg: HK_GRAPH_INTERFACE, or null if it has none. Owned by the host, valid until
+    // deinit() returns.
+    // [any-thread]
+    @"get_interface": ?*const fn ([*c]const hk_host, hk_string) callconv(.C) ?*const anyopaque,
+};
+
+// What a plugin is. Owned by the plugin, constant, valid as long as its code is mapped.
+pub const hk_plugin_entry = extern struct {
+    // HK_ENTRY_MAGIC
+    @"magic": u32,
+    // sizeof(hk_plugin_entry)
+    @"struct_size": u32,
+    // HK_ABI_MAJOR
+    @"abi_major": u32,
+    // HK_TARGET_ABI_MINOR: the oldest host that can run this plugin
+    @"abi_minor_needed": u32,
+    // HK_ABI_MINOR: for messages only
+    @"abi_minor_built": u32,
+    // zero
+    @"reserved": u32,
+    // "" ; a fork whose ABI differs must set its own, and is refused elsewhere
+    @"build_tag": [*c]const u8,
+    // Called once, before anything else. An error refuses the plugin, and deinit() is not called.
+    // [any-thread]
+    @"init": ?*const fn ([*c]const hk_host, ?*hk_error) callconv(.C) i32,
+    // The last call. The code stays mapped. [entry.7]
+    // [any-thread]
+    @"deinit": ?*const fn () callconv(.C) void,
+    // The plugin's implementation of (interface, id), eg: ("hekla.architecture/1", "gpt2"), or null if it has none.
+    // Owned by the plugin, valid until deinit() returns. [entry.6]
+    // [any-thread]
+    @"get_interface": ?*const fn (hk_string, hk_string) callconv(.C) ?*const anyopaque,
+};
+
+// the one export: const hk_plugin_entry* hekla_plugin_entry(void);
+pub const HK_ENTRY_SYMBOL = "hekla_plugin_entry";
+
+// ---- field.h
+
+// Described by an objective's fields(), its storage filled by collate(), and read by a head's decode().
+pub const hk_field = extern struct {
+    @"struct_size": u32,
+    // HK_KIND_INT32 or HK_KIND_FLOAT32
+    @"kind": i32,
+    @"name": hk_string,
+    @"rank": u32,
+    // zero
+    @"reserved": u32,
+    @"dims": [HK_MAX_RANK]i64,
+    // int32_t or float values, row-major, zeroed by the host; null in fields()
+    @"data": ?*anyopaque,
+};
+
+// ---- example.h
+
+// What a column holds.
+// ids of a text, without special tokens; parts: its sentences, where they count
+pub const HK_COLUMN_TOKENS: i32 = 0;
+// ids of words that the data gives one by one; parts: the words
+pub const HK_COLUMN_WORDS: i32 = 1;
+// ids of several texts, one behind the other; parts: the texts
+pub const HK_COLUMN_CHOICES: i32 = 2;
+// numbers of classes: one of a row, or one a word
+pub const HK_COLUMN_CLASSES: i32 = 3;
+// real numbers
+pub const HK_COLUMN_NUMBERS: i32 = 4;
+// Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
+// tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers that
+// the objective names behind it, at which character of the text it begins; else it is the first such part.
+pub const HK_COLUMN_SPANS: i32 = 5;
+
+// One column of an example. Only the members of its kind are read.
+pub const hk_column = extern struct {
+    @"struct_size": u32,
+    // HK_COLUMN_*
+    @"kind": i32,
+    @"name": hk_string,
+    // all kinds but numbers; -1 stands for a class that is not known
+    @"ids": [*c]const i32,
+    @"numbers": [*c]const f32,
+    // of ids or numbers
+    @"size": u64,
+    // where each part begins in ids, ascending from 0
+    @"parts": [*c]const u64,
+    @"part_count": u64,
+};
+
+// One example. `index` and `epoch`, with the seed of the batch, key every random number of it.
+pub const hk_example = extern struct {
+    @"struct_size": u32,
+    @"column_count": u32,
+    // of sizeof(hk_column) as their struct_size says
+    @"columns": [*c]const hk_column,
+    // in the corpus
+    @"index": u64,
+    // UINT64_MAX in evaluations: every one of them draws the same
+    @"epoch": u64,
+    // which text it was cut from; examples of one text stand behind each other
+    @"document": u64,
+};
+
+// Every example of the split that a batch was drawn from, eg for a sentence that does not follow.
+pub const hk_corpus = extern struct {
+    @"struct_size": u32,
+    // zero
+    @"reserved": u32,
+    @"example_count": u64,
+    // for get()
+    @"context": ?*anyopaque,
+    // Writes the example of an index below example_count; valid until the collate that asked returns.
+    // [worker]
+    @"get": ?*const fn (?*anyopaque, u64, [*c]hk_example, ?*hk_error) callconv(.C) i32,
+};
+
+// What collate makes fields of.
+pub const hk_batch = extern struct {
+    @"struct_size": u32,
+    // may be fewer than the fields have rows: the rest must count nothing in any loss or metric
+    @"example_count": u32,
+    // one a row
+    @"examples": [*c]const hk_example,
+    // null where there is none: the examples are all there is
+    @"corpus": [*c]const hk_corpus,
+    @"seed": u64,
+};
+
+// ---- architecture.h
+
+pub const HK_ARCHITECTURE_INTERFACE = "hekla.architecture/1";
+pub const hk_architecture = extern struct {
+    // Reads the configuration (config.json of the reference, completed by the manifest's defaults). config is valid
+    // during the call only. [architecture.1]
+    // [any-thread]
+    @"create": ?*const fn (?*const hk_config, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Frees what create() made.
+    // [any-thread]
+    @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
+    // Describes the body and offers its ports. [architecture.2]
+    // [describe]
+    @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
+    // Describes the head that this family has under that id, eg: "lm", after build() on the same builder: the ports
+    // are there. Returns HK_NOT_FOUND, error untouched, when it has none: a head plugin of that id then serves.
+    // [describe]
+    @"build_head": ?*const fn (?*anyopaque, ?*hk_builder, hk_string, ?*hk_error) callconv(.C) i32,
+    // Writes config.json as the reference implementation reads it. [architecture.3]
+    // [any-thread]
+    @"write_config": ?*const fn (?*anyopaque, ?*hk_config_writer, ?*hk_error) callconv(.C) i32,
+};
+
+// ---- objective.h
+
+// What one example is.
+// consecutive tokens of the corpus, tokens_per_example() of them: column "text"
+pub const HK_EXAMPLE_WINDOW: i32 = 0;
+// consecutive sentences of one text, about as many tokens: column "text"
+pub const HK_EXAMPLE_DOCUMENT: i32 = 1;
+// the columns that columns() names, of a table
+pub const HK_EXAMPLE_ROW: i32 = 2;
+
+// Flags of a column.
+// the data may lack the column
+pub const HK_COLUMN_OPTIONAL: u32 = 1;
+// what is to be predicted: absent where nobody knows it yet. A loss then counts nothing of the row. [objective.5]
+pub const HK_COLUMN_TARGET: u32 = 2;
+
+// A column that an objective reads.
+pub const hk_column_need = extern struct {
+    @"struct_size": u32,
+    // HK_COLUMN_*
+    @"kind": i32,
+    @"name": hk_string,
+    // HK_COLUMN_OPTIONAL, HK_COLUMN_TARGET
+    @"flags": u32,
+    // zero
+    @"reserved": u32,
+};
+
+pub const HK_OBJECTIVE_INTERFACE = "hekla.objective/2";
+pub const hk_objective = extern struct {
+    // tokenizer may be null where a graph is only described for fields that are given, or columns are asked for. It
+    // stays valid until destroy(); config is valid during the call only. [objective.1]
+    // [any-thread]
+    @"create": ?*const fn (?*const hk_config, ?*const hk_tokenizer, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Frees what create() made.
+    // [any-thread]
+    @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
+    // HK_EXAMPLE_*.
+    // [any-thread]
+    @"example_kind": ?*const fn (?*anyopaque) callconv(.C) i32,
+    // Windows and documents: how many raw tokens fill one row of the given length, eg: length + 1 for next-token
+    // prediction, length - 2 where two special tokens stand around them.
+    // [any-thread]
+    @"tokens_per_example": ?*const fn (?*anyopaque, i64) callconv(.C) i64,
+    // Rows: says the columns, by calling `push` once for each, which copies it. Null for windows and documents.
+    // [any-thread]
+    @"columns": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]const hk_column_need) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // The length of a row that cuts nothing off the example; where rows are longer than any example, time is lost.
+    // Null: every example fills a row.
+    // [worker]
+    @"example_length": ?*const fn (?*anyopaque, [*c]const hk_example) callconv(.C) i64,
+    // Says the fields of a batch of that many rows and tokens a row, by calling `push` once for each, which copies
+    // it. [objective.3]
+    // [any-thread]
+    @"fields": ?*const fn (?*anyopaque, i64, i64, ?*const fn (?*anyopaque, [*c]const hk_field) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // A pass over the corpus before training, for objectives that count (GloVe, skip-gram). Null if none is needed.
+    // next: writes the next example, returns 1, or 0 at the end; the example is valid until the next call.
+    // [describe]
+    @"prepare": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]hk_example) callconv(.C) i32, ?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Asks for fields and ports, adds losses and metrics. [objective.4]
+    // [describe]
+    @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
+    // Fills the fields of one batch, which are those of fields(), in order. A row that is too short for an example
+    // cuts it off, as fits the objective. Null where fields cannot be made from examples: such an objective only
+    // measures given batches. [objective.2] [objective.5]
+    // [worker]
+    @"collate": ?*const fn (?*anyopaque, [*c]const hk_batch, [*c]hk_field, u32, ?*hk_error) callconv(.C) i32,
+};
+
+// ---- head.h
+
+// One output of the network on the host, row-major.
+pub const hk_output = extern struct {
+    @"struct_size": u32,
+    @"rank": u32,
+    // eg: "logits"
+    @"port": hk_string,
+    @"values": [*c]const f32,
+    @"dims": [HK_MAX_RANK]i64,
+};
+
+// What decode reads. All of it is the host's and valid until decode() returns.
+pub const hk_decode_input = extern struct {
+    @"struct_size": u32,
+    @"output_count": u32,
+    @"outputs": [*c]const hk_output,
+    // of the batch
+    @"fields": [*c]const hk_field,
+    @"field_count": u32,
+    // of the fields' rows, the first ones that stand for an example
+    @"row_count": u32,
+    // may be null
+    @"tokenizer": ?*const hk_tokenizer,
+};
+
+pub const HK_HEAD_INTERFACE = "hekla.head/2";
+pub const hk_head = extern struct {
+    // config is valid during the call only. [head.1]
+    // [any-thread]
+    @"create": ?*const fn (?*const hk_config, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Frees what create() made.
+    // [any-thread]
+    @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
+    // Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of
+    // this id itself; decode then reads that one's ports.
+    // [describe]
+    @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
+    // Says the ports that decode reads, by calling `push` once for each. Null if there is no decode.
+    // [any-thread]
+    @"decode_ports": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
+    // Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
+    // order. The texts are copied by push. Null if the head has nothing to say. Members that hosts know, and score
+    // against the columns of the example:
+    // [worker]
+    @"decode": ?*const fn (?*anyopaque, [*c]const hk_decode_input, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
+};

@@ -1,0 +1,129 @@
+#include "plugin/library.hpp"
+
+#include "base/file.hpp"
+#include "plugin/compose.hpp"
+#include "plugin/registry.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <fmt/format.h>
+
+using namespace hekla;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder with one plugin of refused.c and its manifest; gone with this.
+class PluginFolder {
+public:
+    explicit PluginFolder(const std::string& wrong, const std::string& minor = "1", const std::string& major = "",
+                          const std::string& interface = HK_HEAD_INTERFACE)
+        : path(fs::temp_directory_path() / fmt::format("hekla_refused_{}_{}", wrong, static_cast<const void*>(this))) {
+        fs::create_directories(path);
+        fs::copy_file(fs::path(HEKLA_REFUSED_FOLDER) / (wrong + ".so"), path / "p.so",
+                      fs::copy_options::overwrite_existing);
+        REQUIRE(
+            write_file_atomically(
+                path / "p.json",
+                fmt::format(R"({{"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": {},
+                        "abi_minor_needed": {}, "provides": [{{"interface": "{}", "id": "h"}}]}})",
+                            major.empty() ? std::to_string(HK_ABI_MAJOR) : major, minor, interface))
+                .ok());
+    }
+    ~PluginFolder() { fs::remove_all(path); }
+    PluginFolder(const PluginFolder&) = delete;
+    PluginFolder& operator=(const PluginFolder&) = delete;
+
+    fs::path path;
+};
+
+// What is said when the head 'h' of that folder is wanted; empty if it can be used.
+std::string said(const PluginFolder& folder) {
+    const plugin::Registry registry = plugin::Registry::scan({folder.path});
+    CHECK(registry.warnings().empty());
+    const Result<plugin::Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, "h");
+    if (!entry.ok()) return entry.message();
+    const Result<const void*> table = registry.load(entry.value());
+    if (table.ok()) return {};
+    // Asked again it says the same: the library is not tried twice.
+    CHECK(registry.load(entry.value()).message() == table.message());
+    return table.message();
+}
+
+} // namespace
+
+TEST_CASE("library: a refusal says what was asked, what is offered and which line to change") {
+    const std::string here = fmt::format("this Hekla 0.1.0 offers {}.{}", HK_ABI_MAJOR, HK_ABI_MINOR);
+    const auto refused = [&](const PluginFolder& folder, const std::string& expected) {
+        const std::string start = fmt::format("plugin {}: ", (folder.path / "p.so").string());
+        CHECK(said(folder) == start + expected);
+    };
+    const auto manifest = [](const PluginFolder& folder) { return (folder.path / "p.json").string(); };
+
+    CHECK(said(PluginFolder("nothing")).empty());
+    {
+        const PluginFolder f("nothing", "98");
+        refused(f, fmt::format("its manifest asks for plugin ABI {0}.98, {1}: update Hekla; or, where the plugin needs "
+                               "nothing newer, set \"abi_minor_needed\": {2} in {3} (HK_TARGET_ABI_MINOR={2} for the "
+                               "compiler) and build it again",
+                               HK_ABI_MAJOR, here, HK_ABI_MINOR, manifest(f)));
+    }
+    {
+        const PluginFolder f("newer");
+        refused(f, fmt::format("its code (built with {0}.99) asks for plugin ABI {0}.99, {1}: update Hekla; or, where "
+                               "the plugin needs nothing newer, set \"abi_minor_needed\": {2} in {3} "
+                               "(HK_TARGET_ABI_MINOR={2} for the compiler) and build it again",
+                               HK_ABI_MAJOR, here, HK_ABI_MINOR, manifest(f)));
+    }
+    {
+        const PluginFolder f("nothing", "1", "77");
+        refused(f,
+                fmt::format("its manifest asks for plugin ABI 77.1, {}: use a Hekla of ABI 77.x, or build the plugin "
+                            "with this one's headers and \"abi_major\": {} in {}",
+                            here, HK_ABI_MAJOR, manifest(f)));
+    }
+    CHECK(said(PluginFolder("other_major")).find("asks for plugin ABI 77.1") != std::string::npos);
+    {
+        const PluginFolder f("nothing", "2");
+        refused(f, fmt::format("its code asks for plugin ABI {0}.1, its manifest {1} for {0}.2: give the compiler "
+                               "HK_TARGET_ABI_MINOR=2 (hekla_add_plugin does), or correct \"abi_minor_needed\"",
+                               HK_ABI_MAJOR, manifest(f)));
+    }
+    refused(PluginFolder("fork"),
+            "was built for the fork 'spoon', this is upstream Hekla: get a build of it for upstream");
+    {
+        const PluginFolder f("nothing", "1", "", "hekla.head/1");
+        CHECK(said(f) ==
+              fmt::format("plugin p provides the head 'h' as hekla.head/1, this Hekla uses {}: build it against "
+                          "that one (\"interface\" in {}), or update Hekla where the plugin's is the newer",
+                          HK_HEAD_INTERFACE, manifest(f)));
+    }
+}
+
+TEST_CASE("library: what is damaged or not whole is refused as a whole") {
+    const auto refused = [&](const char* wrong, const std::string& expected) {
+        const PluginFolder folder(wrong);
+        CHECK(said(folder) == fmt::format("plugin {}: {}", (folder.path / "p.so").string(), expected));
+    };
+    refused("magic", "its entry is damaged: its magic is 0x7, expected 0x4c504b48");
+    refused("size", "its entry is damaged: its struct_size is 8, expected 56 or more");
+    refused("no_init", "its entry is damaged: its init() is null");
+    refused("init_fails", "init: not today");
+    const PluginFolder folder("no_table");
+    CHECK(said(folder) == fmt::format("plugin {}: its manifest promises {} 'h', its code does not have it: correct "
+                                      "\"provides\" in {}",
+                                      (folder.path / "p.so").string(), HK_HEAD_INTERFACE,
+                                      (folder.path / "p.json").string()));
+    refused("no_destroy", fmt::format("its {} 'h' lacks functions that may not be null: destroy", HK_HEAD_INTERFACE));
+}
+
+TEST_CASE("library: create() that says it worked gives an instance") {
+    const auto columns = [](const char* wrong) {
+        const PluginFolder folder(wrong, "1", "", HK_OBJECTIVE_INTERFACE);
+        const plugin::Registry registry = plugin::Registry::scan({folder.path});
+        return plugin::objective_columns(registry, "h", nlohmann::json::object()).status();
+    };
+    CHECK(columns("nothing").ok());
+    CHECK(columns("no_instance").message() == "objective 'h': create() said HK_OK and gave no instance");
+}

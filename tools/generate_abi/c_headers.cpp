@@ -1,0 +1,182 @@
+// engine/include/hekla/plugin/NAME.h
+#include "description.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+
+namespace hekla::abi {
+namespace {
+
+constexpr std::size_t kWidth = 120;
+
+// What only C needs: headers, calling convention, versions.
+std::string abi_prelude(const Description& d) {
+    return fmt::format(R"(#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define HK_ABI __cdecl
+#define HK_EXPORT __declspec(dllexport)
+#else
+#define HK_ABI
+#define HK_EXPORT __attribute__((visibility("default")))
+#endif
+
+// The version of these headers. Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no
+// plan for one.
+#define HK_ABI_MAJOR {}
+#define HK_ABI_MINOR {}
+#define HK_ABI_OLDEST_MINOR {} // that a plugin can still be built for
+
+// The oldest host minor that can run the plugin; what is newer is not declared. Define it before including any header,
+// or on the compiler's command line, to ask for a newer one; hekla_add_plugin takes it from the manifest. [abi.7]
+#ifndef HK_TARGET_ABI_MINOR
+#define HK_TARGET_ABI_MINOR HK_ABI_OLDEST_MINOR
+#endif
+#if HK_TARGET_ABI_MINOR < HK_ABI_OLDEST_MINOR || HK_TARGET_ABI_MINOR > HK_ABI_MINOR
+#error "HK_TARGET_ABI_MINOR (abi_minor_needed in the manifest) asks for a plugin ABI that these headers do not have"
+#endif
+)",
+                       d.major, d.minor, d.oldest_minor);
+}
+
+std::string since_begin(uint32_t since) {
+    return since > 0 ? fmt::format("#if HK_TARGET_ABI_MINOR >= {}\n", since) : "";
+}
+std::string since_end(uint32_t since) { return since > 0 ? "#endif\n" : ""; }
+
+// "    int32_t(HK_ABI* get)(a, b,\n                         c);", no line longer than kWidth where that is possible.
+std::string function_pointer(const Function& f) {
+    std::string line = fmt::format("    {}(HK_ABI* {})(", c_type(f.returns), f.name), result;
+    const std::string indent(line.size(), ' ');
+    if (f.parameters.empty()) return line + "void);\n";
+    for (std::size_t i = 0; i < f.parameters.size(); ++i) {
+        const bool last = i + 1 == f.parameters.size();
+        const std::string next = c_variable(f.parameters[i]) + (last ? ");" : ",");
+        if (i > 0 && line.size() + next.size() + 1 > kWidth) {
+            result += line + "\n";
+            line = indent + next;
+        } else {
+            line += (i > 0 ? " " : "") + next;
+        }
+    }
+    return result + line + "\n";
+}
+
+std::string comment_of(const Member& m) {
+    std::string s = wrapped(m.about, "    //");
+    for (const std::string& line : m.lines) s += fmt::format("    //   {}\n", line);
+    if (m.since > 0) s += fmt::format("    // Since minor {}.\n", m.since);
+    return s + fmt::format("    // [{}]\n", m.thread);
+}
+
+std::string members_of(const Item& item) {
+    std::size_t widest = 0; // of declarations whose comment stands behind them
+    const auto behind = [](const Member& m) {
+        return !m.is_function() && !m.about.empty() && c_variable(m.is).size() + m.about.size() < 100;
+    };
+    for (const Member& m : item.members)
+        if (behind(m)) widest = std::max(widest, c_variable(m.is).size());
+    std::string s;
+    for (const Member& m : item.members) {
+        if (m.is_function()) {
+            if (!s.empty()) s += "\n";
+            s += since_begin(m.since) + comment_of(m) + function_pointer(m.is.function[0]) + since_end(m.since);
+            continue;
+        }
+        s += since_begin(m.since);
+        const std::string declaration = c_variable(m.is) + ";";
+        if (behind(m))
+            s += fmt::format("    {:<{}} // {}\n", declaration, widest + 1, m.about);
+        else
+            s += (m.about.empty() ? "" : wrapped(m.about, "    //")) + "    " + declaration + "\n";
+        s += since_end(m.since);
+    }
+    return s;
+}
+
+std::string constant_value(const std::string& type, const std::string& value) {
+    if (type == "size") return value;
+    if (type == "text") return fmt::format("\"{}\"", value);
+    return fmt::format("(({}){}{})", type, value, type == "uint32_t" ? "u" : "");
+}
+
+std::string item_text(const Description& d, const Item& item) {
+    std::string s;
+    if (item.kind != ItemKind::prelude && !item.about.empty()) s += wrapped(item.about, "//");
+    switch (item.kind) {
+    case ItemKind::prelude: return abi_prelude(d);
+    case ItemKind::constants:
+        for (const Constant& c : item.constants) {
+            s += since_begin(c.since);
+            const std::string line = fmt::format("#define {} {}", c.name, constant_value(item.name, c.value));
+            if (c.about.empty())
+                s += line + "\n";
+            else if (line.size() + c.about.size() + 4 <= kWidth)
+                s += fmt::format("{} // {}\n", line, c.about);
+            else
+                s += wrapped(c.about, "//") + line + "\n";
+            s += since_end(c.since);
+        }
+        return s;
+    case ItemKind::opaque: return s + fmt::format("typedef struct {0} {0};\n", item.name);
+    case ItemKind::alias: return s + fmt::format("typedef {} {};\n", item.alias, item.name);
+    case ItemKind::structure:
+        return s + fmt::format("typedef struct {0} {{\n{1}}} {0};\n", item.name, members_of(item));
+    case ItemKind::table: break;
+    }
+    std::string declared;
+    for (const std::string& name : item.declares) declared += fmt::format("struct {};\n", name);
+    return fmt::format("#define {} \"{}\"\n{}\n{}typedef struct {} {{\n{}}} {};\n", item.macro, item.id,
+                       declared.empty() ? "" : "\n" + declared, s, item.name, members_of(item), item.name);
+}
+
+// A struct that names itself, and one that is only declared yet, are named in full, as C wants it.
+std::string with_struct_tags(std::string text, const Item& item) {
+    std::vector<std::string> names = item.declares;
+    names.push_back(item.name);
+    for (const std::string& name : names)
+        for (std::size_t at = 0; (at = text.find("const " + name + "*", at)) != std::string::npos; at += 7)
+            text.insert(at + 6, "struct ");
+    return text;
+}
+
+} // namespace
+
+std::string c_header(const Description& d, const Header& h) {
+    std::string guard = "HEKLA_PLUGIN_" + h.name + "_H";
+    std::transform(guard.begin(), guard.end(), guard.begin(),
+                   [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
+    std::string s = wrapped(h.title, "//");
+    if (!h.about.empty()) s += "//\n";
+    for (const std::string& about : h.about) s += wrapped(about, "//");
+    if (!h.rules.empty()) s += "//\n";
+    for (const Rule& rule : h.rules) {
+        std::string text = wrapped(fmt::format("{} [{}]", rule.text, rule.id), "//  ");
+        text.replace(2, 2, " -"); // the first line begins with a dash
+        s += text;
+    }
+    s += fmt::format("//\n// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n"
+                     "// clang-format off\n#ifndef {0}\n#define {0}\n",
+                     guard);
+    if (!h.includes.empty()) s += "\n";
+    for (const std::string& include : h.includes) s += fmt::format("#include \"{}.h\"\n", include);
+    for (const Item& item : h.items) s += "\n" + with_struct_tags(item_text(d, item), item);
+    return s + "\n#endif\n";
+}
+
+std::string table_slots(const Description& d) {
+    std::string s = kAbiNotice;
+    s += "// The functions of every struct that a plugin gives: interface, struct, function, whether it may be null.\n";
+    for (const Header& h : d.headers)
+        for (const Item& item : h.items) {
+            if (item.kind != ItemKind::table || item.by_host) continue;
+            for (const Member& m : item.members)
+                if (m.is_function())
+                    s += fmt::format("HK_SLOT({}, {}, {}, {})\n", item.macro, item.name, m.is.name, m.optional);
+        }
+    return s;
+}
+
+} // namespace hekla::abi

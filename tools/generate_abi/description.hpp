@@ -1,0 +1,152 @@
+// What engine/plugin/abi.json and engine/graph/operations.json say, checked and in order.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::abi {
+
+// "const hk_config*": a name, whether it is const, and how many pointers stand on it.
+struct Type {
+    std::string base;
+    bool is_const = false;
+    int pointers = 0;
+};
+
+struct Function;
+
+// A member or parameter. Of a function: `function`, and no type.
+struct Variable {
+    Type type;
+    std::string name;
+    std::string array;              // "HK_MAX_RANK", or empty
+    std::vector<Function> function; // one, or none
+};
+
+struct Function {
+    std::string name;
+    Type returns;
+    std::vector<Variable> parameters;
+};
+
+// One member of a struct: data, or a function pointer, which then has a thread.
+struct Member {
+    Variable is;
+    std::string about, thread;
+    std::vector<std::string> lines; // of a list behind the text
+    uint32_t since = 0;             // the minor version that brought it; 0: from the beginning
+    bool optional = false;          // a function that may be null
+    bool is_function() const { return !is.function.empty(); }
+};
+
+struct Constant {
+    std::string name, value, about;
+    uint32_t since = 0;
+};
+
+enum class ItemKind { prelude, constants, opaque, alias, structure, table };
+
+struct Item {
+    ItemKind kind = ItemKind::structure;
+    std::string name; // of a type; of constants: their type ("int32_t", "uint32_t", "size", "text")
+    std::string about;
+    std::string alias; // the type an alias stands for
+    std::vector<Constant> constants;
+    std::vector<Member> members;
+    // Of tables.
+    std::string id, macro; // "hekla.graph/1", "HK_GRAPH_INTERFACE"
+    bool by_host = false;
+    std::vector<std::string> declares; // structs named before their header
+};
+
+struct Rule {
+    std::string id, text, by;
+};
+
+struct Header {
+    std::string name, title;
+    std::vector<std::string> about, includes;
+    std::vector<Rule> rules;
+    std::vector<Item> items;
+};
+
+struct Input {
+    std::string name, kind;
+    bool optional = false, variadic = false;
+};
+struct Attribute {
+    std::string name, type, doc;
+    nlohmann::json fallback; // null: must be given
+    bool required() const { return fallback.is_null(); }
+};
+struct Output {
+    std::string name;
+    bool hidden = false;
+};
+struct Operation {
+    std::string name, doc, group;
+    int revision = 1;
+    bool internal = false;
+    std::vector<Input> inputs;
+    std::vector<Attribute> attributes;
+    std::vector<Output> outputs;
+
+    std::vector<std::string> visible() const;
+    bool variadic() const { return !inputs.empty() && inputs[0].variadic; }
+    bool has_options() const;
+};
+
+struct Description {
+    uint32_t major = 0, minor = 0, oldest_minor = 0;
+    std::vector<std::pair<std::string, std::string>> threads;
+    std::vector<Header> headers;
+    std::vector<Operation> operations;
+};
+
+// Throws std::runtime_error with the place of what is wrong.
+Description read_description(const std::filesystem::path& repository);
+
+// "a b c" -> lines of at most `width` characters, each beginning with `prefix`.
+std::string wrapped(std::string_view text, const std::string& prefix, std::size_t width = 118);
+// "top_k" -> "TopK"
+std::string camel(std::string_view name);
+// The C text of a declaration: "const hk_field* field", "int64_t dims[HK_MAX_RANK]", "void(HK_ABI* push)(...)".
+std::string c_type(const Type& type);
+std::string c_variable(const Variable& variable);
+// The C type of one, without names: "void(HK_ABI*)(void*, hk_string)".
+std::string c_type_of(const Variable& variable);
+
+inline constexpr const char* kAbiNotice =
+    "// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n";
+inline constexpr const char* kOperationsNotice =
+    "// Made by tools/generate_abi from engine/graph/operations.json. Edit that instead.\n";
+
+// What is made of it. Each gives the text of one file.
+std::string c_header(const Description& description, const Header& header);
+std::string c_operations(const std::vector<Operation>& operations);
+std::string cpp_operations(const std::vector<Operation>& operations);
+std::string engine_table(const std::vector<Operation>& operations);
+std::string table_slots(const Description& description);
+std::string rust_bindings(const Description& description);
+std::string rust_operations(const std::vector<Operation>& operations);
+std::string zig_bindings(const Description& description);
+std::string page(const Description& description, const Header& header);
+std::string operations_page(const std::vector<Operation>& operations);
+std::string index_page(const Description& description);
+
+// The layout where pointers have 64 bits: every constant, struct, member and slot in a line.
+std::string layout(const Description& description);
+// What of `golden` is no longer so in `current`, a line each; empty: every released thing is as it was.
+std::string broken(const std::string& golden, const std::string& current);
+// C and C++ that compiles only where the headers have this layout.
+std::string asserts(const std::string& golden);
+// The same for the Rust binding with the newest minor.
+std::string rust_asserts(const std::string& golden);
+// A library with a function for every struct, by which tools see them.
+std::string anchor(const Description& description);
+
+} // namespace hekla::abi

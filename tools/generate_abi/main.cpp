@@ -1,0 +1,106 @@
+// Makes everything that repeats the plugin ABI or the list of operations from engine/plugin/abi.json and
+// engine/graph/operations.json:
+//   engine/include/hekla/plugin/*.h          the C headers
+//   plugins/sdk/operations.hpp               the operations for C++
+//   plugins/sdk/rust/raw.rs, operations.rs   the same for Rust
+//   plugins/sdk/zig/hekla_plugin.zig         declarations for Zig
+//   plugins/reference/*.md                   the reference pages
+//   engine/plugin/abi_layout.txt             every struct, member and slot
+//   engine/plugin/table_slots.inc            what the loader asks of a plugin's structs of functions
+//   engine/graph/operation_table.inc         the engine's table
+// The results are committed; a test runs this again and fails where they differ.
+#include "description.hpp"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+
+namespace {
+namespace fs = std::filesystem;
+using namespace hekla::abi;
+
+constexpr const char* kUsage =
+    R"(usage: generate_abi write REPOSITORY [OUTPUT_FOLDER]      every generated file, into its place in the repository or the folder
+       generate_abi compare REPOSITORY LAYOUT            fails where a released layout no longer holds
+       generate_abi asserts LAYOUT                       prints C that compiles only with this layout
+       generate_abi rust-asserts LAYOUT                  prints a test that passes only with this layout
+       generate_abi anchor REPOSITORY                    prints C that names every struct in a function
+       generate_abi files REPOSITORY                     prints the names of the generated files
+)";
+
+std::string read(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw std::runtime_error(path.string() + " cannot be read");
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A header of everything that is stable.
+std::string umbrella(const Description& d) {
+    std::string s =
+        "// All of the plugin ABI.\n// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n"
+        "#ifndef HEKLA_PLUGIN_PLUGIN_H\n#define HEKLA_PLUGIN_PLUGIN_H\n\n";
+    for (const Header& h : d.headers) s += fmt::format("#include \"{}.h\"\n", h.name);
+    return s + "#include \"operations.h\"\n\n#endif\n";
+}
+
+std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
+    std::vector<std::pair<fs::path, std::string>> files;
+    const fs::path headers = "engine/include/hekla/plugin", pages = "plugins/reference";
+    for (const Header& h : d.headers) {
+        files.emplace_back(headers / (h.name + ".h"), c_header(d, h));
+        files.emplace_back(pages / (h.name + ".md"), page(d, h));
+    }
+    files.emplace_back(headers / "plugin.h", umbrella(d));
+    files.emplace_back(headers / "operations.h", c_operations(d.operations));
+    files.emplace_back(pages / "operations.md", operations_page(d.operations));
+    files.emplace_back(pages / "README.md", index_page(d));
+    files.emplace_back("plugins/sdk/operations.hpp", cpp_operations(d.operations));
+    files.emplace_back("plugins/sdk/rust/raw.rs", rust_bindings(d));
+    files.emplace_back("plugins/sdk/rust/operations.rs", rust_operations(d.operations));
+    files.emplace_back("plugins/sdk/zig/hekla_plugin.zig", zig_bindings(d));
+    files.emplace_back("engine/plugin/abi_layout.txt", layout(d));
+    files.emplace_back("engine/plugin/table_slots.inc", table_slots(d));
+    files.emplace_back("engine/graph/operation_table.inc", engine_table(d.operations));
+    return files;
+}
+
+int run(const std::vector<std::string>& a) {
+    const std::string verb = a.empty() ? "" : a[0];
+    if (verb == "write" && (a.size() == 2 || a.size() == 3)) {
+        const fs::path out = a.back();
+        for (const auto& [path, text] : files_of(read_description(a[1]))) {
+            fs::create_directories((out / path).parent_path());
+            std::ofstream file(out / path, std::ios::binary);
+            if (!(file << text).flush()) throw std::runtime_error((out / path).string() + " cannot be written");
+        }
+    } else if (verb == "compare" && a.size() == 3) {
+        const std::string changes = broken(read(a[2]), layout(read_description(a[1])));
+        if (!changes.empty())
+            throw std::runtime_error(a[2] + " was released and no longer holds:\n" + changes +
+                                     "Add at the end, or under a new id.");
+    } else if (verb == "asserts" && a.size() == 2) {
+        std::cout << asserts(read(a[1]));
+    } else if (verb == "rust-asserts" && a.size() == 2) {
+        std::cout << rust_asserts(read(a[1]));
+    } else if (verb == "anchor" && a.size() == 2) {
+        std::cout << anchor(read_description(a[1]));
+    } else if (verb == "files" && a.size() == 2) {
+        for (const auto& [path, text] : files_of(read_description(a[1]))) std::cout << path.string() << "\n";
+    } else {
+        std::cerr << kUsage;
+        return 2;
+    }
+    return 0;
+}
+} // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(std::vector<std::string>(argv + 1, argv + argc));
+    } catch (const std::exception& e) {
+        std::cerr << "generate_abi: " << e.what() << "\n";
+        return 1;
+    }
+}

@@ -1,0 +1,143 @@
+// plugins/reference/NAME.md: what the headers say, for reading, and every rule with who enforces it.
+#include "description.hpp"
+
+#include <fmt/format.h>
+#include <map>
+
+namespace hekla::abi {
+namespace {
+
+constexpr const char* kPagesNotice = "<!-- Made by tools/generate_abi from engine/plugin/abi.json and "
+                                     "engine/graph/operations.json. Edit those instead. -->\n";
+
+std::string cell(std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+    return text;
+}
+
+// "[graph.3]" -> a link to the rule.
+std::string linked(const Description& d, const std::string& text) {
+    std::string s = text;
+    for (const Header& h : d.headers)
+        for (const Rule& r : h.rules) {
+            const std::string plain = "[" + r.id + "]", link = fmt::format("[{0}]({1}.md#rules)", r.id, h.name);
+            for (std::size_t at = 0; (at = s.find(plain, at)) != std::string::npos; at += link.size())
+                if (at + plain.size() >= s.size() || s[at + plain.size()] != '(') s.replace(at, plain.size(), link);
+        }
+    return s;
+}
+
+std::string prototype(const Member& m) {
+    const Function& f = m.is.function[0];
+    std::string parameters;
+    for (const Variable& p : f.parameters) parameters += (parameters.empty() ? "" : ", ") + c_variable(p);
+    std::string s = fmt::format("{} {}({})", c_type(f.returns), f.name, parameters.empty() ? "void" : parameters);
+    for (std::size_t at = 0; (at = s.find("(HK_ABI* ", at)) != std::string::npos;) s.replace(at, 9, "(*");
+    return s;
+}
+
+std::string since(uint32_t minor) { return minor > 0 ? fmt::format(" Since minor {}.", minor) : ""; }
+
+std::string members(const Description& d, const Item& item) {
+    std::string data, functions;
+    for (const Member& m : item.members) {
+        if (!m.is_function()) {
+            data += fmt::format("| `{}` | {}{} |\n", c_variable(m.is), cell(linked(d, m.about)), since(m.since));
+            continue;
+        }
+        functions += fmt::format("\n#### {}\n\n    {}\n\n{}{}{} Thread: {}.\n", m.is.name, prototype(m),
+                                 linked(d, m.about), since(m.since), m.optional ? " **May be null.**" : "", m.thread);
+        for (const std::string& line : m.lines) functions += "\n* " + line;
+        if (!m.lines.empty()) functions += "\n";
+    }
+    return (data.empty() ? "" : "\n| member | |\n| --- | --- |\n" + data) + functions;
+}
+
+} // namespace
+
+std::string page(const Description& d, const Header& h) {
+    std::string s = fmt::format("{}# {}.h\n\n{}\n", kPagesNotice, h.name, linked(d, h.title));
+    for (const std::string& about : h.about) s += "\n" + linked(d, about) + "\n";
+    if (!h.rules.empty()) {
+        s += "\n## Rules\n\n| | rule | enforced by |\n| --- | --- | --- |\n";
+        for (const Rule& r : h.rules) s += fmt::format("| {} | {} | {} |\n", r.id, cell(r.text), r.by);
+    }
+    for (const Item& item : h.items) {
+        switch (item.kind) {
+        case ItemKind::prelude: break;
+        case ItemKind::constants:
+            s += fmt::format("\n## {}\n\n| constant | value | |\n| --- | --- | --- |\n",
+                             item.about.empty() ? "Constants" : item.about);
+            for (const Constant& c : item.constants)
+                s += fmt::format("| `{}` | {} | {}{} |\n", c.name, c.value, cell(linked(d, c.about)), since(c.since));
+            break;
+        case ItemKind::opaque: s += fmt::format("\n## {}\n\nOpaque. {}\n", item.name, linked(d, item.about)); break;
+        case ItemKind::alias:
+            s += fmt::format("\n## {}\n\n`{}`. {}\n", item.name, item.alias, linked(d, item.about));
+            break;
+        case ItemKind::structure:
+            s += fmt::format("\n## {}\n\n{}\n{}", item.name, linked(d, item.about), members(d, item));
+            break;
+        case ItemKind::table:
+            s += fmt::format("\n## {}\n\n`{}` (`{}`), given by the {}.{}{}\n{}", item.name, item.id, item.macro,
+                             item.by_host ? "host" : "plugin", item.about.empty() ? "" : " ", linked(d, item.about),
+                             members(d, item));
+            break;
+        }
+    }
+    return s;
+}
+
+std::string operations_page(const std::vector<Operation>& operations) {
+    std::string s =
+        std::string(kPagesNotice) +
+        "# Operations\n\nWhat a graph is made of. In C `hk_NAME(graph, builder, ...)` of operations.h, in C++ and Rust "
+        "`NAME(...)`. Inputs and attributes in brackets may be left out. `any`: float or int32; `float`: float or "
+        "float32; "
+        "`int`: int32.\n";
+    std::vector<std::pair<std::string, std::string>> groups;
+    for (const Operation& o : operations) {
+        if (o.internal) continue;
+        if (groups.empty() || groups.back().first != o.group) groups.emplace_back(o.group, "");
+        std::string inputs, attributes, outputs;
+        const auto add = [](std::string& to, const std::string& what) { to += (to.empty() ? "" : ", ") + what; };
+        for (const Input& i : o.inputs)
+            add(inputs, i.optional ? fmt::format("[{}: {}]", i.name, i.kind)
+                                   : fmt::format("{}: {}{}", i.name, i.kind, i.variadic ? ", ..." : ""));
+        for (const Attribute& a : o.attributes) {
+            const std::string doc = a.doc.empty() ? "" : fmt::format(" ({})", a.doc);
+            add(attributes, (a.required() ? a.name : fmt::format("[{} = {}]", a.name, a.fallback.dump())) + doc);
+        }
+        for (const std::string& output : o.visible()) add(outputs, output);
+        groups.back().second += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", o.name, cell(inputs),
+                                            cell(attributes), outputs, o.revision, cell(o.doc));
+    }
+    for (const auto& [name, rows] : groups)
+        s += fmt::format(
+            "\n## {}\n\n| | inputs | attributes | outputs | revision | |\n| --- | --- | --- | --- | --- | --- |\n{}",
+            name, rows);
+    return s;
+}
+
+std::string index_page(const Description& d) {
+    std::string s = fmt::format("{}# The plugin ABI {}.{}\n\nOne page a header of `hekla/plugin/`. A plugin runs on "
+                                "hosts of the same major version from its "
+                                "`abi_minor_needed` on.\n\n| header | |\n| --- | --- |\n",
+                                kPagesNotice, d.major, d.minor);
+    for (const Header& h : d.headers) s += fmt::format("| [{0}.h]({0}.md) | {1} |\n", h.name, cell(h.title));
+    s += "| [operations.h](operations.md) | A typed call for every operation. |\n";
+    s += "\n## Threads\n\n| tag | a function may be called |\n| --- | --- |\n";
+    for (const auto& [name, about] : d.threads) s += fmt::format("| {} | {} |\n", name, about);
+    s += "\n## Who enforces a rule\n\n| | |\n| --- | --- |\n"
+         "| host | it is refused with an error where it is broken |\n"
+         "| compiler | what breaks it does not compile |\n"
+         "| build | `hekla_add_plugin`, and the flags that pkg-config gives |\n"
+         "| author | nobody else can |\n"
+         "\n## Rules\n\n| | rule | enforced by |\n| --- | --- | --- |\n";
+    for (const Header& h : d.headers)
+        for (const Rule& r : h.rules)
+            s += fmt::format("| [{}]({}.md#rules) | {} | {} |\n", r.id, h.name, cell(r.text), r.by);
+    return s;
+}
+
+} // namespace hekla::abi
