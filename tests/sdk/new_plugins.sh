@@ -48,6 +48,8 @@ for language in $languages; do
     if readelf -d "$folder/build/plugins/$name.so" | grep -q TEXTREL; then printf '%s has text relocations\n' "$folder"; exit 1; fi
     "$hekla" --plugin-path "$folder/build/plugins" plugin list >list.log
     grep -q "^  $name " list.log || { printf '%s is not listed\n' "$folder"; exit 1; }
+    logged check.log "$hekla" --plugin-path "$folder/build/plugins" plugin check "$folder/build/plugins/$name.so" --level 2 \
+      --patience 5
     case $kind in
       architecture) said=("$name" --set vocab_size=50 --set dropout=0.1 --head lm --objective clm) ;;
       objective) said=(gpt2 --set n_layer=1 --head lm --objective "$name") ;;
