@@ -74,7 +74,7 @@ std::string leaf_text(const Graph& graph, ValueId value) {
     const Node& node = graph.producer(value);
     if (const char* attribute = leaf_name_attribute(node.op)) return node.text(attribute);
     if (node.op == Op::fill) return fmt::format("{}", node.real("value"));
-    return fmt::format("{} {}", info(node.op).name, graph.shape(value).text());
+    return fmt::format("{} {}", info(node).name, graph.shape(value).text());
 }
 
 Drawing prepare(const Graph& graph, const SvgOptions& options) {
@@ -104,7 +104,7 @@ Drawing prepare(const Graph& graph, const SvgOptions& options) {
         std::vector<std::string>& label = d.labels[id];
         label.push_back(is_leaf(node.op) && leaf_name_attribute(node.op) != nullptr
                             ? node.text(leaf_name_attribute(node.op))
-                            : fmt::format("%{} {}", node.outputs[0], info(node.op).name));
+                            : fmt::format("%{} {}", node.outputs[0], info(node).name));
         label.push_back(
             fmt::format("{} {}", kind_name(graph.kind(node.outputs[0])), graph.shape(node.outputs[0]).text()));
         std::vector<ValueId> seen;
