@@ -72,6 +72,7 @@ Status write_plugin(const NewArguments& a, const fs::path& folder, const fs::pat
         {"%PROGRAM%", (prefix / "bin" / "hekla").string()},
         {"%VERSION%", HEKLA_VERSION},
         {"%ABI_MAJOR%", std::to_string(HK_ABI_MAJOR)},
+        {"%ABI_MINOR%", std::to_string(HK_ABI_MINOR)},
     };
     const std::pair<std::string, std::string> files[] = {{"CMakeLists.txt", "CMakeLists.txt"},
                                                          {"README.md", "README.md"},
@@ -110,9 +111,9 @@ void add_plugin_new(CLI::App& plugin, Verbs& verbs) {
     CLI::App* parser = plugin.add_subcommand("new", "A folder with a plugin that builds, works, and is to be changed.");
     const auto a = std::make_shared<NewArguments>();
     parser->add_option("name", a->name, "its id, and the folder's name: small letters, digits, - and _")->required();
-    parser->add_option("--kind", a->kind, "architecture, objective or head")
+    parser->add_option("--kind", a->kind, "architecture, objective, head or operation")
         ->required()
-        ->check(CLI::IsMember({"architecture", "objective", "head"}));
+        ->check(CLI::IsMember({"architecture", "objective", "head", "operation"}));
     parser->add_option("-o,--output", a->output, "another folder");
     parser->footer("Example: hekla plugin new --kind architecture gated-mixer");
     verbs.push_back({parser, [a] { return run_new(*a); }});

@@ -25,7 +25,8 @@ const char* colour(Op op) {
     if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent
     if (op == Op::cross_entropy || op == Op::linear_cross_entropy) return "#ffd6d6";
     if (op <= Op::site) return "#f5f5f5"; // mode
-    return "#d0dcea";                     // gradient, decode
+    if (op == Op::own) return "#fff1b8";
+    return "#d0dcea"; // gradient, decode
 }
 
 std::string shortened(std::string text) {
@@ -55,7 +56,9 @@ std::vector<std::string> node_lines(const Graph& graph) {
         const std::size_t end = text.find('\n', at);
         const std::string line = text.substr(at, end - at);
         at = end + 1;
-        if (!line.starts_with("scope ")) lines.push_back(line);
+        const bool node = !line.starts_with("scope ") && !line.starts_with("operation ") &&
+                          !line.starts_with("gradient ") && !line.starts_with('|');
+        if (node) lines.push_back(line);
     }
     return lines;
 }

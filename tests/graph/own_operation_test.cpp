@@ -1,10 +1,11 @@
 // A plugin's own operation in a graph: its checks, its gradient, its text, the passes.
-#include "../own_operations.hpp"
 #include "gradient_check.hpp"
 #include "graph/fuse.hpp"
 #include "graph/recompute.hpp"
 #include "graph/simplify.hpp"
+#include "graph/svg.hpp"
 #include "graph/text.hpp"
+#include "own_operations.hpp"
 
 using namespace hekla;
 using namespace hekla::graph;
@@ -203,6 +204,12 @@ TEST_CASE("text round trips, with gradients, and its kernel counts for the hash"
     };
     CHECK(hash_with("void operation(uint i) {}", "") == hash_with("void operation(uint i) {}", "there.cpp"));
     CHECK(hash_with("void operation(uint i) {}", "") != hash_with("void operation(uint i) { }", ""));
+}
+
+TEST_CASE("a picture shows it by its name, with its own line of the text") {
+    const std::string picture = svg(whole());
+    CHECK(contains(picture, " acme.swish_gate<"));
+    CHECK(contains(picture, "= acme.swish_gate/1("));
 }
 
 TEST_CASE("SPIR-V round trips as words") {

@@ -13,7 +13,7 @@ cd "$place"
 for i in $(seq 200); do printf 'line %d of a text that says %d things\n' "$i" $((i * 7919 % 1000)); done >text.txt
 for i in $(seq 60); do printf 'a %s film, number %d\t%s\n' "$([ $((i % 2)) = 0 ] && echo good || echo bad)" "$i" $((i % 2)); done >rows.tsv
 
-for kind in architecture objective head; do
+for kind in architecture objective head operation; do
   name=my-$kind
   "$hekla" plugin new --kind "$kind" "$name" >new.log
   cmake -S "$name" -B "$name/build" -DCMAKE_PREFIX_PATH="$place/hekla" >"$kind.log" 2>&1 || { cat "$kind.log"; exit 1; }
@@ -30,15 +30,20 @@ done
 "$hekla" --plugin-path my-head/build/plugins predict my-head/out --text 'a good film' >said.log 2>/dev/null
 grep -q label said.log
 
+grep -q '^operations' list.log && grep -q '^  my-operation.gate ' list.log
+"$hekla" --plugin-path my-operation/build/plugins generate my-operation/out --prompt line --max-new-tokens 8 >/dev/null 2>&1
+
 # A run that was stopped goes on with the same bits.
 run() {
-  "$hekla" --plugin-path my-architecture/build/plugins train my-architecture/recipe.toml data.train=text.txt \
-    train.lr_scheduler_type=constant "$@" >run.log 2>&1 || { cat run.log; exit 1; }
+  "$hekla" --plugin-path "my-$1/build/plugins" train "my-$1/recipe.toml" data.train=text.txt \
+    train.lr_scheduler_type=constant "${@:2}" >run.log 2>&1 || { cat run.log; exit 1; }
 }
-run train.max_steps=6 output.dir=whole
-run train.max_steps=3 output.dir=parts
-run train.max_steps=6 output.dir=parts
-cmp whole/model.safetensors parts/model.safetensors
+for kind in architecture operation; do
+  run $kind train.max_steps=6 output.dir=whole-$kind
+  run $kind train.max_steps=3 output.dir=parts-$kind
+  run $kind train.max_steps=6 output.dir=parts-$kind
+  cmp whole-$kind/model.safetensors parts-$kind/model.safetensors
+done
 
 # Refused: a name that cannot be one, a folder with something in it.
 if "$hekla" plugin new --kind head 'No Name' >/dev/null 2>err.log; then exit 1; fi
@@ -56,4 +61,4 @@ if command -v pkg-config >/dev/null; then
   "$hekla" --plugin-path one plugin list >list.log
   grep -q '^  my-objective ' list.log
 fi
-printf 'three plugins made, built, trained with\n'
+printf 'four plugins made, built, trained with\n'

@@ -27,7 +27,7 @@
 
 // Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no plan for one.
 #define HK_ABI_MAJOR 0
-#define HK_ABI_MINOR 4
+#define HK_ABI_MINOR 5
 
 // The oldest host minor that can run the plugin. Define it before including any header to ask for a newer one.
 #ifndef HK_TARGET_ABI_MINOR
