@@ -30,7 +30,7 @@ struct Node {
     std::vector<ValueId> outputs;      // one for each of the table's outputs, hidden ones too
     std::vector<Attribute> attributes; // one for each of the table's, in its order
     ScopeId scope = 0;
-    uint32_t region = 0; // recompute region, 0 is none
+    uint32_t region = 0;                    // recompute region, 0 is none
     std::shared_ptr<const OwnUse> own = {}; // of Op::own alone: what it is and does
 
     int64_t integer(std::string_view name) const;

@@ -37,21 +37,37 @@ bool is_operation_name(std::string_view name) {
            });
 }
 
-// Words of GLSL that an attribute, which is called by its bare name, may not be.
+// Words, types and functions of GLSL that an attribute, which is called by its bare name, may not be.
 bool is_glsl_word(std::string_view name) {
     static constexpr std::string_view kWords[] = {
-        "active",   "asm",       "attribute", "bool",        "break",         "buffer",    "case",
-        "cast",     "centroid",  "class",     "common",      "const",         "continue",  "default",
-        "discard",  "do",        "double",    "else",        "enum",          "extern",    "external",
-        "false",    "filter",    "fixed",     "flat",        "float",         "for",       "goto",
-        "half",     "highp",     "if",        "in",          "inline",        "inout",     "input",
-        "int",      "interface", "invariant", "invocations", "layout",        "long",      "lowp",
-        "main",     "mediump",   "namespace", "noinline",    "noperspective", "operation", "out",
-        "output",   "partition", "patch",     "precise",     "precision",     "public",    "readonly",
-        "record",   "resource",  "restrict",  "return",      "sample",        "shared",    "short",
-        "sizeof",   "smooth",    "static",    "struct",      "subroutine",    "superp",    "switch",
-        "template", "this",      "true",      "typedef",     "uint",          "uniform",   "union",
-        "unsigned", "using",     "varying",   "void",        "volatile",      "while",     "writeonly"};
+        "abs",       "acos",        "acosh",       "active",        "all",       "any",
+        "asin",      "asinh",       "asm",         "atan",          "atanh",     "attribute",
+        "barrier",   "bitcount",    "bool",        "break",         "buffer",    "case",
+        "cast",      "ceil",        "centroid",    "clamp",         "class",     "common",
+        "const",     "continue",    "cos",         "cosh",          "cross",     "default",
+        "degrees",   "determinant", "discard",     "distance",      "do",        "dot",
+        "double",    "else",        "enum",        "equal",         "exp",       "exp2",
+        "extern",    "external",    "faceforward", "false",         "filter",    "fixed",
+        "flat",      "float",       "floor",       "fma",           "for",       "fract",
+        "frexp",     "goto",        "half",        "highp",         "if",        "in",
+        "inline",    "inout",       "input",       "int",           "interface", "invariant",
+        "inverse",   "inversesqrt", "invocations", "isinf",         "isnan",     "layout",
+        "ldexp",     "length",      "log",         "log2",          "long",      "lowp",
+        "main",      "max",         "mediump",     "min",           "mix",       "mod",
+        "modf",      "namespace",   "noinline",    "noperspective", "normalize", "not",
+        "operation", "out",         "outer",       "output",        "partition", "patch",
+        "pow",       "precise",     "precision",   "public",        "radians",   "readonly",
+        "record",    "reflect",     "refract",     "resource",      "restrict",  "return",
+        "round",     "sample",      "shared",      "short",         "sign",      "sin",
+        "sinh",      "sizeof",      "smooth",      "smoothstep",    "sqrt",      "static",
+        "step",      "struct",      "subroutine",  "superp",        "switch",    "tan",
+        "tanh",      "template",    "this",        "transpose",     "true",      "trunc",
+        "typedef",   "uint",        "uniform",     "union",         "unsigned",  "using",
+        "varying",   "void",        "volatile",    "while",         "writeonly"};
+    for (const char* vector : {"vec", "ivec", "uvec", "bvec", "dvec", "mat", "dmat"})
+        if (name.starts_with(vector) && name.size() > std::string_view(vector).size() &&
+            name.find_first_not_of("234x", std::string_view(vector).size()) == std::string_view::npos)
+            return true;
     return std::ranges::binary_search(kWords, name);
 }
 

@@ -24,7 +24,7 @@ using graph::ValueId;
 template<class T>
 const T* element(const T* array, uint32_t i) {
     const uint32_t size = array->struct_size;
-    if (size < sizeof(T)) return nullptr;
+    if (size < sizeof(T) || size % alignof(T) != 0) return nullptr;
     const auto* at = reinterpret_cast<const T*>(reinterpret_cast<const char*>(array) + std::size_t{size} * i);
     return at->struct_size == size ? at : nullptr;
 }

@@ -60,7 +60,8 @@ TEST_CASE("what is no operation is refused with its name") {
     CHECK(contains(refusal([](auto& d) { d.outputs[0] = "gate"; }), "another has too"));
     CHECK(contains(refusal([](auto& d) { d.attributes[0].name = "x_size"; }), "another has too"));
     CHECK(contains(refusal([](auto& d) { d.attributes[0].name = "float"; }), "a word of GLSL"));
-    CHECK(contains(refusal([](auto& d) { d.attributes[0].name = "writeonly"; }), "a word of GLSL"));
+    for (const char* word : {"active", "writeonly", "exp", "vec3", "mat4x2", "invocations"})
+        CHECK(contains(refusal([&](auto& d) { d.attributes[0].name = word; }), "a word of GLSL"));
     CHECK(contains(refusal([](auto& d) { d.attributes[0].fallback = int64_t{1}; }), "another type"));
     CHECK(contains(refusal([](auto& d) { d.glsl.clear(); }), "it needs a kernel"));
     CHECK(contains(refusal([](auto& d) { d.spirv = {1}; }), "one of the two"));

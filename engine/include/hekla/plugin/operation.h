@@ -10,8 +10,8 @@
 //
 // The kernel. `glsl` is text without #version, main or any buffer. It defines
 //     void operation(uint i)
-// which is called once for every i from 0 to the use's invocations - 1, in any order, at the same time, and stores every
-// element of every output once. It may define functions of its own. What it sees (x: an input or output):
+// which is called once for every i from 0 to the use's invocations - 1, in any order, at the same time, and stores
+// every element of every output once. It may define functions of its own. What it sees (x: an input or output):
 //     float load_x(uint i)             element i of input x in row-major order (an int input: int load_x)
 //     void  store_y(uint i, float v)   the same for output y (an int32 output: int v)
 //     uint  x_size                     elements of x
@@ -20,24 +20,26 @@
 //     a(uint i), a_size                for lists of them; texts are not seen
 //     invocations                      how many i there are
 // A load past the end gives the last element (0 of an empty input), a store past the end does nothing, and both are
-// counted where the host was asked to. A float input may be stored in 16 bits: load_x hides it. Sizes are arguments, not
-// part of the text: another length compiles nothing. #line is the host's: messages show the author's own lines.
+// counted where the host was asked to. A float input may be stored in 16 bits: load_x hides it. Sizes are arguments,
+// not part of the text: another length compiles nothing. #line is the host's: messages show the author's own lines.
 //
-// With local_size > 0 a workgroup has that many invocations, i / local_size is its number and i % local_size the place in
-// it; barrier() and `shared` arrays (16 KB at most) may be used. `invocations` must then be a multiple of local_size.
+// With local_size > 0 a workgroup has that many invocations, i / local_size is its number and i % local_size the place
+// in it; barrier() and `shared` arrays (16 KB at most) may be used. `invocations` must then be a multiple of
+// local_size.
 //
 // SPIR-V, where GLSL does not reach: a Vulkan 1.2 compute shader, at most SPIR-V 1.5, entry point "main" with a local
-// size of local_size x 1 x 1. There are no descriptors: its push constants are 8 bytes, the address of an argument block
-// (PhysicalStorageBuffer), little-endian and without gaps, for I inputs and O outputs:
+// size of local_size x 1 x 1. There are no descriptors: its push constants are 8 bytes, the address of an argument
+// block (PhysicalStorageBuffer), little-endian and without gaps, for I inputs and O outputs:
 //     0               uint32  first: number of the first workgroup of this part of the dispatch
 //     4               uint32  end: one past the last workgroup of the whole dispatch
 //     8               uint64  address of each input, then of each output: dense, float32 or int32, row-major
 //     8 + 8 (I + O)   uint32  invocations
-//     12 + 8 (I + O)  32 bytes for each input, then each output: uint32 elements, uint32 rank, uint32 dims[6] (1 past the
+//     12 + 8 (I + O)  32 bytes for each input, then each output: uint32 elements, uint32 rank, uint32 dims[6] (1 past
+//     the
 //                     rank)
 //     then            the attributes in their order: int32, float32, or a list: uint32 count and its elements
-// The number of a workgroup is first + x + X (y + Y z), of gl_WorkGroupID (x, y, z) and gl_NumWorkGroups (X, Y, .); from
-// `end` on there is nothing to do. Nothing clamps its accesses: it must stay inside by itself.
+// The number of a workgroup is first + x + X (y + Y z), of gl_WorkGroupID (x, y, z) and gl_NumWorkGroups (X, Y, .);
+// from `end` on there is nothing to do. Nothing clamps its accesses: it must stay inside by itself.
 #ifndef HEKLA_PLUGIN_OPERATION_H
 #define HEKLA_PLUGIN_OPERATION_H
 
@@ -125,22 +127,20 @@ typedef struct hk_operation_gradient {
     hk_value* input_gradients; // to be written: of the input's shape, or 0: none reaches it, as behind stop_gradient
 } hk_operation_gradient;
 
-// The id of an operation has the plugin's name before a point: "acme.swish_gate". An older revision that is still offered
-// has the id "acme.swish_gate/1". All functions are pure: same arguments, same results.
+// The id of an operation has the plugin's name before a point: "acme.swish_gate". An older revision that is still
+// offered has the id "acme.swish_gate/1". All functions are pure: same arguments, same results.
 typedef struct hk_operation {
     // Valid until deinit() returns.
     // [any-thread]
     const hk_operation_description*(HK_ABI* describe)(void);
 
-    // Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or says what is wrong with
-    // the shapes or attributes. Called whenever the operation is emitted: kinds of inputs and types of attributes are
-    // right already.
-    // [any-thread]
+    // Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or says what is wrong
+    // with the shapes or attributes. Called whenever the operation is emitted: kinds of inputs and types of attributes
+    // are right already. [any-thread]
     int32_t(HK_ABI* shape)(const hk_operation_use* use, hk_operation_cost* cost, hk_error* error);
 
-    // Describes the gradients with operations of `builder`, own ones too: no fields, parameters, ports, losses, or random
-    // numbers. Null: it has none, and nothing that learns may stand before it.
-    // [describe]
+    // Describes the gradients with operations of `builder`, own ones too: no fields, parameters, ports, losses, or
+    // random numbers. Null: it has none, and nothing that learns may stand before it. [describe]
     int32_t(HK_ABI* gradient)(hk_builder* builder, const hk_operation_gradient* use, hk_error* error);
 
     // Computes the outputs, whose data is zeros. What the kernel is checked against.
