@@ -24,8 +24,7 @@
 // not part of the text: another length compiles nothing. #line is the host's: messages show the author's own lines.
 //
 // With local_size > 0 a workgroup has that many invocations, i / local_size is its number and i % local_size the place
-// in it; barrier() and `shared` arrays (16 KB at most) may be used. `invocations` must then be a multiple of
-// local_size.
+// in it; barrier() and `shared` arrays (16 KB at most) may be used. `invocations` must be a multiple of it.
 //
 // SPIR-V, where GLSL does not reach: a Vulkan 1.2 compute shader, at most SPIR-V 1.5, entry point "main" with a local
 // size of local_size x 1 x 1. There are no descriptors: its push constants are 8 bytes, the address of an argument
@@ -34,9 +33,7 @@
 //     4               uint32  end: one past the last workgroup of the whole dispatch
 //     8               uint64  address of each input, then of each output: dense, float32 or int32, row-major
 //     8 + 8 (I + O)   uint32  invocations
-//     12 + 8 (I + O)  32 bytes for each input, then each output: uint32 elements, uint32 rank, uint32 dims[6] (1 past
-//     the
-//                     rank)
+//     12 + 8 (I + O)  for each input, then each output, 32 bytes: uint32 elements, rank, dims[6] (1 past the rank)
 //     then            the attributes in their order: int32, float32, or a list: uint32 count and its elements
 // The number of a workgroup is first + x + X (y + Y z), of gl_WorkGroupID (x, y, z) and gl_NumWorkGroups (X, Y, .);
 // from `end` on there is nothing to do. Nothing clamps its accesses: it must stay inside by itself.
