@@ -3,7 +3,6 @@
 #include "base/file.hpp"
 #include "graph/builder.hpp"
 #include "graph/text.hpp"
-#include "kernels_shaders.hpp"
 #include "model/safetensors.hpp"
 #include "program/host_tensor.hpp"
 
@@ -93,7 +92,8 @@ Result<Alone> alone(const graph::Graph& graph, graph::NodeId id, const Values& v
     }
     std::vector<graph::NamedAttribute> attributes;
     for (const graph::Attribute& attribute : node.attributes) attributes.push_back({attribute.name, attribute.value});
-    const std::vector<graph::ValueId> outputs = builder.emit(node.op, inputs, attributes);
+    const std::vector<graph::ValueId> outputs = node.own != nullptr ? builder.emit_own(node.own, inputs, attributes)
+                                                                    : builder.emit(node.op, inputs, attributes);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         one.outputs.push_back(fmt::format("y{}", i));
         builder.output(one.outputs.back(), outputs[i]);
@@ -135,13 +135,9 @@ Status write_dispatches(program::Runtime& runtime, const Alone& one, const std::
         list +=
             fmt::format("{}: {}, {} workgroups, subgroup size {}, specialization constants [{}]\n", i, dispatch.shader,
                         dispatch.groups, dispatch.subgroup_size, fmt::join(dispatch.constants, ", "));
-        gpu::Shader shader;
-        if (dispatch.source.empty()) {
-            HK_ASSIGN(shader, gpu::Shader::find(embedded::kernels(), dispatch.shader));
-        } else {
+        if (!dispatch.source.empty())
             HK_TRY(write_file_atomically(folder / file_name(i, dispatch.shader, ".comp"), dispatch.source));
-            HK_ASSIGN(shader, runtime.gpu().glsl->compile(dispatch.shader, dispatch.source));
-        }
+        HK_ASSIGN(const gpu::Shader shader, runtime.shader(dispatch));
         const auto words = shader.words();
         const std::string_view binary(reinterpret_cast<const char*>(words.data()), words.size_bytes());
         HK_TRY(write_file_atomically(folder / file_name(i, dispatch.shader, ".spv"), binary));
@@ -226,7 +222,7 @@ Result<Bisection> bisect(program::Runtime& runtime, const graph::Graph& given_gr
             if (result.found || (error <= result.error && !result.node.empty())) continue;
             result.error = error;
             result.node = graph.describe(id);
-            result.output = graph::info(node.op).outputs[i].name;
+            result.output = graph::info(node).outputs[i].name;
             result.found = error > options.bar;
         }
         if (!result.found || options.folder.empty()) continue;

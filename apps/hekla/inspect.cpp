@@ -156,7 +156,7 @@ Result<std::string> show_model(const Globals& globals, const InspectArguments& a
 
 std::string graph_text(const graph::Graph& graph, const std::string& title) {
     std::map<std::string, int64_t> operations;
-    for (const graph::Node& node : graph.nodes) ++operations[graph::info(node.op).name];
+    for (const graph::Node& node : graph.nodes) ++operations[graph::info(node).name];
     std::vector<std::pair<int64_t, std::string>> most;
     for (const auto& [name, count] : operations) most.emplace_back(count, name);
     std::ranges::sort(most, [](const auto& x, const auto& y) {

@@ -99,6 +99,7 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
         {"%PROGRAM%", (prefix / "bin" / "hekla").string()},
         {"%VERSION%", HEKLA_VERSION},
         {"%ABI_MAJOR%", std::to_string(HK_ABI_MAJOR)},
+        {"%ABI_MINOR%", std::to_string(HK_ABI_MINOR)},
     };
     const std::pair<std::string, std::string> files[] = {{language.build_file, language.build_file},
                                                          {"README.md", "README.md"},
@@ -141,9 +142,9 @@ void add_plugin_new(CLI::App& plugin, Verbs& verbs) {
     CLI::App* parser = plugin.add_subcommand("new", "A folder with a plugin that builds, works, and is to be changed.");
     const auto a = std::make_shared<NewArguments>();
     parser->add_option("name", a->name, "its id, and the folder's name: small letters, digits, - and _")->required();
-    parser->add_option("--kind", a->kind, "architecture, objective or head")
+    parser->add_option("--kind", a->kind, "architecture, objective, head or operation")
         ->required()
-        ->check(CLI::IsMember({"architecture", "objective", "head"}));
+        ->check(CLI::IsMember({"architecture", "objective", "head", "operation"}));
     parser->add_option("--lang", a->language, "c, cpp (C++20) or rust (1.63 or newer, no crate)")
         ->capture_default_str()
         ->check(CLI::IsMember({"c", "cpp", "rust"}));

@@ -78,5 +78,6 @@ bool pointwise_gradient(Backward& backward);
 bool shape_gradient(Backward& backward);
 bool reduce_gradient(Backward& backward);
 bool layer_gradient(Backward& backward);
+bool own_gradient(Backward& backward);
 
 } // namespace hekla::graph

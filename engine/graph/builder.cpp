@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -33,10 +34,48 @@ std::vector<ValueId> Builder::append(Node node, std::span<const std::pair<Kind, 
 
 std::vector<ValueId> Builder::emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes) {
     if (!ok()) return {};
-    const OperationInfo& o = info(op);
-    const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
     Node node;
     node.op = op;
+    return emit(std::move(node), inputs, attributes);
+}
+
+std::vector<ValueId> Builder::emit_own(std::shared_ptr<const OwnUse> use, std::span<const ValueId> inputs,
+                                       std::span<const NamedAttribute> attributes) {
+    if (!ok()) return {};
+    Node node;
+    node.op = Op::own;
+    node.own = std::move(use);
+    return emit(std::move(node), inputs, attributes);
+}
+
+Result<std::vector<Attribute>> complete_attributes(const OperationInfo& o, std::span<const NamedAttribute> given) {
+    std::vector<Attribute> attributes;
+    for (const AttributeInfo& wanted : o.attributes) {
+        const NamedAttribute* found = nullptr;
+        for (const NamedAttribute& attribute : given)
+            if (attribute.name == wanted.name) found = &attribute;
+        if (found != nullptr) {
+            if (found->value.index() != static_cast<std::size_t>(wanted.type))
+                return invalid_argument(fmt::format("attribute {} has the wrong type", wanted.name));
+            if (const double* real = std::get_if<double>(&found->value); real != nullptr && std::isnan(*real))
+                return invalid_argument(fmt::format("attribute {} is not a number", wanted.name));
+            attributes.push_back({wanted.name, found->value});
+        } else if (wanted.fallback) {
+            attributes.push_back({wanted.name, *wanted.fallback});
+        } else {
+            return invalid_argument(fmt::format("attribute {} is missing", wanted.name));
+        }
+    }
+    for (const NamedAttribute& attribute : given)
+        if (std::ranges::none_of(o.attributes, [&](const AttributeInfo& a) { return attribute.name == a.name; }))
+            return invalid_argument(fmt::format("there is no attribute {}", attribute.name));
+    return attributes;
+}
+
+std::vector<ValueId> Builder::emit(Node node, std::span<const ValueId> inputs,
+                                   std::span<const NamedAttribute> attributes) {
+    const OperationInfo& o = info(node);
+    const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
     node.inputs.assign(inputs.begin(), inputs.end());
     const auto refuse = [&](const std::string& what) {
         fail(invalid_argument(fmt::format("{}: {}", o.name, what)));
@@ -54,32 +93,17 @@ std::vector<ValueId> Builder::emit(Op op, std::span<const ValueId> inputs, std::
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
         if (node.inputs[i] == kNone && (variadic || !o.inputs[i].optional))
             return refuse(fmt::format("input {} is missing", o.inputs[variadic ? 0 : i].name));
-    for (const AttributeInfo& wanted : o.attributes) {
-        const NamedAttribute* given = nullptr;
-        for (const NamedAttribute& attribute : attributes)
-            if (attribute.name == wanted.name) given = &attribute;
-        if (given != nullptr) {
-            if (given->value.index() != static_cast<std::size_t>(wanted.type))
-                return refuse(fmt::format("attribute {} has the wrong type", wanted.name));
-            if (const double* real = std::get_if<double>(&given->value); real != nullptr && std::isnan(*real))
-                return refuse(fmt::format("attribute {} is not a number", wanted.name));
-            node.attributes.push_back({wanted.name, given->value});
-        } else if (wanted.fallback) {
-            node.attributes.push_back({wanted.name, *wanted.fallback});
-        } else {
-            return refuse(fmt::format("attribute {} is missing", wanted.name));
-        }
-        if (std::string_view(wanted.name) == kStream && std::get<int64_t>(node.attributes.back().value) == -1) {
-            const std::string path = graph_.scope_path(scope_);
-            const int64_t count = streams_[path]++;
-            const uint64_t hash = hash64(path, static_cast<uint64_t>(count));
-            node.attributes.back().value = static_cast<int64_t>(hash & 0x7fffffff); // fits the shaders' 32-bit word
-        }
-    }
-    for (const NamedAttribute& attribute : attributes) {
-        bool known = false;
-        for (const AttributeInfo& wanted : o.attributes) known = known || attribute.name == wanted.name;
-        if (!known) return refuse(fmt::format("there is no attribute {}", attribute.name));
+    Result<std::vector<Attribute>> complete = complete_attributes(o, attributes);
+    if (!complete.ok()) return refuse(complete.message());
+    node.attributes = complete.take();
+    for (Attribute& attribute : node.attributes) {
+        if (node.own != nullptr || std::string_view(attribute.name) != kStream ||
+            std::get<int64_t>(attribute.value) != -1)
+            continue;
+        const std::string path = graph_.scope_path(scope_);
+        const int64_t count = streams_[path]++;
+        const uint64_t hash = hash64(path, static_cast<uint64_t>(count));
+        attribute.value = static_cast<int64_t>(hash & 0x7fffffff); // fits the shaders' 32-bit word
     }
     Result<std::vector<std::pair<Kind, Shape>>> inferred = infer(graph_, node);
     if (!inferred.ok()) {

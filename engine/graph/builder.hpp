@@ -14,6 +14,9 @@ struct NamedAttribute {
     AttributeValue value;
 };
 
+// Every attribute of the row, given or by default; the error says which one is missing, unknown or of another type.
+Result<std::vector<Attribute>> complete_attributes(const OperationInfo& row, std::span<const NamedAttribute> given);
+
 class Builder {
 public:
     Builder() = default;
@@ -24,6 +27,9 @@ public:
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
                        std::initializer_list<NamedAttribute> attributes = {}); // its first output
+    // The same for a plugin's own operation, used for exactly these shapes.
+    std::vector<ValueId> emit_own(std::shared_ptr<const OwnUse> use, std::span<const ValueId> inputs,
+                                  std::span<const NamedAttribute> attributes = {});
 
     // Leaves. A parameter, buffer, input or step scalar asked for again by the same name is the same value.
     ValueId input(const std::string& field, Kind kind, const Shape& shape);
@@ -54,13 +60,14 @@ public:
     bool ok() const { return status_.ok(); }
 
     const Graph& graph() const { return graph_; }
-    Graph& mutable_graph() { return graph_; } // for passes that keep the invariants themselves
+    Graph& mutable_graph() { return graph_; }                  // for passes that keep the invariants themselves
     Shape shape(ValueId id) const { return graph_.shape(id); } // a copy: values move as the graph grows
     Kind kind(ValueId id) const { return graph_.kind(id); }
 
     Result<Graph> finish(); // closes nothing by itself: an open scope or region is an error
 
 private:
+    std::vector<ValueId> emit(Node node, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes);
     ValueId leaf(Op op, std::initializer_list<NamedAttribute> attributes, Kind kind, const Shape& shape);
     std::vector<ValueId> append(Node node, std::span<const std::pair<Kind, Shape>> outputs);
 

@@ -30,7 +30,7 @@ Backward::Backward(Graph graph, const std::set<std::string, std::less<>>& frozen
         const bool reached = (node.op == Op::parameter && !frozen.contains(node.text("name"))) ||
                              std::ranges::any_of(node.inputs, [&](ValueId input) { return active_[input]; });
         if (!reached) continue;
-        const OperationInfo& o = info(node.op);
+        const OperationInfo& o = info(node);
         for (std::size_t i = 0; i < node.outputs.size(); ++i)
             active_[node.outputs[i]] = is_float(b_.kind(node.outputs[i])) && !o.outputs[i].hidden;
     }
@@ -126,7 +126,7 @@ Result<Graph> differentiate(Graph graph, const std::set<std::string, std::less<>
         for (std::size_t i = 0; i < backward.node().inputs.size(); ++i) wanted = wanted || backward.wants(i);
         if (!wanted) continue;
         if (!pointwise_gradient(backward) && !shape_gradient(backward) && !reduce_gradient(backward) &&
-            !layer_gradient(backward))
+            !layer_gradient(backward) && !own_gradient(backward))
             b.fail(unsupported(fmt::format("{} has no gradient of its own: differentiate() takes a graph as described",
                                            info(op).name)));
     }

@@ -14,6 +14,10 @@ const Attribute* find(const Node& node, std::string_view name) {
 
 } // namespace
 
+const OperationInfo& info(const Node& node) {
+    return node.own != nullptr ? node.own->operation->info() : info(node.op);
+}
+
 // Asking for an attribute that the table does not give the operation is a mistake in the engine, caught by every test
 // that meets it: std::get and the dereference below are unchecked only for names that check() has already seen.
 int64_t Node::integer(std::string_view name) const { return std::get<int64_t>(find(*this, name)->value); }
@@ -42,7 +46,7 @@ std::string Graph::scope_path(ScopeId scope) const {
 
 std::string Graph::describe(NodeId node) const {
     const std::string path = scope_path(nodes[node].scope);
-    const char* name = info(nodes[node].op).name;
+    const char* name = info(nodes[node]).name;
     return path.empty() ? std::string(name) : fmt::format("{} in {}", name, path);
 }
 
@@ -78,11 +82,25 @@ Status check(const Graph& graph) {
     for (std::size_t i = 1; i < graph.scopes.size(); ++i)
         if (graph.scopes[i].parent >= i) return invalid_argument(fmt::format("scope {} stands before its parent", i));
     std::vector<bool> made(graph.values.size(), false);
+    std::map<std::string, const OwnOperation*> operations;
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
         const Node& node = graph.nodes[id];
         if (static_cast<std::size_t>(node.op) >= operation_table().size())
             return invalid_argument(fmt::format("node {}: unknown operation number", id));
-        const OperationInfo& o = info(node.op);
+        if ((node.op == Op::own) != (node.own != nullptr))
+            return invalid_argument(fmt::format("node {}: an operation of a plugin's own without its description", id));
+        const OperationInfo& o = info(node);
+        if (node.own != nullptr) {
+            const OwnOperation& own = *node.own->operation;
+            const auto [known, fresh] = operations.try_emplace(own.label(), &own);
+            if (!fresh && known->second != &own && !known->second->same(own))
+                return bad(id, fmt::format("there are two different operations {}", own.label()));
+            HK_TRY(check_own_use(*node.own));
+            if (node.own->gradient != nullptr) {
+                HK_TRY(check(*node.own->gradient));
+                HK_TRY(check_own_gradient(*node.own, *node.own->gradient));
+            }
+        }
         if (node.scope >= graph.scopes.size()) return invalid_argument(fmt::format("node {}: unknown scope", id));
         const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
         if (variadic ? node.inputs.empty() : node.inputs.size() != o.inputs.size())

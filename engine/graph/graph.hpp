@@ -4,6 +4,7 @@
 
 #include "base/status.hpp"
 #include "graph/operation.hpp"
+#include "graph/own_operation.hpp"
 
 #include <map>
 #include <span>
@@ -19,7 +20,7 @@ using ScopeId = uint32_t; // 0 is the root
 inline constexpr ValueId kNone = 0;
 
 struct Attribute {
-    const char* name; // the table's own string
+    const char* name; // the table's own string, or that of the node's own operation
     AttributeValue value;
 };
 
@@ -29,7 +30,8 @@ struct Node {
     std::vector<ValueId> outputs;      // one for each of the table's outputs, hidden ones too
     std::vector<Attribute> attributes; // one for each of the table's, in its order
     ScopeId scope = 0;
-    uint32_t region = 0; // recompute region, 0 is none
+    uint32_t region = 0;                    // recompute region, 0 is none
+    std::shared_ptr<const OwnUse> own = {}; // of Op::own alone: what it is and does
 
     int64_t integer(std::string_view name) const;
     double real(std::string_view name) const;
@@ -38,6 +40,9 @@ struct Node {
     const std::vector<double>& reals(std::string_view name) const;
     void set(std::string_view name, AttributeValue value);
 };
+
+// The row that describes a node: the table's, or a plugin's own.
+const OperationInfo& info(const Node& node);
 
 struct Value {
     NodeId node = 0;

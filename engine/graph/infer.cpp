@@ -17,12 +17,12 @@ struct Rule {
     const Graph& graph;
     const Node& node;
 
-    const char* name() const { return info(node.op).name; }
+    const char* name() const { return info(node).name; }
     bool has(std::size_t i) const { return i < node.inputs.size() && node.inputs[i] != kNone; }
     const Shape& shape(std::size_t i) const { return graph.shape(node.inputs[i]); }
     Kind kind(std::size_t i) const { return graph.kind(node.inputs[i]); }
     std::string text(std::size_t i) const { return has(i) ? shape(i).text() : "none"; }
-    const char* input_name(std::size_t i) const { return info(node.op).inputs[i].name; }
+    const char* input_name(std::size_t i) const { return info(node).inputs[i].name; }
 
     template<class... Args>
     Status error(fmt::format_string<Args...> format, Args&&... args) const {
@@ -597,6 +597,16 @@ Result<Outputs> leaf(const Rule& r) {
     return one(kind, shape);
 }
 
+// What its plugin said when it was described.
+Result<Outputs> own(const Rule& r) {
+    const OwnUse& use = *r.node.own;
+    for (std::size_t i = 0; i < r.node.inputs.size(); ++i)
+        if (!(r.shape(i) == use.inputs[i]))
+            return r.error("{} is {}, and this use was described for {}", r.input_name(i), r.text(i),
+                           use.inputs[i].text());
+    return use.outputs;
+}
+
 } // namespace
 
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
@@ -613,7 +623,9 @@ std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
 
 Result<Outputs> infer(const Graph& graph, const Node& node) {
     const Rule r{graph, node};
-    const OperationInfo& o = info(node.op);
+    if ((node.op == Op::own) != (node.own != nullptr))
+        return internal_error("an operation of a plugin's own without its description");
+    const OperationInfo& o = info(node);
     const bool variadic = !o.inputs.empty() && o.inputs[0].variadic;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         if (!r.has(i)) continue;
@@ -676,6 +688,7 @@ Result<Outputs> infer(const Graph& graph, const Node& node) {
     case Op::state_read:
     case Op::state_write:
     case Op::site: return one(r.kind(0), r.shape(0));
+    case Op::own: return own(r);
     default: break;
     }
     return internal_error(fmt::format("{} has no shape rule", o.name));

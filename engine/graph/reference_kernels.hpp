@@ -45,6 +45,7 @@ Status run_gru_gradient(const Call& call);
 Status run_lstm(const Call& call);
 Status run_lstm_gradient(const Call& call);
 Status run_loss(const Call& call);
+Status run_own(const Call& call);
 
 // Strides in elements; 0 repeats.
 using Strides = std::array<int64_t, kMaxRank>;

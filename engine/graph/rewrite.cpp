@@ -22,7 +22,8 @@ void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs
         attributes[i].name = node.attributes[i].name;
         attributes[i].value = node.attributes[i].value;
     }
-    outputs = builder.emit(node.op, node.inputs, attributes);
+    outputs = node.own != nullptr ? builder.emit_own(node.own, node.inputs, attributes)
+                                  : builder.emit(node.op, node.inputs, attributes);
 }
 
 Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune_result) {
@@ -41,7 +42,7 @@ Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune_res
         Node node = graph.nodes[id];
         builder.set_scope(node.scope);
         builder.set_region(node.region);
-        for (ValueId& input : node.inputs) input = mapped(input, info(node.op).name);
+        for (ValueId& input : node.inputs) input = mapped(input, info(node).name);
         if (!builder.ok()) break;
         const std::vector<ValueId>& old = graph.nodes[id].outputs;
         outputs.assign(old.size(), kNone);

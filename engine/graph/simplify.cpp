@@ -16,6 +16,7 @@ std::string key_of(const Node& node) {
     std::string key;
     const auto put = [&](const auto& number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
     put(node.op);
+    if (node.own != nullptr) key += node.own->operation->label() + '\n'; // one of a label in a graph
     std::vector<ValueId> inputs = node.inputs;
     if (node.op == Op::add || node.op == Op::mul) std::ranges::sort(inputs);
     put(inputs.size());

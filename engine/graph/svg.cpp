@@ -25,7 +25,8 @@ const char* colour(Op op) {
     if (op <= Op::lstm) return "#e3d7ff";        // attention, recurrent
     if (op == Op::cross_entropy || op == Op::linear_cross_entropy) return "#ffd6d6";
     if (op <= Op::site) return "#f5f5f5"; // mode
-    return "#d0dcea";                     // gradient, decode
+    if (op == Op::own) return "#fff1b8";
+    return "#d0dcea"; // gradient, decode
 }
 
 std::string shortened(std::string text) {
@@ -55,7 +56,9 @@ std::vector<std::string> node_lines(const Graph& graph) {
         const std::size_t end = text.find('\n', at);
         const std::string line = text.substr(at, end - at);
         at = end + 1;
-        if (!line.starts_with("scope ")) lines.push_back(line);
+        const bool node = !line.starts_with("scope ") && !line.starts_with("operation ") &&
+                          !line.starts_with("gradient ") && !line.starts_with('|');
+        if (node) lines.push_back(line);
     }
     return lines;
 }
@@ -74,7 +77,7 @@ std::string leaf_text(const Graph& graph, ValueId value) {
     const Node& node = graph.producer(value);
     if (const char* attribute = leaf_name_attribute(node.op)) return node.text(attribute);
     if (node.op == Op::fill) return fmt::format("{}", node.real("value"));
-    return fmt::format("{} {}", info(node.op).name, graph.shape(value).text());
+    return fmt::format("{} {}", info(node).name, graph.shape(value).text());
 }
 
 Drawing prepare(const Graph& graph, const SvgOptions& options) {
@@ -104,7 +107,7 @@ Drawing prepare(const Graph& graph, const SvgOptions& options) {
         std::vector<std::string>& label = d.labels[id];
         label.push_back(is_leaf(node.op) && leaf_name_attribute(node.op) != nullptr
                             ? node.text(leaf_name_attribute(node.op))
-                            : fmt::format("%{} {}", node.outputs[0], info(node.op).name));
+                            : fmt::format("%{} {}", node.outputs[0], info(node).name));
         label.push_back(
             fmt::format("{} {}", kind_name(graph.kind(node.outputs[0])), graph.shape(node.outputs[0]).text()));
         std::vector<ValueId> seen;

@@ -12,6 +12,16 @@
 // Inputs stand in the table's order; after one that is left out they are written name=value. Attributes that have the
 // table's default are left out. A leaf with a name that is one word is called by it, every other value by its number. A
 // line `scope PATH` opens the next scope (the second of one path is PATH~2); `recompute N` before the # is the region.
+//
+// A plugin's own operation stands before its first use, with its kernel line by line, and so does the graph of a use's
+// gradient:
+//
+//     operation acme.scale/1(float x, int ids; real factor = 1) -> y local 0 glsl
+//     | void operation(uint i) { store_y(i, factor * load_x(i)); }
+//     gradient 1
+//     | hekla graph 1
+//     | ...
+//     %16 = acme.scale/1(%13, ids, factor=2) : float [2, 16] invocations 32 flops 32 bytes 384 gradient 1
 #pragma once
 
 #include "base/hash.hpp"

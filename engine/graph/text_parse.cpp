@@ -7,6 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -164,9 +168,49 @@ Result<AttributeValue> attribute_value(Cursor& line, AttributeType type) {
     return internal_error("an attribute of no type");
 }
 
+Result<Graph> parse_text(std::string_view text, bool inside_gradient);
+
+// A declaration of an operation, or a gradient, whose lines behind a bar are being collected.
+struct Block {
+    OwnDeclaration operation;
+    bool spirv = false;
+    uint32_t gradient = 0; // its number; 0: an operation
+    std::string lines;
+    bool any = false;
+};
+
+Result<std::vector<uint32_t>> hexadecimal_words(std::string_view text) {
+    std::vector<uint32_t> words;
+    for (std::size_t at = 0; at < text.size();) {
+        if (text[at] == ' ' || text[at] == '\n') {
+            ++at;
+            continue;
+        }
+        uint32_t word = 0;
+        const char* const end = text.data() + std::min(text.size(), at + 8);
+        const auto [stop, wrong] = std::from_chars(text.data() + at, end, word, 16);
+        if (wrong != std::errc() || stop != text.data() + at + 8)
+            return invalid_argument("SPIR-V is words of eight hexadecimal digits");
+        words.push_back(word);
+        at += 8;
+    }
+    return words;
+}
+
 class Parser {
 public:
+    explicit Parser(bool inside_gradient) : inside_gradient_(inside_gradient) {}
+
     Status line(std::string_view text) {
+        if (text.starts_with('|')) {
+            if (!block_) return invalid_argument("a line behind a bar belongs to no operation or gradient");
+            text.remove_prefix(text.starts_with("| ") ? 2 : 1);
+            if (block_->any) block_->lines += '\n';
+            block_->lines += text;
+            block_->any = true;
+            return {};
+        }
+        HK_TRY(end_block());
         Cursor cursor(text);
         if (cursor.at_end()) return {};
         if (!headed_) {
@@ -176,6 +220,8 @@ public:
             return {};
         }
         if (cursor.take_word("scope")) return scope(cursor);
+        if (cursor.take_word("operation")) return operation(cursor);
+        if (cursor.take_word("gradient")) return gradient(cursor);
         if (cursor.take_word("loss")) return loss(cursor);
         if (cursor.take_word("metric")) return metric(cursor);
         if (cursor.take_word("output")) return output(cursor);
@@ -183,6 +229,7 @@ public:
     }
 
     Result<Graph> finish() {
+        HK_TRY(end_block());
         if (!headed_) return invalid_argument("the text is empty; expected 'hekla graph 1'");
         HK_TRY(check(graph_));
         // Losses, metrics and outputs by the builder's rules.
@@ -194,6 +241,115 @@ public:
     }
 
 private:
+    // operation NAME/REVISION(KIND INPUT, ...; TYPE ATTRIBUTE = DEFAULT, ...) -> OUTPUT, ... local N glsl
+    Status operation(Cursor& cursor) {
+        constexpr std::string_view kTypes[] = {"int", "real", "text", "ints", "reals"};
+        Block block;
+        OwnDeclaration& d = block.operation;
+        d.name = cursor.word();
+        HK_TRY(cursor.expect("/"));
+        HK_ASSIGN(d.revision, cursor.number<uint32_t>("a revision"));
+        HK_TRY(cursor.expect("("));
+        bool attributes = cursor.take(";"), more = !attributes && !cursor.take(")");
+        while (more && !attributes) {
+            const Cursor before = cursor;
+            const std::string_view kind = cursor.word();
+            if (kind != "float" && kind != "int") return before.error("float or int, and an input's name");
+            d.inputs.push_back({std::string(cursor.word()), kind == "int"});
+            if (cursor.take(",")) continue;
+            attributes = cursor.take(";");
+            if (!attributes) HK_TRY(cursor.expect(")"));
+            more = false;
+        }
+        while (attributes) {
+            const Cursor before = cursor;
+            const auto* const type = std::ranges::find(kTypes, cursor.word());
+            if (type == std::end(kTypes))
+                return before.error("int, real, text, ints or reals, and an attribute's name");
+            OwnDeclaration::Attribute a{std::string(cursor.word()), static_cast<AttributeType>(type - kTypes), {}};
+            if (cursor.take("=")) { HK_ASSIGN(a.fallback, attribute_value(cursor, a.type)); }
+            d.attributes.push_back(std::move(a));
+            if (cursor.take(",")) continue;
+            HK_TRY(cursor.expect(")"));
+            attributes = false;
+        }
+        HK_TRY(cursor.expect("->"));
+        do d.outputs.emplace_back(cursor.word());
+        while (cursor.take(","));
+        if (!cursor.take_word("local")) return cursor.error("'local' and a size");
+        HK_ASSIGN(d.local_size, cursor.number<uint32_t>("a size"));
+        block.spirv = cursor.take_word("spirv");
+        if (!block.spirv && !cursor.take_word("glsl")) return cursor.error("glsl or spirv");
+        block_ = std::move(block);
+        return end(cursor);
+    }
+
+    Status gradient(Cursor& cursor) {
+        if (inside_gradient_) return invalid_argument("a gradient in a gradient");
+        Block block;
+        HK_ASSIGN(block.gradient, cursor.number<uint32_t>("a number"));
+        if (block.gradient == 0) return invalid_argument("gradients are numbered from 1");
+        block_ = std::move(block);
+        return end(cursor);
+    }
+
+    // What was begun is whole when a line without a bar comes, or the text's end.
+    Status end_block() {
+        if (!block_) return {};
+        Block block = std::move(*block_);
+        block_.reset();
+        if (block.gradient != 0) {
+            HK_ASSIGN(Graph graph, parse_text(block.lines, true));
+            if (!gradients_.emplace(block.gradient, std::make_shared<const Graph>(std::move(graph))).second)
+                return invalid_argument(fmt::format("there is a gradient {} already", block.gradient));
+            return {};
+        }
+        if (block.spirv) {
+            HK_ASSIGN(block.operation.spirv, hexadecimal_words(block.lines));
+        } else {
+            block.operation.glsl = std::move(block.lines);
+        }
+        HK_ASSIGN(std::shared_ptr<const OwnOperation> made, OwnOperation::create(std::move(block.operation)));
+        const std::string label = made->label();
+        if (!operations_.emplace(label, std::move(made)).second)
+            return invalid_argument(fmt::format("there is an operation {} already", label));
+        return {};
+    }
+
+    // The rest of a node of a plugin's own operation: what its shape rule said is in the text alone.
+    Status own_node(Cursor& cursor, Node& node, std::shared_ptr<const OwnOperation> operation,
+                    const std::vector<std::string>& names) {
+        OwnUse use;
+        use.operation = std::move(operation);
+        for (const ValueId input : node.inputs) use.inputs.push_back(graph_.shape(input));
+        HK_TRY(cursor.expect(":"));
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            if (i != 0) HK_TRY(cursor.expect(","));
+            const Cursor before = cursor;
+            const std::string_view word = cursor.word();
+            const auto kind = std::ranges::find_if(kKinds, [&](Kind k) { return word == kind_name(k); });
+            if (kind == std::end(kKinds)) return before.error("float, float32 or int32");
+            HK_ASSIGN(const std::vector<int64_t> dims, cursor.list<int64_t>("a dimension"));
+            if (dims.size() > static_cast<std::size_t>(kMaxRank)) return before.error("six dimensions at most");
+            use.outputs.emplace_back(*kind, Shape(dims));
+        }
+        if (!cursor.take_word("invocations")) return cursor.error("'invocations'");
+        HK_ASSIGN(use.invocations, cursor.number<int64_t>("an integer"));
+        if (!cursor.take_word("flops")) return cursor.error("'flops'");
+        HK_ASSIGN(use.flops, cursor.number<double>("a number"));
+        if (!cursor.take_word("bytes")) return cursor.error("'bytes'");
+        HK_ASSIGN(use.bytes, cursor.number<double>("a number"));
+        if (cursor.take_word("gradient")) {
+            HK_ASSIGN(const uint32_t number, cursor.number<uint32_t>("a gradient's number"));
+            const auto found = gradients_.find(number);
+            if (found == gradients_.end()) return invalid_argument(fmt::format("there is no gradient {} yet", number));
+            use.gradient = found->second;
+        }
+        HK_TRY(check_own_use(use));
+        node.own = std::make_shared<const OwnUse>(std::move(use));
+        return {};
+    }
+
     Status scope(Cursor& cursor) {
         cursor.spaces();
         const std::string_view label = cursor.rest();
@@ -244,7 +400,15 @@ private:
         HK_TRY(cursor.expect("="));
         const std::string_view operation = cursor.word();
         const OperationInfo* o = find_operation(operation);
-        if (o == nullptr) return invalid_argument(fmt::format("there is no operation '{}'", operation));
+        std::shared_ptr<const OwnOperation> own;
+        if (cursor.take("/")) {
+            HK_ASSIGN(const uint32_t revision, cursor.number<uint32_t>("a revision"));
+            const auto found = operations_.find(fmt::format("{}/{}", operation, revision));
+            o = found == operations_.end() ? nullptr : &found->second->info();
+            if (o != nullptr) own = found->second;
+        }
+        if (o == nullptr || (o->op == Op::own && own == nullptr))
+            return invalid_argument(fmt::format("there is no operation '{}'", operation));
         Node node;
         node.op = o->op;
         HK_TRY(cursor.expect("("));
@@ -252,21 +416,29 @@ private:
         if (const char* attribute = leaf_name_attribute(node.op))
             if (!leaves_.emplace(node.op, node.text(attribute)).second)
                 return invalid_argument(fmt::format("{} {} is there already", o->name, quote(node.text(attribute))));
+        if (own != nullptr) {
+            if (names.size() != o->outputs.size())
+                return invalid_argument(
+                    fmt::format("{} has {} outputs, {} are named", o->name, o->outputs.size(), names.size()));
+            HK_TRY(own_node(cursor, node, own, names));
+        }
         Result<std::vector<std::pair<Kind, Shape>>> outputs = infer(graph_, node);
         if (!outputs.ok()) return outputs.status();
         if (outputs.value().size() != names.size())
             return invalid_argument(
                 fmt::format("{} has {} outputs, {} are named", o->name, outputs.value().size(), names.size()));
-        HK_TRY(cursor.expect(":"));
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            const auto& [kind, shape] = outputs.value()[i];
-            if (i != 0) HK_TRY(cursor.expect(","));
-            const std::string_view given_kind = cursor.word();
-            HK_ASSIGN(const std::vector<int64_t> given_shape, cursor.list<int64_t>("a dimension"));
-            if (given_kind != kind_name(kind) || given_shape != shape.vector())
-                return invalid_argument(fmt::format("{} is {} {} by the operation, {} [{}] by the text", names[i],
-                                                    kind_name(kind), shape.text(), given_kind,
-                                                    fmt::join(given_shape, ", ")));
+        if (own == nullptr) {
+            HK_TRY(cursor.expect(":"));
+            for (std::size_t i = 0; i < names.size(); ++i) {
+                const auto& [kind, shape] = outputs.value()[i];
+                if (i != 0) HK_TRY(cursor.expect(","));
+                const std::string_view given_kind = cursor.word();
+                HK_ASSIGN(const std::vector<int64_t> given_shape, cursor.list<int64_t>("a dimension"));
+                if (given_kind != kind_name(kind) || given_shape != shape.vector())
+                    return invalid_argument(fmt::format("{} is {} {} by the operation, {} [{}] by the text", names[i],
+                                                        kind_name(kind), shape.text(), given_kind,
+                                                        fmt::join(given_shape, ", ")));
+            }
         }
         if (cursor.take_word("recompute")) { HK_ASSIGN(node.region, cursor.number<uint32_t>("a region's number")); }
         if (cursor.take("#")) {
@@ -374,8 +546,14 @@ private:
 
     static Status end(Cursor& cursor) { return cursor.at_end() ? Status() : cursor.error("the end of the line"); }
 
+    static constexpr Kind kKinds[] = {Kind::float_, Kind::float32, Kind::int32};
+
     Graph graph_;
     bool headed_ = false;
+    bool inside_gradient_;
+    std::optional<Block> block_;
+    std::map<std::string, std::shared_ptr<const OwnOperation>> operations_; // by label
+    std::map<uint32_t, std::shared_ptr<const Graph>> gradients_;
     std::unordered_map<std::string, ScopeId> scopes_;
     std::unordered_map<std::string, ValueId> values_;
     std::set<std::pair<Op, std::string>> leaves_;
@@ -384,10 +562,8 @@ private:
     std::map<std::string, ValueId> outputs_;
 };
 
-} // namespace
-
-Result<Graph> parse(std::string_view text) {
-    Parser parser;
+Result<Graph> parse_text(std::string_view text, bool inside_gradient) {
+    Parser parser(inside_gradient);
     std::size_t number = 0;
     while (!text.empty()) {
         ++number;
@@ -402,5 +578,9 @@ Result<Graph> parse(std::string_view text) {
     if (!graph.ok()) return graph.status().with_context("graph text");
     return graph;
 }
+
+} // namespace
+
+Result<Graph> parse(std::string_view text) { return parse_text(text, false); }
 
 } // namespace hekla::graph

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 namespace hekla::graph {
@@ -40,14 +41,14 @@ std::vector<std::string> value_names(const Graph& graph) {
         if (attribute == nullptr) continue;
         const std::string& name = node.text(attribute);
         if (is_word(name) && name != "_" && name != "scope" && name != "loss" && name != "metric" && name != "output" &&
-            uses[name] == 1)
+            name != "operation" && name != "gradient" && uses[name] == 1)
             names[node.outputs[0]] = name;
     }
     return names;
 }
 
 std::string arguments(const Node& node, const std::vector<std::string>& names) {
-    const OperationInfo& o = info(node.op);
+    const OperationInfo& o = info(node);
     std::string text;
     const auto put = [&](const std::string& argument) {
         if (!text.empty()) text += ", ";
@@ -65,6 +66,58 @@ std::string arguments(const Node& node, const std::vector<std::string>& names) {
             put(fmt::format("{}={}", node.attributes[i].name, attribute_text(node.attributes[i].value)));
     return text;
 }
+
+// Every line of a text behind a bar.
+std::string barred(std::string_view text) {
+    std::string out;
+    for (;;) {
+        const std::size_t end = text.find('\n');
+        out += fmt::format("| {}\n", text.substr(0, end));
+        if (end == std::string_view::npos) return out;
+        text.remove_prefix(end + 1);
+    }
+}
+
+std::string declaration_text(const OwnOperation& operation) {
+    constexpr const char* kTypes[] = {"int", "real", "text", "ints", "reals"};
+    const OwnDeclaration& d = operation.declaration();
+    std::vector<std::string> inputs, attributes;
+    for (const OwnDeclaration::Input& input : d.inputs)
+        inputs.push_back(fmt::format("{} {}", input.integer ? "int" : "float", input.name));
+    for (const OwnDeclaration::Attribute& a : d.attributes)
+        attributes.push_back(
+            fmt::format("{} {}{}", kTypes[static_cast<std::size_t>(a.type)], a.name,
+                        a.fallback ? fmt::format(" = {}", attribute_text(*a.fallback)) : std::string()));
+    std::string text = fmt::format("operation {}({}{}{}) -> {} local {} {}\n", operation.label(),
+                                   fmt::join(inputs, ", "), attributes.empty() ? "" : "; ", fmt::join(attributes, ", "),
+                                   fmt::join(d.outputs, ", "), d.local_size, d.glsl.empty() ? "spirv" : "glsl");
+    if (!d.glsl.empty()) return text + barred(d.glsl);
+    for (std::size_t i = 0; i < d.spirv.size(); ++i)
+        text += fmt::format("{}{:08x}{}", i % 8 == 0 ? "| " : " ", d.spirv[i],
+                            i % 8 == 7 || i + 1 == d.spirv.size() ? "\n" : "");
+    return text;
+}
+
+// What of own operations was printed already.
+struct OwnTexts {
+    std::set<std::string> operations;
+    std::map<const Graph*, std::size_t> known;
+    std::map<std::string, std::size_t> gradients; // by text
+    // Appends what must stand before the node; gives the number of its gradient, 0 for none.
+    std::size_t introduce(const OwnUse& use, std::string& text) {
+        if (operations.insert(use.operation->label()).second) text += declaration_text(*use.operation);
+        if (use.gradient == nullptr) return 0;
+        std::size_t& number = known[use.gradient.get()];
+        if (number != 0) return number;
+        const std::string printed = print(*use.gradient);
+        const auto [place, fresh] = gradients.try_emplace(printed, gradients.size() + 1);
+        number = place->second;
+        if (fresh)
+            text +=
+                fmt::format("gradient {}\n{}", number, barred(std::string_view(printed).substr(0, printed.size() - 1)));
+        return number;
+    }
+};
 
 } // namespace
 
@@ -106,13 +159,21 @@ std::string print(const Graph& graph) {
     const auto open_to = [&](std::size_t last) {
         while (opened < last) text += fmt::format("scope {}\n", labels[++opened]);
     };
+    OwnTexts own;
     for (const Node& node : graph.nodes) {
         open_to(node.scope);
+        const std::size_t gradient = node.own != nullptr ? own.introduce(*node.own, text) : 0;
         for (std::size_t i = 0; i < node.outputs.size(); ++i) text += (i == 0 ? "" : ", ") + names[node.outputs[i]];
-        text += fmt::format(" = {}({}) : ", info(node.op).name, arguments(node, names));
+        text += fmt::format(" = {}({}) : ", node.own != nullptr ? node.own->operation->label() : info(node.op).name,
+                            arguments(node, names));
         for (std::size_t i = 0; i < node.outputs.size(); ++i) {
             const Value& value = graph.value(node.outputs[i]);
             text += fmt::format("{}{} {}", i == 0 ? "" : ", ", kind_name(value.kind), value.shape.text());
+        }
+        if (node.own != nullptr) {
+            text += fmt::format(" invocations {} flops {} bytes {}", node.own->invocations, node.own->flops,
+                                node.own->bytes);
+            if (gradient != 0) text += fmt::format(" gradient {}", gradient);
         }
         if (node.region != 0) text += fmt::format(" recompute {}", node.region);
         if (node.scope != 0) text += "  # " + labels[node.scope];

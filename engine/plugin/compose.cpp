@@ -5,33 +5,12 @@
 #include "plugin/host_error.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <fmt/format.h>
 
 namespace hekla::plugin {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kUnknown = "the plugin threw an exception; plugins must not";
-
-// A call into a plugin. One that throws although it must not is an error of that plugin, not the end of the host.
-template<class F>
-int32_t guarded(hk_error& error, F&& f) {
-    try {
-        return f();
-    } catch (const std::exception& e) { error.message = fmt::format("{} ({})", kUnknown, e.what()); } catch (...) {
-        error.message = kUnknown;
-    }
-    error.code = HK_INTERNAL;
-    return HK_INTERNAL;
-}
-
-// Handles of different builds must differ, whichever threads build: the tag counts through the 4,095 there are.
-uint32_t next_tag() {
-    static std::atomic<uint32_t> counter{0};
-    return counter.fetch_add(1, std::memory_order_relaxed) % 4095 + 1;
-}
 
 json with_defaults(const Provided& provided, const json& given) {
     json values = provided.defaults;
@@ -121,6 +100,7 @@ Status created(const std::string& what, void*& self, F&& create) {
 Result<std::unique_ptr<Composition>> Composition::create(const Registry& registry, const CompositionSpec& spec,
                                                          const text::Tokenizer* tokenizer, const Log& log) {
     std::unique_ptr<Composition> c(new Composition());
+    c->registry_ = &registry;
     c->tokenizer_.tokenizer = tokenizer;
     c->architecture_id_ = fmt::format("architecture '{}'", spec.architecture);
     c->objective_id_ = fmt::format("objective '{}'", spec.objective);
@@ -209,6 +189,14 @@ Composition::~Composition() {
     if (architecture_self_ != nullptr) architecture_->destroy(architecture_self_);
 }
 
+OwnOperations Composition::own_operations() const {
+    return OwnOperations([this](const std::string& id) -> Result<const hk_operation*> {
+        HK_ASSIGN(const Registry::Entry entry, registry_->find(HK_OPERATION_INTERFACE, id));
+        HK_ASSIGN(const void* table, registry_->load(entry));
+        return static_cast<const hk_operation*>(table);
+    });
+}
+
 Status Composition::describe(Joint& joint, int32_t body_mode, int32_t mode) const {
     joint.mode = body_mode;
     HK_ASSIGN(const int32_t body, build_part(joint, architecture_id_, [&](hk_builder* b, hk_error* e) {
@@ -234,7 +222,9 @@ Status Composition::describe(Joint& joint, int32_t body_mode, int32_t mode) cons
 
 Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField> fields,
                                         std::span<const std::string> ports, bool all_ports, int64_t calls) const {
+    OwnOperations own = own_operations();
     Joint joint;
+    joint.own = &own;
     joint.calls_left = calls;
     joint.fields.assign(fields.begin(), fields.end());
     const bool learns = objective_ != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
@@ -272,7 +262,9 @@ Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField
 }
 
 Result<std::set<std::string>> Composition::body_parameters(std::span<const BatchField> fields) const {
+    OwnOperations own = own_operations();
     Joint joint;
+    joint.own = &own;
     joint.mode = HK_MODE_EVALUATE;
     joint.fields.assign(fields.begin(), fields.end());
     HK_TRY(build_part(joint, architecture_id_, [&](hk_builder* b, hk_error* e) {

@@ -104,6 +104,8 @@ private:
     // Body and heads, as a part of the joint graph.
     Status describe(Joint& joint, int32_t body_mode, int32_t mode) const;
     std::unique_ptr<Composition> teacher_;
+    OwnOperations own_operations() const; // of the plugins that the registry found
+    const Registry* registry_ = nullptr;
     Registry::Entry architecture_entry_;
     const hk_architecture* architecture_ = nullptr;
     const hk_objective* objective_ = nullptr;

@@ -4,6 +4,8 @@
 #include "base/status.hpp"
 #include "hekla/plugin/error.h"
 
+#include <exception>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 
@@ -24,5 +26,18 @@ const hk_error_interface* host_error_interface();
 
 // The Status of a plugin's call: its code, with what it said, or a sentence that it said nothing.
 Status status_of(int32_t code, const hk_error& error, const std::string& what);
+
+// A call into a plugin. One that throws although it must not is an error of that plugin, not the end of the host.
+template<class F>
+int32_t guarded(hk_error& error, F&& f) {
+    constexpr const char* kThrew = "the plugin threw an exception; plugins must not";
+    try {
+        return f();
+    } catch (const std::exception& e) { error.message = fmt::format("{} ({})", kThrew, e.what()); } catch (...) {
+        error.message = kThrew;
+    }
+    error.code = HK_INTERNAL;
+    return HK_INTERNAL;
+}
 
 } // namespace hekla::plugin

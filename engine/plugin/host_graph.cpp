@@ -3,6 +3,7 @@
 #include "plugin/host_error.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -60,25 +61,6 @@ hk_value fail(hk_builder* b, Status status) {
     return 0;
 }
 
-hk_value handle_of(hk_builder* b, ValueId value) {
-    if (value == kNone) return 0;
-    if (b->values.size() >= kMostValues)
-        return fail(b, unsupported(fmt::format("one plugin described more than {} values", kMostValues)));
-    b->values.push_back(value);
-    return b->tag << kNumberBits | static_cast<uint32_t>(b->values.size() - 1);
-}
-
-// The value of a handle; kNone with an error for one that is not this view's.
-ValueId value_of(hk_builder* b, hk_value handle, const char* what) {
-    if (handle == 0) return kNone;
-    if (handle >> kNumberBits != b->tag || (handle & kNumberMask) >= b->values.size()) {
-        fail(b, invalid_argument(
-                    fmt::format("{}: a value of another graph was passed (values die with their build call)", what)));
-        return kNone;
-    }
-    return b->values[handle & kNumberMask];
-}
-
 bool dims_ok(hk_builder* b, const std::string& what, const int64_t* dims, uint32_t rank) {
     if (rank > HK_MAX_RANK || (rank > 0 && dims == nullptr)) {
         fail(b, invalid_argument(fmt::format("{}: {} dimensions, at most {} are possible", what, rank, HK_MAX_RANK)));
@@ -126,33 +108,27 @@ std::string names_of(const auto& things, auto name) {
     return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-Result<graph::AttributeValue> attribute_value(const hk_attribute& a) {
-    switch (a.type) {
-    case HK_ATTRIBUTE_INT: return graph::AttributeValue(a.integer);
-    case HK_ATTRIBUTE_REAL: return graph::AttributeValue(a.real);
-    case HK_ATTRIBUTE_TEXT: return graph::AttributeValue(text(a.text));
-    case HK_ATTRIBUTE_INTS:
-        if (a.count > 0 && a.integers == nullptr) break;
-        return graph::AttributeValue(std::vector<int64_t>(a.integers, a.integers + a.count));
-    case HK_ATTRIBUTE_REALS:
-        if (a.count > 0 && a.reals == nullptr) break;
-        return graph::AttributeValue(std::vector<double>(a.reals, a.reals + a.count));
-    default: break;
-    }
-    return invalid_argument(fmt::format("attribute {} has type {} or no values", text(a.name), a.type));
-}
-
 int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* inputs, uint32_t input_count,
              const hk_attribute* attributes, uint32_t attribute_count, hk_value* outputs, uint32_t output_count) {
     std::vector<ValueId> made;
     const bool done = call(b, false, [&](graph::Builder& builder) {
         const std::string operation = text(name);
         const graph::OperationInfo* o = graph::find_operation(operation);
+        const OwnOperations::Known* own = nullptr;
+        if (operation.find('.') != std::string::npos && b->joint.own != nullptr) { // built-in ones have no point
+            const Result<const OwnOperations::Known*> found = b->joint.own->find(operation, revision);
+            if (!found.ok()) {
+                fail(b, found.status());
+                return false;
+            }
+            own = found.value();
+            o = &own->operation->info();
+        }
         if (o == nullptr || o->internal) {
             fail(b, unsupported(fmt::format("there is no operation '{}'", operation)));
             return false;
         }
-        if (revision == 0 || revision > o->revision) {
+        if (own == nullptr && (revision == 0 || revision > o->revision)) {
             fail(b,
                  unsupported(fmt::format(
                      "{}: revision {} was asked for, this host has 1 to {}: update the host, or emit an older revision",
@@ -175,7 +151,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
                 return false;
             }
             names[i] = text(attributes[i].name);
-            Result<graph::AttributeValue> value = attribute_value(attributes[i]);
+            Result<graph::AttributeValue> value = read_attribute(attributes[i]);
             if (!value.ok()) {
                 fail(b, value.status().with_context(operation));
                 return false;
@@ -190,7 +166,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
             return false;
         }
         if (!builder.ok()) return false;
-        made = builder.emit(o->op, in, given);
+        made = own != nullptr ? emit_own(b->joint, b->tag, *own, in, given) : builder.emit(o->op, in, given);
         return builder.ok();
     });
     for (uint32_t i = 0; outputs != nullptr && i < output_count; ++i)
@@ -200,6 +176,46 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
 }
 
 } // namespace
+
+uint32_t next_tag() {
+    static std::atomic<uint32_t> counter{0};
+    return counter.fetch_add(1, std::memory_order_relaxed) % 4095 + 1;
+}
+
+hk_value handle_of(hk_builder* b, ValueId value) {
+    if (value == kNone) return 0;
+    if (b->values.size() >= kMostValues)
+        return fail(b, unsupported(fmt::format("one plugin described more than {} values", kMostValues)));
+    b->values.push_back(value);
+    return b->tag << kNumberBits | static_cast<uint32_t>(b->values.size() - 1);
+}
+
+// The value of a handle; kNone with an error for one that is not this view's.
+ValueId value_of(hk_builder* b, hk_value handle, const char* what) {
+    if (handle == 0) return kNone;
+    if (handle >> kNumberBits != b->tag || (handle & kNumberMask) >= b->values.size()) {
+        fail(b, invalid_argument(
+                    fmt::format("{}: a value of another graph was passed (values die with their build call)", what)));
+        return kNone;
+    }
+    return b->values[handle & kNumberMask];
+}
+
+Result<graph::AttributeValue> read_attribute(const hk_attribute& a) {
+    switch (a.type) {
+    case HK_ATTRIBUTE_INT: return graph::AttributeValue(a.integer);
+    case HK_ATTRIBUTE_REAL: return graph::AttributeValue(a.real);
+    case HK_ATTRIBUTE_TEXT: return graph::AttributeValue(text(a.text));
+    case HK_ATTRIBUTE_INTS:
+        if (a.count > 0 && a.integers == nullptr) break;
+        return graph::AttributeValue(std::vector<int64_t>(a.integers, a.integers + a.count));
+    case HK_ATTRIBUTE_REALS:
+        if (a.count > 0 && a.reals == nullptr) break;
+        return graph::AttributeValue(std::vector<double>(a.reals, a.reals + a.count));
+    default: break;
+    }
+    return invalid_argument(fmt::format("attribute {} has type {} or no values", text(a.name), a.type));
+}
 
 const hk_graph_interface* host_graph_interface() {
     static const hk_graph_interface table = {
@@ -279,8 +295,10 @@ const hk_graph_interface* host_graph_interface() {
         emit,
         [](hk_builder* b, hk_string name) -> uint32_t {
             return call(b, 0u, [&](graph::Builder&) {
-                const graph::OperationInfo* o = graph::find_operation(text(name));
-                return o != nullptr && !o->internal ? o->revision : 0u;
+                const std::string operation = text(name);
+                const graph::OperationInfo* o = graph::find_operation(operation);
+                if (o != nullptr && !o->internal) return o->revision;
+                return b->joint.own != nullptr ? b->joint.own->newest_revision(operation) : 0u;
             });
         },
         [](hk_builder* b, hk_value value, int64_t* dims, uint32_t* rank) -> int32_t {

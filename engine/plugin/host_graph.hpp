@@ -3,6 +3,7 @@
 
 #include "graph/builder.hpp"
 #include "hekla/plugin/graph.h"
+#include "plugin/host_operation.hpp"
 
 #include <map>
 #include <string>
@@ -24,6 +25,8 @@ struct Joint {
     std::vector<BatchField> fields;
     int32_t mode = HK_MODE_TRAIN;
     std::map<std::string, graph::ValueId, std::less<>> ports;
+    OwnOperations* own = nullptr; // plugins' own operations; null: there are none
+    bool in_gradient = false;     // of such an operation
     // Of the names of parameters and ports of the part that is being described; "" for the only part.
     std::string prefix;
     int64_t calls_left = -1; // of the graph's functions, before one fails as if memory had run out; -1: no end
@@ -42,3 +45,17 @@ struct hk_builder {
     int open_scopes = 0;
     bool open_region = false;
 };
+
+namespace hekla::plugin {
+
+// Handles of different views must differ, whichever threads build: the tag counts through the 4,095 there are.
+uint32_t next_tag();
+
+// The handle of a value, 0 for none; and back: kNone, with an error where the handle is not this view's.
+hk_value handle_of(hk_builder* view, graph::ValueId value);
+graph::ValueId value_of(hk_builder* view, hk_value handle, const char* what);
+
+// An attribute as a plugin gave it.
+Result<graph::AttributeValue> read_attribute(const hk_attribute& attribute);
+
+} // namespace hekla::plugin

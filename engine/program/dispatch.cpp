@@ -4,6 +4,7 @@
 #include "program/lower_common.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace hekla::program {
 
@@ -233,6 +234,14 @@ bool Lowering::move_to(const View& view, ResourceKind kind, const std::string& n
 View Lowering::runtime() {
     return named(ResourceKind::input, kRuntimeInput, graph::Shape{static_cast<int64_t>(sizeof(RuntimeRecord) / 4)},
                  Storage::i32);
+}
+
+View Lowering::access_counters() {
+    const View counters = named(ResourceKind::output, fmt::format("{}{}", kAccessPrefix, access_counts.size()),
+                                graph::Shape{2}, Storage::i32);
+    fill_zero(*this, counters);
+    access_counts.emplace_back(current, counters);
+    return counters;
 }
 
 const std::string& Lowering::choose(KernelProblem problem) {

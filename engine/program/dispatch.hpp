@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,10 +93,12 @@ private:
 };
 
 struct Dispatch {
-    std::string shader;              // name in the embedded table, eg "matmul/direct", or "generated:HASH"
-    std::string source;              // GLSL of a generated shader, else empty
-    std::vector<uint32_t> constants; // specialization constants 0, 1, ...
-    uint32_t subgroup_size = 0;      // 0: the device's own
+    std::string
+        shader; // name in the embedded table, eg "matmul/direct", or "generated:HASH" or "own:NAME/REVISION:HASH"
+    std::string source;                                 // GLSL of a generated shader, else empty
+    std::shared_ptr<const std::vector<uint32_t>> words; // SPIR-V of a plugin's own operation, else null
+    std::vector<uint32_t> constants;                    // specialization constants 0, 1, ...
+    uint32_t subgroup_size = 0;                         // 0: the device's own
     Arguments arguments;
     uint64_t groups = 1; // folded into three dimensions when recorded; shaders take HEKLA_GROUP of common.glsl
     std::vector<Access> accesses;
@@ -179,6 +182,9 @@ public:
     View constant(const std::string& name, const graph::Shape& shape, Storage storage, std::vector<std::byte> content);
     View step_scalar(const std::string& name, float initial); // float32 []
     View runtime();                                           // the RuntimeRecord, as u32 words [8]
+    // Two words for the kernel of the current node, zero at the beginning of every replay: loads and stores outside of
+    // their tensors (appends a dispatch).
+    View access_counters();
 
     // Moves a dense arena tensor that fills its resource to another kind and name, so that what was written there needs
     // no copy. False, and nothing changed, where that cannot be.
@@ -190,7 +196,9 @@ public:
     std::vector<KernelProblem> problems; // that nothing was fixed for
 
     std::map<std::string, float> scalar_initials;
-    std::map<std::string, View> outputs;     // every tensor of kind output, as its maker shaped it
+    std::map<std::string, View> outputs;                       // every tensor of kind output, as its maker shaped it
+    bool count_accesses = false;                               // CompileOptions::count_accesses
+    std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
     std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that nothing here reads
 
 private:
@@ -199,6 +207,7 @@ private:
 };
 
 inline const char* const kRuntimeInput = "hekla.runtime";
-inline const char* const kScalarPrefix = "hekla.scalar."; // inputs of kind `input` that are step scalars
+inline const char* const kAccessPrefix = "hekla.accesses."; // outputs that count accesses
+inline const char* const kScalarPrefix = "hekla.scalar.";   // inputs of kind `input` that are step scalars
 
 } // namespace hekla::program

@@ -73,6 +73,7 @@ LowerNode family_of(Op op) {
     case Op::lstm:
     case Op::gru_gradient:
     case Op::lstm_gradient: return lower_recurrent;
+    case Op::own: return lower_own;
     default: return graph::is_pointwise(op) ? lower_pointwise : nullptr;
     }
 }
@@ -196,7 +197,7 @@ Status reads_what_is_stored(const Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
         if (node.inputs[i] != graph::kNone && bytes_of(lowering.view(node.inputs[i]).storage) == 2 &&
-            !reads_16_bits(node.op, i))
+            !reads_16_bits(node, i))
             return unsupported("this kernel reads 32-bit storage, and an input is stored in 16 bits");
     return {};
 }
@@ -220,6 +221,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     lowering.limits = limits;
     lowering.limits.generated_shaders = limits.generated_shaders && options.fused;
     lowering.fixed_choices = options.kernel_choices;
+    lowering.count_accesses = options.count_accesses;
     lowering.states_of_inputs = options.state_inputs;
     HK_TRY(check_storage(limits, options.precision));
     lowering.precision = options.precision;

@@ -35,7 +35,9 @@ struct CompileOptions {
     std::map<std::string, Storage> parameters = {};
     bool fused = true;       // pointwise groups in one kernel each (the bits are the same)
     bool serialized = false; // a barrier after every dispatch (the bits are the same)
-    bool timings = false;    // a timestamp after every dispatch; serialized, so that each is timed alone
+    // Accessors of plugins' own GLSL count what is clamped (Program::access_counts()); the bits are the same.
+    bool count_accesses = false;
+    bool timings = false; // a timestamp after every dispatch; serialized, so that each is timed alone
 };
 
 // The error names the first operation that cannot be lowered, and its scope. `graph` must outlive the result's use.
@@ -52,6 +54,7 @@ using LowerNode = Status (*)(Lowering& lowering, graph::NodeId node);
 Status lower_shape(Lowering& lowering, graph::NodeId node); // reshape transpose slice concat pad broadcast flip unslice
 Status lower_leaf(Lowering& lowering, graph::NodeId node);  // input parameter buffer constant fill iota positions ...
 Status lower_pointwise(Lowering& lowering, graph::NodeId node); // one operation; groups: pointwise.hpp
+Status lower_own(Lowering& lowering, graph::NodeId node);       // a plugin's own operation
 Status lower_random(Lowering& lowering, graph::NodeId node);    // random_uniform random_normal
 
 Status lower_matmul(Lowering& lowering, graph::NodeId node);        // matmul linear

@@ -46,7 +46,7 @@ View make_output(Lowering& lowering, graph::NodeId id, std::size_t index) {
     const graph::Node& node = graph.nodes[id];
     const graph::ValueId value = node.outputs[index];
     const Storage storage = graph::is_float(graph.kind(value)) ? Storage::f32 : Storage::i32;
-    const View view = lowering.allocate(graph.shape(value), storage, graph::info(node.op).name);
+    const View view = lowering.allocate(graph.shape(value), storage, graph::info(node).name);
     lowering.views[value] = view;
     return view;
 }

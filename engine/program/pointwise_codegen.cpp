@@ -1,7 +1,7 @@
 // GLSL for a group of pointwise operations. The text depends on the operations and on how operands lie (dense, one
 // element, or strided along which dimensions), never on sizes: a longer batch compiles nothing.
 #include "base/hash.hpp"
-#include "kernels_texts.hpp"
+#include "program/glsl_text.hpp"
 #include "program/loop.hpp"
 #include "program/pointwise.hpp"
 
@@ -15,26 +15,6 @@ namespace hekla::program {
 namespace {
 
 using graph::Op;
-
-// The file with what it includes in place of the lines that say so: there is no #include at run time.
-std::string expanded(std::string_view file, std::set<std::string, std::less<>>& seen) {
-    std::string out;
-    if (!seen.emplace(file).second) return out;
-    std::string_view rest = embedded::kernels_text(file);
-    constexpr std::string_view kInclude = "#include \"";
-    while (!rest.empty()) {
-        const std::size_t end = std::min(rest.find('\n'), rest.size() - 1);
-        const std::string_view line = rest.substr(0, end + 1);
-        rest.remove_prefix(end + 1);
-        if (line.starts_with(kInclude)) {
-            const std::string_view name = line.substr(kInclude.size(), line.rfind('"') - kInclude.size());
-            out += expanded(name, seen);
-        } else {
-            out += line;
-        }
-    }
-    return out;
-}
 
 // How an operand is read in the loop.
 enum class Reading : uint8_t { dense, one, strided, number };
@@ -254,9 +234,9 @@ private:
         } else if (lowering_.limits.cpu) {
             source += "#define HEKLA_WIDTH 16\n";
         }
-        source += expanded("pointwise/elements.glsl", seen);
-        source += expanded("pointwise/operations.glsl", seen);
-        if (dropout_) source += expanded("pointwise/dropout.glsl", seen);
+        source += expanded_glsl("pointwise/elements.glsl", seen);
+        source += expanded_glsl("pointwise/operations.glsl", seen);
+        if (dropout_) source += expanded_glsl("pointwise/dropout.glsl", seen);
         source +=
             "layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {\n    "
             "HEKLA_RECORD\n" +

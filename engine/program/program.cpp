@@ -54,8 +54,9 @@ struct Program::State {
     Runtime* runtime = nullptr;
     ParameterStore* store = nullptr;
     CompileOptions options;
-    Lowering lowering;               // its graph is not there any more
-    std::vector<std::string> labels; // by dispatch
+    Lowering lowering;                                              // its graph is not there any more
+    std::vector<std::string> labels;                                // by dispatch
+    std::vector<std::pair<std::string, std::string>> access_counts; // label of the node, output
     MemoryPlan plan;
     Placements places;
     uint64_t generation = 0; // of the arena, when the argument records were written
@@ -118,6 +119,9 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, Lowering low
     state.lowering = std::move(lowering);
     for (const Dispatch& dispatch : state.lowering.dispatches)
         state.labels.push_back(label_of(state.lowering, dispatch));
+    for (const auto& [node, view] : state.lowering.access_counts)
+        state.access_counts.emplace_back(state.lowering.graph->describe(node),
+                                         state.lowering.resources[view.resource].name);
     state.lowering.graph = nullptr;
     state.lowering.views.clear();
     HK_TRY(state.prepare());
@@ -496,7 +500,8 @@ Result<float> Program::read_scalar_output(std::string_view name) {
 
 std::vector<std::string> Program::output_names() const {
     std::vector<std::string> names;
-    for (const auto& [name, view] : state_->lowering.outputs) names.push_back(name);
+    for (const auto& [name, view] : state_->lowering.outputs)
+        if (!name.starts_with(kAccessPrefix)) names.push_back(name);
     return names;
 }
 
@@ -520,6 +525,16 @@ std::vector<DispatchTiming> Program::timings() {
         const Dispatch& dispatch = state.lowering.dispatches[state.pieces[p].dispatch];
         result.push_back({state.labels[state.pieces[p].dispatch], dispatch.shader,
                           (ticks.value()[p + 1] - ticks.value()[p]) * 1e-9, dispatch.flops, dispatch.bytes});
+    }
+    return result;
+}
+
+Result<std::vector<AccessCounts>> Program::access_counts() {
+    std::vector<AccessCounts> result;
+    for (const auto& [label, output] : state_->access_counts) {
+        HK_ASSIGN(const HostTensor counted, read_output(output));
+        const std::span<const int32_t> words = counted.ints();
+        result.push_back({label, static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1])});
     }
     return result;
 }

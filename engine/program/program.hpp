@@ -32,7 +32,9 @@
 namespace hekla::program {
 
 struct RuntimeOptions {
-    bool generated_shaders = true;    // false: never GLSL at run time; the same bits from the built-in kernels
+    // false: no pointwise kernel is generated; the same bits from the built-in ones. Plugins' own GLSL has no other
+    // way.
+    bool generated_shaders = true;
     bool keep_traces = false;         // keep what was recorded, for check_ordering()
     uint32_t shared_memory_bytes = 0; // lower limit than the device's, for tests; 0: the device's
     uint64_t max_block_bytes = 0;     // of the activation arena; 0: what one allocation may be
@@ -41,7 +43,8 @@ struct RuntimeOptions {
     // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
     std::filesystem::path tuning_folder = {}; // what was measured is read from and written to it; empty: in memory only
-    std::span<const gpu::EmbeddedShader> kernels = {}; // other SPIR-V of the same kernels, for tests; empty: the engine's
+    std::span<const gpu::EmbeddedShader> kernels =
+        {}; // other SPIR-V of the same kernels, for tests; empty: the engine's
 };
 
 // The activation arena: blocks shared by all programs of a runtime, as large as the largest needs. Growing it moves it;
@@ -75,6 +78,7 @@ public:
     Status reserve_arena(std::span<const uint64_t> sizes);
     // unsupported or not_found names the shader. Compiled once, kept.
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
+    Result<gpu::Shader> shader(const Dispatch& dispatch);
     Status save_caches(); // writes the driver's pipeline cache
     Tuning& tuning() { return *tuning_; }
 
@@ -200,6 +204,12 @@ struct RunScalars {
     bool accumulate = false;    // with Gradients::accumulate: add to the gradient arena (false: overwrite it)
 };
 
+// Accesses of one plugin's own operation outside of its tensors, as clamped in the last replay.
+struct AccessCounts {
+    std::string name; // "acme.swish_gate in block.3"
+    uint64_t loads = 0, stores = 0;
+};
+
 struct DispatchTiming {
     std::string name; // "matmul in block.3/attention"
     std::string shader;
@@ -243,8 +253,9 @@ public:
     const std::vector<std::string>& gradient_names() const; // without "grad."
 
     const MemoryPlan& memory_plan() const;
-    double flops() const;                  // of one replay
-    std::vector<DispatchTiming> timings(); // empty without CompileOptions::timings
+    double flops() const;                              // of one replay
+    std::vector<DispatchTiming> timings();             // empty without CompileOptions::timings
+    Result<std::vector<AccessCounts>> access_counts(); // empty without CompileOptions::count_accesses
     // One line a dispatch: shader, groups, what is read and written, barriers.
     std::string dump() const;
     // Kernel choices that this program was compiled with: "matmul in block.0: matmul/tiled [64, 64, 16]". Equal choices

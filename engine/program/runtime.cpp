@@ -63,19 +63,26 @@ Status Runtime::reserve_arena(std::span<const uint64_t> sizes) {
     return {};
 }
 
-Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& dispatch) {
-    auto it = shaders_.find(dispatch.shader);
-    if (it == shaders_.end()) {
-        if (dispatch.source.empty()) {
-            HK_ASSIGN(gpu::Shader shader, gpu::Shader::find(options_.kernels, dispatch.shader));
-            it = shaders_.emplace(dispatch.shader, std::move(shader)).first;
-        } else {
-            HK_ASSIGN(gpu::Shader shader, gpu_.glsl->compile(dispatch.shader, dispatch.source));
-            it = shaders_.emplace(dispatch.shader, std::move(shader)).first;
-        }
+Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch) {
+    if (const auto known = shaders_.find(dispatch.shader); known != shaders_.end()) return known->second;
+    gpu::Shader shader;
+    if (dispatch.words != nullptr) {
+        HK_ASSIGN(shader, gpu::Shader::from_words(dispatch.shader, *dispatch.words));
+    } else if (dispatch.source.empty()) {
+        HK_ASSIGN(shader, gpu::Shader::find(options_.kernels, dispatch.shader));
+    } else if (gpu_.glsl == nullptr) {
+        return unsupported(fmt::format("shader \"{}\" needs a compiler for GLSL, and this runtime was made without one",
+                                       dispatch.shader));
+    } else {
+        HK_ASSIGN(shader, gpu_.glsl->compile(dispatch.shader, dispatch.source));
     }
+    shaders_.emplace(dispatch.shader, shader);
+    return shader;
+}
+
+Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& dispatch) {
     gpu::PipelineDescription description;
-    description.shader = it->second;
+    HK_ASSIGN(description.shader, shader(dispatch));
     description.constants = dispatch.constants;
     description.subgroup_size = dispatch.subgroup_size;
     return gpu_.pipelines->get(description);

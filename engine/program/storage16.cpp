@@ -24,11 +24,13 @@ bool makes_view(Op op) {
 
 } // namespace
 
-bool reads_16_bits(Op op, std::size_t input) {
+bool reads_16_bits(const graph::Node& node, std::size_t input) {
+    const Op op = node.op;
     if (op == Op::matmul || op == Op::linear) return input < 2; // a bias is read in 32
     if (op == Op::embedding) return input == 0;
     if (op == Op::linear_cross_entropy) return input < 2;
     if (op == Op::linear_cross_entropy_gradient) return input == 1 || input == 2;
+    if (op == Op::own) return !node.own->operation->declaration().glsl.empty(); // its accessors do
     return makes_view(op);
 }
 
@@ -38,7 +40,7 @@ std::vector<bool> readable_in_16_bits(const graph::Graph& graph) {
         const graph::Node& node = graph.nodes[id];
         for (std::size_t i = 0; i < node.inputs.size(); ++i) {
             if (node.inputs[i] == graph::kNone) continue;
-            if (!reads_16_bits(node.op, i) || (makes_view(node.op) && !readable[node.outputs[0]]))
+            if (!reads_16_bits(node, i) || (makes_view(node.op) && !readable[node.outputs[0]]))
                 readable[node.inputs[i]] = false;
         }
     }

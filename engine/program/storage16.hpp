@@ -5,9 +5,9 @@
 
 namespace hekla::program {
 
-// Whether the kernels of this operation read the input where it is stored in 16 bits. Operations that only make views
+// Whether the kernel of this node reads the input where it is stored in 16 bits. Operations that only make views
 // do; their results are asked about in turn.
-bool reads_16_bits(graph::Op op, std::size_t input);
+bool reads_16_bits(const graph::Node& node, std::size_t input);
 
 // By value of the graph: no reader, not even behind views, needs 32 bits. Outputs count as read in 16 bits.
 std::vector<bool> readable_in_16_bits(const graph::Graph& graph);

@@ -106,30 +106,51 @@ inline Initializer uniform(double low, double high) { return {HK_INITIALIZE_UNIF
 struct NamedAttribute {
     std::string name;
     hk_attribute raw{};
-    std::string text;
-    Dims integers;
+    std::string text = {};
+    Dims integers = {};
+    std::vector<double> reals = {};
+    bool required = false; // of an own operation's declaration: there is no default
 };
 inline NamedAttribute attribute(const char* name, int64_t value) {
-    NamedAttribute a{name, {}, {}, {}};
+    NamedAttribute a{name};
     a.raw.type = HK_ATTRIBUTE_INT;
     a.raw.integer = value;
     return a;
 }
+inline NamedAttribute attribute(const char* name, int value) { return attribute(name, int64_t{value}); }
 inline NamedAttribute attribute(const char* name, double value) {
-    NamedAttribute a{name, {}, {}, {}};
+    NamedAttribute a{name};
     a.raw.type = HK_ATTRIBUTE_REAL;
     a.raw.real = value;
     return a;
 }
 inline NamedAttribute attribute(const char* name, const std::string& value) {
-    NamedAttribute a{name, {}, value, {}};
+    NamedAttribute a{name};
     a.raw.type = HK_ATTRIBUTE_TEXT;
+    a.text = value;
     return a;
 }
 inline NamedAttribute attribute(const char* name, const Dims& value) {
-    NamedAttribute a{name, {}, {}, value};
+    NamedAttribute a{name};
     a.raw.type = HK_ATTRIBUTE_INTS;
+    a.integers = value;
     return a;
+}
+inline NamedAttribute attribute(const char* name, const std::vector<double>& value) {
+    NamedAttribute a{name};
+    a.raw.type = HK_ATTRIBUTE_REALS;
+    a.reals = value;
+    return a;
+}
+// Makes the raw attribute point to what is kept beside it, which must then stay where it is.
+inline void complete(NamedAttribute& a) {
+    a.raw.struct_size = sizeof(hk_attribute);
+    a.raw.name = text(a.name);
+    a.raw.text = text(a.text);
+    a.raw.integers = a.integers.data();
+    a.raw.reals = a.reals.data();
+    if (a.raw.type == HK_ATTRIBUTE_INTS) a.raw.count = a.integers.size();
+    if (a.raw.type == HK_ATTRIBUTE_REALS) a.raw.count = a.reals.size();
 }
 
 // The builder of one build() call. Not copied; values point to it.
@@ -190,11 +211,7 @@ public:
         for (const Value& input : inputs) ids.push_back(input.id);
         std::vector<hk_attribute> raw;
         for (NamedAttribute& a : attributes) {
-            a.raw.struct_size = sizeof(hk_attribute);
-            a.raw.name = text(a.name);
-            a.raw.text = text(a.text);
-            a.raw.integers = a.integers.data();
-            if (a.raw.type == HK_ATTRIBUTE_INTS) a.raw.count = a.integers.size();
+            complete(a);
             raw.push_back(a.raw);
         }
         std::vector<hk_value> outputs(output_count, 0);
@@ -304,6 +321,16 @@ inline Value operator/(Value a, double b) { return div(a, like(a, b)); }
 inline Value operator+(double a, Value b) { return add(like(b, a), b); }
 inline Value operator-(double a, Value b) { return sub(like(b, a), b); }
 inline Value operator*(double a, Value b) { return mul(like(b, a), b); }
+
+// A plugin's own operation, of this plugin or another: its first output. own_outputs: the first `count`.
+inline std::vector<Value> own_outputs(const char* name, uint32_t revision, const std::vector<Value>& inputs,
+                                      uint32_t count, const std::vector<NamedAttribute>& attributes = {}) {
+    return graph_of(inputs).emit(name, revision, inputs, attributes, count);
+}
+inline Value own(const char* name, uint32_t revision, const std::vector<Value>& inputs,
+                 const std::vector<NamedAttribute>& attributes = {}) {
+    return own_outputs(name, revision, inputs, 1, attributes)[0];
+}
 
 inline Value equal(Value a, Value b) { return compare(a, b, 0); }
 inline Value not_equal(Value a, Value b) { return compare(a, b, 1); }

@@ -87,6 +87,28 @@ for language in c cpp; do
   logged host.log ./host "$language/architecture/build/plugins/my-architecture.so" my-architecture
 done
 
+# An operation of its own, in C++.
+logged new.log "$hekla" plugin new --kind operation my-operation
+logged build.log cmake -S my-operation -B my-operation/build -DCMAKE_PREFIX_PATH="$place/hekla"
+logged build.log cmake --build my-operation/build
+"$hekla" --plugin-path my-operation/build/plugins plugin list >list.log
+grep -q '^operations' list.log && grep -q '^  my-operation.gate ' list.log
+train my-operation operation whole-operation train.max_steps=6
+train my-operation operation parts-operation train.max_steps=3
+train my-operation operation parts-operation train.max_steps=6
+cmp whole-operation/model.safetensors parts-operation/model.safetensors
+"$hekla" --plugin-path my-operation/build/plugins generate whole-operation --prompt line --max-new-tokens 8 >/dev/null 2>&1
+
+# What an author of an operation sees: its place in the graph, and the compiler's message with the line of the source.
+"$hekla" --plugin-path my-operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >graph.txt
+grep -q '^operation my-operation.gate/1(float x, float gate; real sharpness = 1) -> y local 0 glsl$' graph.txt
+grep -q '= my-operation.gate/1(.*gradient 1 .*# block.0' graph.txt
+sed -i 's/squashed(sharpness/squished(sharpness/' my-operation/my-operation.cpp
+cmake --build my-operation/build >operation.log 2>&1 || { cat operation.log; exit 1; }
+if "$hekla" --plugin-path my-operation/build/plugins train my-operation/recipe.toml data.train=text.txt output.dir=bad >err.log 2>&1; then exit 1; fi
+line=$(grep -n squished my-operation/my-operation.cpp | cut -d: -f1)
+grep -q "my-operation.cpp:$line: error: 'squished'" err.log || { cat err.log; exit 1; }
+
 # Refused: a name that cannot be one, a folder with something in it.
 if "$hekla" plugin new --kind head 'No Name' >/dev/null 2>err.log; then exit 1; fi
 grep -q "small letters" err.log

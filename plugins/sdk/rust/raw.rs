@@ -1,13 +1,13 @@
-// The plugin ABI 0.4, as the headers in hekla/plugin/ say it.
+// The plugin ABI 0.5, as the headers in hekla/plugin/ say it.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 use std::os::raw::{c_char, c_void};
 
 pub const HK_ABI_MAJOR: u32 = 0;
-pub const HK_ABI_MINOR: u32 = 4;
+pub const HK_ABI_MINOR: u32 = 5;
 
 /// The oldest host minor that can run the plugin: rustc --cfg 'hekla_minor="N"'.
-#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4")))]
+#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5")))]
 pub const HK_TARGET_ABI_MINOR: u32 = 1;
 #[cfg(hekla_minor = "2")]
 pub const HK_TARGET_ABI_MINOR: u32 = 2;
@@ -15,36 +15,48 @@ pub const HK_TARGET_ABI_MINOR: u32 = 2;
 pub const HK_TARGET_ABI_MINOR: u32 = 3;
 #[cfg(hekla_minor = "4")]
 pub const HK_TARGET_ABI_MINOR: u32 = 4;
+#[cfg(hekla_minor = "5")]
+pub const HK_TARGET_ABI_MINOR: u32 = 5;
 
 // since_N! { items }: there where the target is N or newer.
-#[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4"))]
+#[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
 #[allow(unused_macros)]
 macro_rules! since_2 {
     ($($item:tt)*) => { $($item)* };
 }
-#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4")))]
+#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5")))]
 #[allow(unused_macros)]
 macro_rules! since_2 {
     ($($item:tt)*) => {};
 }
-#[cfg(any(hekla_minor = "3", hekla_minor = "4"))]
+#[cfg(any(hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
 #[allow(unused_macros)]
 macro_rules! since_3 {
     ($($item:tt)*) => { $($item)* };
 }
-#[cfg(not(any(hekla_minor = "3", hekla_minor = "4")))]
+#[cfg(not(any(hekla_minor = "3", hekla_minor = "4", hekla_minor = "5")))]
 #[allow(unused_macros)]
 macro_rules! since_3 {
     ($($item:tt)*) => {};
 }
-#[cfg(any(hekla_minor = "4"))]
+#[cfg(any(hekla_minor = "4", hekla_minor = "5"))]
 #[allow(unused_macros)]
 macro_rules! since_4 {
     ($($item:tt)*) => { $($item)* };
 }
-#[cfg(not(any(hekla_minor = "4")))]
+#[cfg(not(any(hekla_minor = "4", hekla_minor = "5")))]
 #[allow(unused_macros)]
 macro_rules! since_4 {
+    ($($item:tt)*) => {};
+}
+#[cfg(any(hekla_minor = "5"))]
+#[allow(unused_macros)]
+macro_rules! since_5 {
+    ($($item:tt)*) => { $($item)* };
+}
+#[cfg(not(any(hekla_minor = "5")))]
+#[allow(unused_macros)]
+macro_rules! since_5 {
     ($($item:tt)*) => {};
 }
 
@@ -182,7 +194,7 @@ pub struct hk_config_interface {
     /// Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
     /// be, as a value, an object or an array of its own. [config.3]
     /// Since minor 2. Thread: describe.
-    #[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4"))]
+    #[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
     pub set_array: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, count: u64, error: *mut hk_error) -> i32>,
 }
 
@@ -216,7 +228,7 @@ pub struct hk_tokenizer_interface {
     /// 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
     /// else 0. Ids outside the vocabulary: 0.
     /// Since minor 3. Thread: any-thread.
-    #[cfg(any(hekla_minor = "3", hekla_minor = "4"))]
+    #[cfg(any(hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
     pub is_sentence_end: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, id: i64) -> i32>,
 }
 
@@ -453,7 +465,7 @@ pub const HK_COLUMN_NUMBERS: i32 = 4;
 /// Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
 /// tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers
 /// that the objective names behind it, at which character of the text it begins; else it is the first such part.
-#[cfg(any(hekla_minor = "4"))]
+#[cfg(any(hekla_minor = "4", hekla_minor = "5"))]
 pub const HK_COLUMN_SPANS: i32 = 5;
 
 /// One column of an example. Only the members of its kind are read.
@@ -672,4 +684,139 @@ pub struct hk_head {
     /// against the columns of the example:
     /// Thread: worker.
     pub decode: Option<unsafe extern "C" fn(this: *mut c_void, input: *const hk_decode_input, push: Option<unsafe extern "C" fn(context: *mut c_void, json: hk_string)>, context: *mut c_void, error: *mut hk_error) -> i32>,
+}
+
+// ---- operation.h
+
+/// An input, by position in emit(). [operation.4]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation_input {
+    pub struct_size: u32,
+    /// HK_KIND_FLOAT (takes float and float32) or HK_KIND_INT32
+    pub kind: i32,
+    pub name: hk_string,
+}
+
+/// An attribute. [operation.4]
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation_attribute {
+    pub struct_size: u32,
+    /// HK_ATTRIBUTE_*
+    pub r#type: i32,
+    pub name: hk_string,
+    /// its value where a use leaves it out (its name is not read); null: it must be given
+    pub fallback: *const hk_attribute,
+}
+
+/// What never changes within a revision. Elements of an array all have the struct_size of the first.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation_description {
+    pub struct_size: u32,
+    /// from 1 [operation.3]
+    pub revision: u32,
+    pub input_count: u32,
+    pub attribute_count: u32,
+    pub output_count: u32,
+    /// 0: the host's choice; else 1 to 256
+    pub local_size: u32,
+    pub inputs: *const hk_operation_input,
+    pub attributes: *const hk_operation_attribute,
+    /// their names
+    pub outputs: *const hk_string,
+    /// or empty, with spirv
+    pub glsl: hk_string,
+    /// for messages: where the text stands in the author's sources; may be empty
+    pub glsl_file: hk_string,
+    /// the line there of the text's first line; 0: count from 1
+    pub glsl_line: u32,
+    /// zero
+    pub reserved: u32,
+    /// or null, with glsl
+    pub spirv: *const u32,
+    /// words
+    pub spirv_count: u64,
+}
+
+/// A tensor of one use. In shape() there is no data.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation_tensor {
+    pub struct_size: u32,
+    /// HK_KIND_*
+    pub kind: i32,
+    pub rank: u32,
+    /// zero
+    pub reserved: u32,
+    pub dims: [i64; HK_MAX_RANK],
+    /// row-major; integers are exact. Only an output's may be written to
+    pub data: *mut f64,
+}
+
+/// One use: the tensors, and every attribute with its value, in their order.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation_use {
+    pub struct_size: u32,
+    pub input_count: u32,
+    pub attribute_count: u32,
+    pub output_count: u32,
+    pub inputs: *const hk_operation_tensor,
+    pub attributes: *const hk_attribute,
+    pub outputs: *mut hk_operation_tensor,
+}
+
+/// What a use takes. 0 leaves a member to the host: one invocation an element of the first output (rounded up to
+/// local_size), one FLOP an element of each output, each tensor read or written once.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation_cost {
+    pub struct_size: u32,
+    /// zero
+    pub reserved: u32,
+    /// [operation.5]
+    pub invocations: u64,
+    pub flops: f64,
+    pub bytes: f64,
+}
+
+/// Values in the builder of the gradient's graph. output_gradients: 0 for int32 outputs, zeros where nobody read one.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation_gradient {
+    pub struct_size: u32,
+    pub input_count: u32,
+    pub attribute_count: u32,
+    pub output_count: u32,
+    pub inputs: *const hk_value,
+    pub attributes: *const hk_attribute,
+    pub outputs: *const hk_value,
+    pub output_gradients: *const hk_value,
+    /// to be written: of the input's shape, or 0: none reaches it, as behind stop_gradient
+    pub input_gradients: *mut hk_value,
+}
+
+/// [operation.1] [operation.2]
+pub const HK_OPERATION_INTERFACE: &str = "hekla.operation/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_operation {
+    /// Valid until deinit() returns.
+    /// Thread: any-thread.
+    pub describe: Option<unsafe extern "C" fn() -> *const hk_operation_description>,
+    /// Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or says what is wrong
+    /// with the shapes or attributes. Called whenever the operation is emitted: kinds of inputs and types of
+    /// attributes are right already.
+    /// Thread: any-thread.
+    pub shape: Option<unsafe extern "C" fn(r#use: *const hk_operation_use, cost: *mut hk_operation_cost, error: *mut hk_error) -> i32>,
+    /// Describes the gradients with operations of `builder`, own ones too. Null: it has none, and nothing that learns
+    /// may stand before it. [operation.7]
+    /// Thread: describe.
+    pub gradient: Option<unsafe extern "C" fn(builder: *mut hk_builder, r#use: *const hk_operation_gradient, error: *mut hk_error) -> i32>,
+    /// Computes the outputs, whose data is zeros. What the kernel is checked against.
+    /// Thread: any-thread.
+    pub reference: Option<unsafe extern "C" fn(r#use: *const hk_operation_use, error: *mut hk_error) -> i32>,
 }

@@ -1,10 +1,10 @@
-// The plugin ABI 0.4 in Zig: raw declarations of everything in hekla/plugin/.
+// The plugin ABI 0.5 in Zig: raw declarations of everything in hekla/plugin/.
 // NOT TESTED: made from the same description as the C headers, compiled by nobody yet.
 // A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 pub const HK_ABI_MAJOR: u32 = 0;
-pub const HK_ABI_MINOR: u32 = 4;
+pub const HK_ABI_MINOR: u32 = 5;
 
 // ---- abi.h
 
@@ -564,4 +564,122 @@ pub const hk_head = extern struct {
     // against the columns of the example:
     // [worker]
     @"decode": ?*const fn (?*anyopaque, [*c]const hk_decode_input, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
+};
+
+// ---- operation.h
+
+// An input, by position in emit(). [operation.4]
+pub const hk_operation_input = extern struct {
+    @"struct_size": u32,
+    // HK_KIND_FLOAT (takes float and float32) or HK_KIND_INT32
+    @"kind": i32,
+    @"name": hk_string,
+};
+
+// An attribute. [operation.4]
+pub const hk_operation_attribute = extern struct {
+    @"struct_size": u32,
+    // HK_ATTRIBUTE_*
+    @"type": i32,
+    @"name": hk_string,
+    // its value where a use leaves it out (its name is not read); null: it must be given
+    @"fallback": [*c]const hk_attribute,
+};
+
+// What never changes within a revision. Elements of an array all have the struct_size of the first.
+pub const hk_operation_description = extern struct {
+    @"struct_size": u32,
+    // from 1 [operation.3]
+    @"revision": u32,
+    @"input_count": u32,
+    @"attribute_count": u32,
+    @"output_count": u32,
+    // 0: the host's choice; else 1 to 256
+    @"local_size": u32,
+    @"inputs": [*c]const hk_operation_input,
+    @"attributes": [*c]const hk_operation_attribute,
+    // their names
+    @"outputs": [*c]const hk_string,
+    // or empty, with spirv
+    @"glsl": hk_string,
+    // for messages: where the text stands in the author's sources; may be empty
+    @"glsl_file": hk_string,
+    // the line there of the text's first line; 0: count from 1
+    @"glsl_line": u32,
+    // zero
+    @"reserved": u32,
+    // or null, with glsl
+    @"spirv": [*c]const u32,
+    // words
+    @"spirv_count": u64,
+};
+
+// A tensor of one use. In shape() there is no data.
+pub const hk_operation_tensor = extern struct {
+    @"struct_size": u32,
+    // HK_KIND_*
+    @"kind": i32,
+    @"rank": u32,
+    // zero
+    @"reserved": u32,
+    @"dims": [HK_MAX_RANK]i64,
+    // row-major; integers are exact. Only an output's may be written to
+    @"data": [*c]f64,
+};
+
+// One use: the tensors, and every attribute with its value, in their order.
+pub const hk_operation_use = extern struct {
+    @"struct_size": u32,
+    @"input_count": u32,
+    @"attribute_count": u32,
+    @"output_count": u32,
+    @"inputs": [*c]const hk_operation_tensor,
+    @"attributes": [*c]const hk_attribute,
+    @"outputs": [*c]hk_operation_tensor,
+};
+
+// What a use takes. 0 leaves a member to the host: one invocation an element of the first output (rounded up to
+// local_size), one FLOP an element of each output, each tensor read or written once.
+pub const hk_operation_cost = extern struct {
+    @"struct_size": u32,
+    // zero
+    @"reserved": u32,
+    // [operation.5]
+    @"invocations": u64,
+    @"flops": f64,
+    @"bytes": f64,
+};
+
+// Values in the builder of the gradient's graph. output_gradients: 0 for int32 outputs, zeros where nobody read one.
+pub const hk_operation_gradient = extern struct {
+    @"struct_size": u32,
+    @"input_count": u32,
+    @"attribute_count": u32,
+    @"output_count": u32,
+    @"inputs": [*c]const hk_value,
+    @"attributes": [*c]const hk_attribute,
+    @"outputs": [*c]const hk_value,
+    @"output_gradients": [*c]const hk_value,
+    // to be written: of the input's shape, or 0: none reaches it, as behind stop_gradient
+    @"input_gradients": [*c]hk_value,
+};
+
+// [operation.1] [operation.2]
+pub const HK_OPERATION_INTERFACE = "hekla.operation/1";
+pub const hk_operation = extern struct {
+    // Valid until deinit() returns.
+    // [any-thread]
+    @"describe": ?*const fn () callconv(.C) [*c]const hk_operation_description,
+    // Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or says what is wrong
+    // with the shapes or attributes. Called whenever the operation is emitted: kinds of inputs and types of
+    // attributes are right already.
+    // [any-thread]
+    @"shape": ?*const fn ([*c]const hk_operation_use, [*c]hk_operation_cost, ?*hk_error) callconv(.C) i32,
+    // Describes the gradients with operations of `builder`, own ones too. Null: it has none, and nothing that learns
+    // may stand before it. [operation.7]
+    // [describe]
+    @"gradient": ?*const fn (?*hk_builder, [*c]const hk_operation_gradient, ?*hk_error) callconv(.C) i32,
+    // Computes the outputs, whose data is zeros. What the kernel is checked against.
+    // [any-thread]
+    @"reference": ?*const fn ([*c]const hk_operation_use, ?*hk_error) callconv(.C) i32,
 };

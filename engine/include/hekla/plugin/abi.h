@@ -41,7 +41,7 @@
 // The version of these headers. Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no
 // plan for one.
 #define HK_ABI_MAJOR 0
-#define HK_ABI_MINOR 4
+#define HK_ABI_MINOR 5
 #define HK_ABI_OLDEST_MINOR 1 // that a plugin can still be built for
 
 // The oldest host minor that can run the plugin; what is newer is not declared. Define it before including any header,

@@ -15,6 +15,7 @@
 #include "architecture.h"
 #include "objective.h"
 #include "head.h"
+#include "operation.h"
 #include "operations.h"
 
 #endif

@@ -1,0 +1,43 @@
+// The host's side of hekla.operation/1: plugins' own operations, found by name, checked, and put into a graph as data.
+#pragma once
+
+#include "graph/builder.hpp"
+#include "hekla/plugin/operation.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace hekla::plugin {
+
+struct Joint;
+
+// The operations that one description of a graph uses. Thread: one at a time.
+class OwnOperations {
+public:
+    // The table of an id ("acme.swish_gate", "acme.swish_gate/1"); not_found where no plugin has it.
+    using Find = std::function<Result<const hk_operation*>(const std::string& id)>;
+    explicit OwnOperations(Find find) : find_(std::move(find)) {}
+
+    struct Known {
+        const hk_operation* table = nullptr;
+        std::shared_ptr<const graph::OwnOperation> operation;
+    };
+    // Described and checked once. Errors say which revision there is.
+    Result<const Known*> find(const std::string& name, uint32_t revision);
+    uint32_t newest_revision(const std::string& name); // 0: there is none
+
+private:
+    Result<const Known*> load(const std::string& id, const std::string& name);
+    Find find_;
+    std::map<std::string, Known, std::less<>> known_; // by id
+};
+
+// Asks the plugin for shapes, cost and, in the modes that may be differentiated, the gradient of this use, and emits
+// it. Errors, without the scope, go to the joint's builder; then nothing comes back.
+std::vector<graph::ValueId> emit_own(Joint& joint, uint32_t tag, const OwnOperations::Known& known,
+                                     std::span<const graph::ValueId> inputs,
+                                     std::span<const graph::NamedAttribute> attributes);
+
+} // namespace hekla::plugin
