@@ -9,6 +9,7 @@
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/log.h"
 #include "hekla/plugin/objective.h"
+#include "hekla/plugin/operation.h"
 
 #include <algorithm>
 #include <cstddef>
