@@ -49,10 +49,10 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs); // devices, doctor
 void add_tokenize(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs);
-void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs); // plugin list, describe
+void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs);          // plugin list, describe
 void add_plugin_check(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin check
 void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs);   // plugin dev
-void add_plugin_new(CLI::App& plugin, Verbs& verbs);                  // plugin new
+void add_plugin_new(CLI::App& plugin, Verbs& verbs);                           // plugin new
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff

@@ -79,7 +79,7 @@ public:
         return keep();
     }
 
-    // The last version of an earlier session, so that what is shown is a difference from the first round on.
+    // The last version of an earlier start, so that what is shown is a difference from the first round on.
     void remember() {
         const Result<std::string> text = read_file((kept_ / kLast).string());
         const json last = text.ok() ? json::parse(text.value(), nullptr, false) : json();
