@@ -3,6 +3,8 @@
 #include "check/child.hpp"
 #include "check/tests.hpp"
 
+#include "hekla/plugin/operation.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -221,8 +223,11 @@ Status run_test(const std::string& name, const CheckOptions& options) {
         for (const plugin::Provided& provided : manifest.provides)
             if (const auto why = provided.check.find("skip"); why != provided.check.end() && why->is_string())
                 trial.skip(fmt::format("{}: {}", name_of(provided), why->get<std::string>()));
+    // An operation is tried in the networks of those that use it.
     if (test->level > 1)
-        std::erase_if(manifest.provides, [](const plugin::Provided& one) { return one.check.contains("skip"); });
+        std::erase_if(manifest.provides, [](const plugin::Provided& one) {
+            return one.check.contains("skip") || one.interface_id == HK_OPERATION_INTERFACE;
+        });
     if (const Status ran = test->run(trial); ran.code() == Code::cancelled)
         trial.skip(ran.message());
     else if (!ran.ok())

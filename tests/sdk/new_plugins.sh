@@ -93,11 +93,26 @@ logged build.log cmake -S my-operation -B my-operation/build -DCMAKE_PREFIX_PATH
 logged build.log cmake --build my-operation/build
 "$hekla" --plugin-path my-operation/build/plugins plugin list >list.log
 grep -q '^operations' list.log && grep -q '^  my-operation.gate ' list.log
+operation_check=("$hekla" --plugin-path my-operation/build/plugins plugin check my-operation/build/plugins/my-operation.so --patience 5)
+logged check.log "${operation_check[@]}" --only network. --only train.device --only graph.same
 train my-operation operation whole-operation train.max_steps=6
 train my-operation operation parts-operation train.max_steps=3
 train my-operation operation parts-operation train.max_steps=6
 cmp whole-operation/model.safetensors parts-operation/model.safetensors
 "$hekla" --plugin-path my-operation/build/plugins generate whole-operation --prompt line --max-new-tokens 8 >/dev/null 2>&1
+
+# A wrong gradient, and a kernel that computes something else than its reference, are found.
+cp my-operation/my-operation.cpp right.cpp
+sed -i 's/of_x \* x \* closed/of_x * closed/' my-operation/my-operation.cpp
+logged build.log cmake --build my-operation/build
+if "${operation_check[@]}" --only network.gradient >check.log; then cat check.log; exit 1; fi
+grep -q 'the gradient is off' check.log || { cat check.log; exit 1; }
+sed 's/use.output(0)\[i\] = use.input(0)\[i\]/use.output(0)[i] = 2.0 * use.input(0)[i]/' right.cpp >my-operation/my-operation.cpp
+logged build.log cmake --build my-operation/build
+if "${operation_check[@]}" --only train.device >check.log; then cat check.log; exit 1; fi
+grep -q 'on the device is off' check.log || { cat check.log; exit 1; }
+cp right.cpp my-operation/my-operation.cpp
+logged build.log cmake --build my-operation/build
 
 # What an author of an operation sees: its place in the graph, and the compiler's message with the line of the source.
 "$hekla" --plugin-path my-operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >graph.txt

@@ -33,7 +33,9 @@ void operation(uint i) {
     static std::vector<Value> gradient(const OperationGradient& d) {
         const double sharpness = d.real("sharpness");
         const Value x = d.inputs[0], s = sigmoid(d.inputs[1] * sharpness), dy = d.output_gradients[0];
-        return {dy * s, dy * x * s * (1.0 - s) * sharpness};
+        const Value closed = 1.0 - s; // one operation a statement: a compiler may evaluate arguments in any order
+        const Value of_x = dy * s;
+        return {of_x, of_x * x * closed * sharpness};
     }
 
     // The same in double precision, plainly: the kernel is checked against it.
