@@ -72,9 +72,30 @@ std::vector<fs::path> Globals::plugin_folders() const {
     std::error_code problem;
     if (const fs::path data = from_environment("XDG_DATA_HOME", ".local/share"); !data.empty())
         if (const fs::path own = data / "hekla" / "plugins"; fs::is_directory(own, problem)) folders.push_back(own);
-    const fs::path program = fs::read_symlink("/proc/self/exe", problem);
-    if (!problem) folders.push_back(program.parent_path().parent_path() / "lib" / "hekla" / "plugins");
+    if (const Result<fs::path> program = own_path(); program.ok())
+        folders.push_back(program->parent_path().parent_path() / "lib" / "hekla" / "plugins");
     return folders;
+}
+
+Result<fs::path> own_path() {
+    std::error_code problem;
+    fs::path program = fs::read_symlink("/proc/self/exe", problem);
+    if (problem) return io_error(fmt::format("where this program lies cannot be read: {}", problem.message()));
+    return program;
+}
+
+Result<std::vector<std::string>> own_command(const Globals& globals, const fs::path& plugins) {
+    HK_ASSIGN(const fs::path self, own_path());
+    std::vector<std::string> command{self.string()};
+    std::vector<fs::path> folders(globals.plugin_paths.begin(), globals.plugin_paths.end());
+    if (!plugins.empty()) folders.insert(folders.begin(), plugins);
+    for (const fs::path& folder : folders) {
+        std::error_code problem;
+        command.insert(command.end(), {"--plugin-path", fs::absolute(folder, problem).string()});
+    }
+    if (!globals.device.empty()) command.insert(command.end(), {"--device", globals.device});
+    if (globals.no_cache) command.emplace_back("--no-cache");
+    return command;
 }
 
 fs::path Globals::cache_folder() const {

@@ -67,6 +67,12 @@ int finish(const Result<int>& result); // the status, or fail()
 // the driver is loaded into this process.
 void choose_vector_width();
 
+// Where this program lies. Error: io.
+Result<std::filesystem::path> own_path();
+// How it is started again: its path and the options that concern the device and plugins. plugins: a folder of them in
+// front of the others; may be empty.
+Result<std::vector<std::string>> own_command(const Globals& globals, const std::filesystem::path& plugins = {});
+
 plugin::Registry scan_plugins(const Globals& globals);
 gpu::ContextOptions context_options(const Globals& globals);
 program::Measure measure_of(const Globals& globals);

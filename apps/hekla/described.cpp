@@ -71,10 +71,11 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
     HK_ASSIGN(d.tokenizer, tokenizer_of(registry, recipe, data, log));
     plugin::CompositionSpec spec = plain_spec(recipe);
     if (d.tokenizer != nullptr) {
-        const bool numbers = std::ranges::any_of(
-            needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_NUMBERS; });
-        const std::vector<uint64_t> counts = data.class_counts();
-        HK_ASSIGN(spec, train::model_spec(recipe, registry, *d.tokenizer, {data.classes(), counts, numbers}));
+        train::DataFacts facts = data.facts();
+        if (alone) // the data was not read; what the objective reads is known
+            facts.numbers = std::ranges::any_of(
+                needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_NUMBERS; });
+        HK_ASSIGN(spec, train::model_spec(recipe, registry, *d.tokenizer, facts));
     }
     spec.recompute = recipe.train.gradient_checkpointing;
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, d.tokenizer.get(), log));

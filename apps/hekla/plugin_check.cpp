@@ -25,21 +25,6 @@ struct CheckArguments {
     bool json = false, list = false;
 };
 
-// How this program is started again, with the options that its children need.
-Result<std::vector<std::string>> own_program(const Globals& globals) {
-    std::error_code problem;
-    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
-    if (problem) return io_error(fmt::format("/proc/self/exe: {}", problem.message()));
-    std::vector<std::string> command{self.string()};
-    for (const std::string& folder : globals.plugin_paths) {
-        command.emplace_back("--plugin-path");
-        command.push_back(std::filesystem::absolute(folder, problem).string());
-    }
-    if (!globals.device.empty()) command.insert(command.end(), {"--device", globals.device});
-    if (globals.no_cache) command.emplace_back("--no-cache");
-    return command;
-}
-
 const char* outcome_name(check::Outcome outcome) {
     return outcome == check::Outcome::passed ? "passed" : outcome == check::Outcome::failed ? "failed" : "skipped";
 }
@@ -75,7 +60,7 @@ int run_check(const Globals& globals, const CheckArguments& a) {
         const Status ran = check::run_test(a.one, options);
         return ran.ok() ? kDone : fail(ran);
     }
-    Result<std::vector<std::string>> program = own_program(globals);
+    Result<std::vector<std::string>> program = own_command(globals);
     if (!program.ok()) return fail(program.status());
     options.program = program.take();
     watch_interrupts();

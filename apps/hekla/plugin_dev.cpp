@@ -36,12 +36,6 @@ struct DevArguments {
     bool once = false, fresh = false;
 };
 
-std::string quoted(const std::string& word) {
-    std::string out = "'";
-    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out + "'";
-}
-
 // "%12 = add(%10, %11)" as "% = add(%, %)": values behind an operation that came or went have other numbers.
 std::string without_numbers(const std::string& line) {
     std::string out;
@@ -61,11 +55,15 @@ struct Version {
     fs::path run;
 };
 
+fs::path plugins_of(const fs::path& folder) { return folder / "build" / "plugins"; }
+
 class Workshop {
 public:
-    Workshop(const Globals& globals, const DevArguments& a, fs::path folder, fs::path recipe)
+    // program: how this one is started again, with the folder's plugins.
+    Workshop(const Globals& globals, const DevArguments& a, fs::path folder, fs::path recipe,
+             std::vector<std::string> program)
         : globals_(globals), a_(a), folder_(std::move(folder)), recipe_(std::move(recipe)),
-          kept_(folder_ / "build" / "dev") {}
+          kept_(folder_ / "build" / "dev"), program_(std::move(program)) {}
 
     // One version, from its sources to its losses. Errors end the version, not the watching.
     Status round() {
@@ -127,7 +125,7 @@ private:
         if (fs::exists(folder_ / "CMakeLists.txt", problem))
             return fmt::format("{{ test -f build/Makefile || test -f build/build.ninja || cmake -S . -B build "
                                "-DCMAKE_PREFIX_PATH={}; }} && cmake --build build",
-                               quoted(fs::path(program().front()).parent_path().parent_path().string()));
+                               check::shell_word(fs::path(program_.front()).parent_path().parent_path().string()));
         if (fs::exists(folder_ / "build.sh", problem)) return std::string("sh build.sh");
         if (fs::exists(folder_ / "Makefile", problem)) return std::string("make");
         return not_found(
@@ -138,8 +136,9 @@ private:
 
     // A command of a shell, in the plugin's folder.
     Result<check::ChildResult> run(const std::string& command, double seconds) const {
-        return check::run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", quoted(folder_.string()), command)},
-                                {.seconds = seconds});
+        return check::run_child(
+            {"/bin/sh", "-c", fmt::format("cd {} && {}", check::shell_word(folder_.string()), command)},
+            {.seconds = seconds});
     }
 
     Status build() {
@@ -160,23 +159,12 @@ private:
         std::ranges::sort(found);
         return found;
     }
-    fs::path plugins() const { return folder_ / "build" / "plugins"; }
+    fs::path plugins() const { return plugins_of(folder_); }
 
-    std::vector<std::string> program() const {
-        std::error_code problem;
-        std::vector<std::string> command{fs::read_symlink("/proc/self/exe", problem).string(), "--plugin-path",
-                                         plugins().string()};
-        for (const std::string& other : globals_.plugin_paths) {
-            command.emplace_back("--plugin-path");
-            command.push_back(fs::absolute(other, problem).string());
-        }
-        if (!globals_.device.empty()) command.insert(command.end(), {"--device", globals_.device});
-        return command;
-    }
     std::string shell(const std::vector<std::string>& arguments) const {
         std::string line = "exec";
-        for (const std::vector<std::string>& words : {program(), arguments})
-            for (const std::string& word : words) line += " " + quoted(word);
+        for (const std::vector<std::string>& words : {program_, arguments})
+            for (const std::string& word : words) line += " " + check::shell_word(word);
         return line;
     }
 
@@ -190,7 +178,7 @@ private:
             check::CheckOptions options;
             options.plugin = manifest;
             options.folders = globals_.plugin_folders();
-            options.program = program();
+            options.program = program_;
             options.only = {"file.",      "graph.same",   "graph.config", "graph.shapes",
                             "batch.pure", "batch.bounds", "network."};
             options.level = 2;
@@ -317,6 +305,7 @@ private:
     const Globals& globals_;
     const DevArguments& a_;
     fs::path folder_, recipe_, kept_;
+    std::vector<std::string> program_;
     Version last_;
 };
 
@@ -329,7 +318,9 @@ int run_dev(const Globals& globals, const DevArguments& a) {
     if (const Result<train::Recipe> read = train::read_recipe(recipe); !read.ok())
         return fail(read.status().with_context("a recipe to train is needed (--recipe)"));
     watch_interrupts();
-    Workshop workshop(globals, a, folder, recipe);
+    Result<std::vector<std::string>> program = own_command(globals, plugins_of(folder));
+    if (!program.ok()) return fail(program.status());
+    Workshop workshop(globals, a, folder, recipe, program.take());
     workshop.remember();
     fs::file_time_type seen = workshop.newest();
     for (;;) {

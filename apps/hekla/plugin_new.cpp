@@ -115,9 +115,10 @@ Status write_plugin(const NewArguments& a, const Language& language, const fs::p
 }
 
 int run_new(const NewArguments& a) {
+    const Result<fs::path> self = own_path();
+    if (!self.ok()) return fail(self.status());
     std::error_code problem;
-    const fs::path program = fs::read_symlink("/proc/self/exe", problem);
-    if (problem) return fail(fmt::format("where this program lies cannot be read: {}", problem.message()));
+    const fs::path& program = self.value();
     const fs::path prefix = program.parent_path().parent_path(), folder = a.output.empty() ? a.name : a.output;
     const Language& language =
         *std::ranges::find_if(kLanguages, [&](const Language& l) { return a.language == l.option; });

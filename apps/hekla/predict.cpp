@@ -32,32 +32,22 @@ struct Told {
     std::vector<std::pair<std::string, double>> scores;
     std::string predictions; // JSON lines
     std::string notes;       // what else was said
+    train::Recipe recipe;
+    std::vector<ToldRow> rows; // the predictions, where groups or a report are wanted
 };
 
-std::vector<ToldRow> rows_of(const Told& told) {
-    std::vector<ToldRow> rows;
-    std::istringstream lines(told.predictions);
-    for (std::string line; std::getline(lines, line);) rows.push_back(ToldRow::parse(line));
-    return rows;
-}
-
 // The share of right answers in each group of examples, as scores behind the others.
-int add_groups(const EvalArguments& a, const std::vector<std::string>& overrides, Told& told) {
-    const Result<train::Recipe> recipe = train::read_recipe(a.recipe, overrides);
-    if (!recipe.ok()) return fail(recipe.status());
-    const std::string& by = recipe->data.group;
-    if (by.empty()) return kDone;
-    const std::vector<ToldRow> rows = rows_of(told);
-    const std::vector<Group> groups = groups_of(rows);
+Status add_groups(const std::string& by, Told& told) {
+    const std::vector<Group> groups = groups_of(told.rows);
     if (groups.empty())
-        return fail(unsupported(fmt::format("data.group = \"{}\": of no example can be told whether what was said is "
-                                            "right: leave it out, or let texts be written (generate.examples = -1)",
-                                            by)));
+        return unsupported(fmt::format("data.group = \"{}\": of no example can be told whether what was said is "
+                                       "right: leave it out, or let texts be written (generate.examples = -1)",
+                                       by));
     if (groups.size() == 1 && groups[0].name.empty())
-        return fail(invalid_argument(fmt::format("data.group = \"{}\": no example has such a column", by)));
+        return invalid_argument(fmt::format("data.group = \"{}\": no example has such a column", by));
     for (const Group& group : groups)
         told.scores.emplace_back(fmt::format("{}{} = {}", kGroupScore, by, group.name), group.right);
-    return kDone;
+    return {};
 }
 
 // What the recipe's run says of its data.
@@ -84,12 +74,20 @@ int evaluate(hk_context* context, const HostError& error, const EvalArguments& a
         out += '\n';
     };
     if (hk_evaluate(context, &options, error.error) != HK_OK) return error.report();
-    return add_groups(a, given, told);
+    Result<train::Recipe> recipe = train::read_recipe(a.recipe, given);
+    if (!recipe.ok()) return fail(recipe.status());
+    told.recipe = recipe.take();
+    const std::string& by = told.recipe.data.group;
+    if (by.empty() && a.report.empty()) return kDone;
+    std::istringstream lines(told.predictions);
+    for (std::string line; std::getline(lines, line);) told.rows.push_back(ToldRow::parse(line));
+    if (by.empty()) return kDone;
+    const Status grouped = add_groups(by, told);
+    return grouped.ok() ? kDone : fail(grouped);
 }
 
-Status write_report(const EvalArguments& a, const std::vector<std::string>& overrides, const std::string& file,
-                    const Told& told) {
-    HK_ASSIGN(const train::Recipe recipe, train::read_recipe(a.recipe, overrides));
+Status write_report(const EvalArguments& a, const std::string& file, const Told& told) {
+    const train::Recipe& recipe = told.recipe;
     EvaluationPage page;
     page.title = recipe.output.dir;
     page.data = a.test ? "test data" : "validation data";
@@ -97,7 +95,7 @@ Status write_report(const EvalArguments& a, const std::vector<std::string>& over
     page.scores = told.scores;
     page.notes = told.notes;
     page.group = recipe.data.group;
-    page.predictions = rows_of(told);
+    page.predictions = told.rows;
     return write_output(file, evaluation_page(page));
 }
 
@@ -119,7 +117,7 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
             const std::filesystem::path page = a.report;
             const std::string file =
                 (page.parent_path() / page.stem()).string() + fmt::format("-seed-{}.html", run.seed);
-            if (const Status written = write_report(a, run.overrides, file, told); !written.ok()) return fail(written);
+            if (const Status written = write_report(a, file, told); !written.ok()) return fail(written);
         }
         if (!a.output.empty())
             if (const Status written = write_output(a.output, said); !written.ok()) return fail(written);
@@ -133,7 +131,7 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
         if (!written.ok()) return fail(written);
     }
     if (!a.report.empty())
-        if (const Status written = write_report(a, a.overrides, a.report, told); !written.ok()) return fail(written);
+        if (const Status written = write_report(a, a.report, told); !written.ok()) return fail(written);
     ordered_json j;
     std::string line;
     for (const auto& [name, value] : told.scores) {

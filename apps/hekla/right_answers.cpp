@@ -1,5 +1,7 @@
 #include "right_answers.hpp"
 
+#include "base/trimmed.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -13,13 +15,6 @@ constexpr const char* kNothing = "(nothing)";
 std::vector<std::string> words(const std::string& text) {
     std::istringstream stream(text);
     return {std::istream_iterator<std::string>(stream), {}};
-}
-
-// Blanks around a text are no part of what was asked for: engine/train/text_evaluator.cpp counts exact matches so too.
-std::string_view without_blanks(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(" \t\r\n");
-    if (begin == std::string_view::npos) return {};
-    return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 } // namespace
@@ -48,7 +43,8 @@ std::optional<bool> is_right(const ToldRow& row) {
     const ToldRow said = row.value("said", ToldRow::object());
     for (const char* column : {"target", "completion", "answer"})
         if (said.contains("text") && row.contains(column))
-            return without_blanks(said["text"].get<std::string>()) == without_blanks(row[column].get<std::string>());
+            return trimmed(said["text"].get<std::string>(), kLineBlanks) ==
+                   trimmed(row[column].get<std::string>(), kLineBlanks);
     return {};
 }
 

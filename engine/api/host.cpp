@@ -139,13 +139,13 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
     HK_ASSIGN(const infer::Model m,
               infer::open_model(context.registry, runtime, string_of(o.model),
                                 {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, context.log));
+    HK_TRY(refuse_seen_prompt(context.registry, m)); // before anything is compiled for it
     std::unique_ptr<generate::Decoder> decoder;
     if (runtime == nullptr) {
         HK_ASSIGN(decoder, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
         HK_ASSIGN(decoder, generate::make_program_decoder(*runtime, *m.store, *m.composition));
     }
-    HK_TRY(refuse_seen_prompt(context.registry, m));
     const bool encodes = decoder->encoder_decoder();
     const std::vector<std::string> prompts = texts(o.prompts, o.prompt_count);
     generate::Request request;

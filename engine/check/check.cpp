@@ -3,6 +3,7 @@
 #include "check/child.hpp"
 #include "check/tests.hpp"
 
+#include "base/temporary_folder.hpp"
 #include "hekla/plugin/operation.h"
 
 #include <algorithm>
@@ -93,38 +94,6 @@ Result<plugin::Manifest> manifest_of(const fs::path& given) {
         return not_found(fmt::format("{}: its library {} is not there", file.string(), manifest.library.string()));
     return manifest;
 }
-
-std::string shell_word(const std::string& word) {
-    const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-               std::string_view("-_./=:,+").find(c) != std::string::npos;
-    });
-    if (plain) return word;
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return quoted + "'";
-}
-
-// A folder that is gone with the object.
-struct TemporaryFolder {
-    static Result<TemporaryFolder> make() {
-        std::error_code problem;
-        std::string name = (fs::temp_directory_path(problem) / "hekla-check-XXXXXX").string();
-        if (problem || ::mkdtemp(name.data()) == nullptr)
-            return io_error(fmt::format("{}: no folder can be made there", name));
-        TemporaryFolder folder;
-        folder.path = name;
-        return folder;
-    }
-    TemporaryFolder() = default;
-    TemporaryFolder(TemporaryFolder&& other) noexcept : path(std::exchange(other.path, {})) {}
-    TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        if (!path.empty()) fs::remove_all(path, ignored);
-    }
-    fs::path path;
-};
 
 std::string last_lines(const std::string& text, std::size_t count) {
     std::size_t at = text.size();
@@ -217,7 +186,7 @@ Status run_test(const std::string& name, const CheckOptions& options) {
     trial.manifest_ = &manifest;
     trial.registry_ = &registry;
     trial.seed_ = options.seed;
-    trial.folder_ = folder.path;
+    trial.folder_ = folder.path();
     trial.cache_ = options.cache_folder;
     if (test->level > 1)
         for (const plugin::Provided& provided : manifest.provides)

@@ -1,6 +1,8 @@
 #include "check/child.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -118,6 +120,17 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
     if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
     return result;
+}
+
+std::string shell_word(const std::string& word) {
+    const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./=:,+").find(c) != std::string::npos;
+    });
+    if (plain) return word;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
 }
 
 std::string signal_text(int signal) {

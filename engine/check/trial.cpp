@@ -171,10 +171,7 @@ Result<Small> small_network(const Trial& trial, const plugin::Provided& provided
     HK_ASSIGN(const plugin::Registry::Entry objective, trial.registry().find(HK_OBJECTIVE_INTERFACE, r.objective.id));
     const auto trainer = train::tokenizer_trainer(r.tokenizer, objective.provided->roles);
     HK_ASSIGN(small.tokenizer, small.data.train_tokenizer(*trainer));
-    const bool numbers = std::ranges::any_of(
-        needs, [](const plugin::ColumnNeed& need) { return need.target && need.kind == HK_COLUMN_NUMBERS; });
-    HK_ASSIGN(small.spec,
-              train::model_spec(r, trial.registry(), *small.tokenizer, {small.data.classes(), {}, numbers}));
+    HK_ASSIGN(small.spec, train::model_spec(r, trial.registry(), *small.tokenizer, small.data.facts()));
     HK_ASSIGN(small.composition, plugin::Composition::create(trial.registry(), small.spec, small.tokenizer.get()));
     if (!small.composition->can_collate())
         return not_tried(fmt::format("objective '{}' makes no batches of examples", r.objective.id));

@@ -1,6 +1,7 @@
 #include "data/documents.hpp"
 
 #include "base/file.hpp"
+#include "base/trimmed.hpp"
 #include "data/text_files.hpp"
 
 #include <fmt/format.h>
@@ -10,12 +11,6 @@ namespace hekla::data {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n\f\v";
-
-std::string_view trimmed(std::string_view s) {
-    const std::size_t begin = s.find_first_not_of(kSpace);
-    if (begin == std::string_view::npos) return {};
-    return s.substr(begin, s.find_last_not_of(kSpace) - begin + 1);
-}
 
 // "= Title =", not "= = Section = =".
 bool is_heading(std::string_view line) {

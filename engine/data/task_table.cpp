@@ -1,4 +1,6 @@
 #include "data/task_table.hpp"
+
+#include "base/trimmed.hpp"
 #include "data/packing.hpp"
 
 #include <algorithm>
@@ -25,14 +27,8 @@ bool in_answers(std::span<const TaskColumn> columns, const TaskColumn& column) {
     return spans(column) || (column.kind == HK_COLUMN_NUMBERS && std::ranges::any_of(columns, spans));
 }
 
-std::string_view trimmed(std::string_view s) {
-    const std::size_t begin = s.find_first_not_of(" \t\r\n");
-    return begin == std::string_view::npos ? std::string_view()
-                                           : s.substr(begin, s.find_last_not_of(" \t\r\n") - begin + 1);
-}
-
 std::optional<double> number_of(std::string_view text) {
-    text = trimmed(text);
+    text = trimmed(text, kLineBlanks);
     double value = 0.0;
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (problem != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return {};
@@ -198,14 +194,15 @@ std::map<std::string, uint64_t> TaskTable::class_counts() const {
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
             if (labels(options_.columns[c]) && one.values[c].present)
-                for (const std::string& label : texts_of(one.values[c])) ++counts[std::string(trimmed(label))];
+                for (const std::string& label : texts_of(one.values[c]))
+                    ++counts[std::string(trimmed(label, kLineBlanks))];
     }
     return counts;
 }
 
-std::vector<std::string> TaskTable::classes() const {
+std::vector<std::string> TaskTable::classes(const std::map<std::string, uint64_t>& counts) {
     std::vector<std::string> all;
-    for (const auto& [name, count] : class_counts()) all.push_back(name);
+    for (const auto& [name, count] : counts) all.push_back(name);
     if (std::ranges::all_of(all, [](const std::string& label) { return number_of(label).has_value(); }))
         std::ranges::stable_sort(all, {}, [](const std::string& label) { return *number_of(label); });
     return all;
@@ -284,14 +281,15 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
                 if (unknown) result.unknown_tokens += static_cast<uint64_t>(std::ranges::count(out.ids, *unknown));
             } else if (column.kind == HK_COLUMN_CLASSES) {
                 for (const std::string& label : texts_of(value)) {
-                    const auto found = numbers.find(trimmed(label));
+                    const auto found = numbers.find(trimmed(label, kLineBlanks));
                     if (found == numbers.end())
                         fault = {"with an unknown label",
-                                 fmt::format("the label '{}' is none of {}", trimmed(label), fmt::join(classes, ", "))};
+                                 fmt::format("the label '{}' is none of {}", trimmed(label, kLineBlanks),
+                                             fmt::join(classes, ", "))};
                     out.ids.push_back(found == numbers.end() ? -1 : found->second);
                 }
             } else if (column.kind == HK_COLUMN_SPANS) {
-                const std::string_view part = trimmed(value.text);
+                const std::string_view part = trimmed(value.text, kLineBlanks);
                 std::string_view whole;
                 for (std::size_t before = 0; before < c; ++before)
                     if (options_.columns[before].kind == HK_COLUMN_TOKENS && given.values[before].present)

@@ -51,9 +51,10 @@ public:
     // What the row has in the column of TaskTableOptions::group; empty where it has none.
     std::string group(uint64_t row) const;
 
-    // Every class that occurs, in the order of their numbers: as numbers where all are, else as texts.
-    std::vector<std::string> classes() const;
-    std::map<std::string, uint64_t> class_counts() const; // how often each occurs
+    // Every class that occurs and how often, by name. A pass over all rows.
+    std::map<std::string, uint64_t> class_counts() const;
+    // Their names in the order of their numbers: as numbers where all are, else as texts.
+    static std::vector<std::string> classes(const std::map<std::string, uint64_t>& counts);
     // Gives the texts to a trainer of tokenizers.
     Status train(text::TokenizerTrainer& trainer) const;
     // Of the texts and of what is to be predicted: the same for the same rows.

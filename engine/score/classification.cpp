@@ -1,5 +1,7 @@
 #include "score/classification.hpp"
 
+#include "base/trimmed.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -8,13 +10,6 @@ namespace hekla::score {
 namespace {
 
 double ratio(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
-
-std::string_view trimmed(std::string_view text) {
-    constexpr std::string_view kSpace = " \t\r\n\f\v";
-    const std::size_t begin = text.find_first_not_of(kSpace);
-    if (begin == std::string_view::npos) return {};
-    return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
 
 } // namespace
 

@@ -151,7 +151,12 @@ Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNe
     if (!d.valid.empty()) { HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid)); }
     if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test)); }
     if (!has_classes) return data;
-    data.classes_ = d.labels.empty() ? data.train_table_->classes() : d.labels;
+    const std::map<std::string, uint64_t> counts = data.train_table_->class_counts();
+    data.classes_ = d.labels.empty() ? data::TaskTable::classes(counts) : d.labels;
+    for (const std::string& name : data.classes_) {
+        const auto found = counts.find(name);
+        data.class_counts_.push_back(found != counts.end() ? found->second : 0);
+    }
     if (data.classes_.size() < 2)
         return invalid_argument(fmt::format("{}: every example has the label '{}': telling classes apart needs two or "
                                             "more; say which there are in data.labels if this is meant",
@@ -159,15 +164,10 @@ Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNe
     return data;
 }
 
-std::vector<uint64_t> RunData::class_counts() const {
-    const std::map<std::string, uint64_t> counted =
-        train_table_ != nullptr ? train_table_->class_counts() : std::map<std::string, uint64_t>();
-    std::vector<uint64_t> counts;
-    for (const std::string& name : classes_) {
-        const auto found = counted.find(name);
-        counts.push_back(found != counted.end() ? found->second : 0);
-    }
-    return counts;
+DataFacts RunData::facts() const {
+    const bool numbers = std::ranges::any_of(
+        columns_, [](const data::TaskColumn& column) { return column.target && column.kind == HK_COLUMN_NUMBERS; });
+    return {classes_, class_counts_, numbers};
 }
 
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {

@@ -10,6 +10,7 @@
 #include "infer/collate.hpp"
 #include "infer/rows_by_length.hpp"
 #include "plugin/compose.hpp"
+#include "train/model_spec.hpp"
 #include "train/recipe.hpp"
 
 #include <functional>
@@ -58,8 +59,7 @@ public:
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
     const std::vector<std::string>& classes() const { return classes_; } // empty where the task has none
-    // How often each of them stands in the training table.
-    std::vector<uint64_t> class_counts() const;
+    DataFacts facts() const;                                             // it points into this
     const std::vector<data::TaskColumn>& columns() const { return columns_; }
 
     // Gives the training texts to a trainer of tokenizers.
@@ -91,6 +91,7 @@ private:
     const Recipe* recipe_ = nullptr;
     std::vector<data::TaskColumn> columns_;
     std::vector<std::string> classes_;
+    std::vector<uint64_t> class_counts_; // of each of them in the training table
     std::shared_ptr<data::TaskTable> train_table_, valid_table_, test_table_;
     std::shared_ptr<data::Dataset> texts_; // windows
     std::optional<Split> train_, valid_, test_;

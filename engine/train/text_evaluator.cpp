@@ -1,5 +1,6 @@
 #include "train/text_evaluator.hpp"
 
+#include "base/trimmed.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
 #include "infer/sources.hpp"
@@ -36,12 +37,6 @@ std::vector<int32_t> ids_where(const data::Field& ids, const data::Field* mask, 
     for (std::size_t i = 0; i < all.size(); ++i)
         if (counts[i] != none) kept.push_back(all[i]);
     return kept;
-}
-
-std::string_view trimmed(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(" \t\r\n");
-    if (begin == std::string_view::npos) return {};
-    return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 std::string summary_of(const std::vector<WrittenText>& texts, const score::Bleu& bleu, const score::Chrf& chrf,
@@ -177,7 +172,7 @@ Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
     for (const WrittenText& one : result.texts) {
         outputs.push_back(one.output);
         references[0].push_back(one.reference);
-        same += trimmed(one.output) == trimmed(one.reference) ? 1 : 0;
+        same += trimmed(one.output, kLineBlanks) == trimmed(one.reference, kLineBlanks) ? 1 : 0;
     }
     HK_ASSIGN(const score::Bleu bleu, score::bleu(outputs, references));
     HK_ASSIGN(const score::Chrf chrf, score::chrf(outputs, references));

@@ -63,11 +63,7 @@ model::TensorSource source(program::ParameterStore& store, const program::Parame
 
 } // namespace
 
-Trainer::~Trainer() {
-    std::error_code ignored;
-    data_ = RunData(); // its files lie in there
-    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
-}
+Trainer::~Trainer() = default;
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plugin::Registry& registry,
                                                  program::Runtime& runtime, const Log& log, const TrainerEvents& events,
@@ -202,12 +198,10 @@ Status Trainer::open_data() {
     fs::path cache = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
     std::error_code problem;
     if (!folder_.owned() && !fs::exists(cache, problem)) {
-        std::string name = (fs::temp_directory_path(problem) / "hekla-XXXXXX").string();
-        if (problem || ::mkdtemp(name.data()) == nullptr)
-            return io_error(
-                fmt::format("{}: no folder for tokenized text can be made there: {}", name, std::strerror(errno)));
-        temporary_ = name;
-        cache = temporary_;
+        Result<TemporaryFolder> folder = TemporaryFolder::make();
+        if (!folder.ok()) return folder.status().with_context("for tokenized text");
+        temporary_.emplace(folder.take());
+        cache = temporary_->path();
     }
     const Status opened = data_.open(*tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); });
     if (!opened.ok())
@@ -227,12 +221,7 @@ Status Trainer::open_data() {
 }
 
 Status Trainer::describe() {
-    const bool numbers = std::ranges::any_of(data_.columns(), [](const data::TaskColumn& column) {
-        return column.target && column.kind == HK_COLUMN_NUMBERS;
-    });
-    const std::vector<uint64_t> counts = data_.class_counts();
-    HK_ASSIGN(plugin::CompositionSpec spec,
-              model_spec(recipe_, registry_, *tokenizer_, {data_.classes(), counts, numbers}));
+    HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts()));
     spec.recompute = recipe_.train.gradient_checkpointing;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
     if (!composition_->can_collate())

@@ -3,6 +3,7 @@
 // bits.
 #pragma once
 
+#include "base/temporary_folder.hpp"
 #include "data/batcher.hpp"
 #include "graph/graph.hpp"
 #include "model/checkpoint.hpp"
@@ -145,9 +146,10 @@ private:
     TrainerEvents events_;
     Recipe recipe_;
     std::filesystem::path run_;
-    RunFolder folder_;                       // Purpose::train
-    std::filesystem::path temporary_;        // Purpose::read: tokenized text that the run has no place for
-    std::optional<model::Checkpoint> found_; // to go on from
+    RunFolder folder_;                         // Purpose::train
+    std::optional<TemporaryFolder> temporary_; // Purpose::read: tokenized text that the run has no place for; before
+                                               // data_, whose files lie in there
+    std::optional<model::Checkpoint> found_;   // to go on from
     std::unique_ptr<text::Tokenizer> tokenizer_;
     RunData data_;
     std::unique_ptr<plugin::Composition> composition_;

@@ -48,6 +48,23 @@ warmup_steps = 1
 dir = "run"
 )";
 
+// A small decoder that completes prompts; [data] follows.
+const char* const kCompletion = R"([model]
+architecture = "gpt2"
+n_embd = 16
+n_layer = 1
+n_head = 2
+n_positions = 16
+[objective]
+id = "completion"
+[head]
+id = "lm"
+[tokenizer]
+kind = "char"
+[output]
+dir = "run"
+)";
+
 // Sentences whose label stands in one word of them.
 std::string rows(int begin, int end) {
     std::string text;
@@ -424,21 +441,9 @@ TEST_CASE("completions of prompts are scored by what is written behind them") {
         rows += R"({"prompt": ")" + std::string(i % 2 == 0 ? "ab" : "ba") + R"(=", "completion": ")" +
                 (i % 2 == 0 ? "x" : "y") + "\"}\n";
     place.write("rows.jsonl", rows);
-    place.write("complete.toml", R"([model]
-architecture = "gpt2"
-n_embd = 16
-n_layer = 1
-n_head = 2
-n_positions = 16
-[objective]
-id = "completion"
-[head]
-id = "lm"
-[data]
+    place.write("complete.toml", std::string(kCompletion) + R"([data]
 train = "rows.jsonl"
 valid = "rows.jsonl"
-[tokenizer]
-kind = "char"
 [train]
 max_steps = 30
 context_length = 8
@@ -447,8 +452,6 @@ learning_rate = 1e-2
 eval_steps = 30
 [generate]
 max_new_tokens = 3
-[output]
-dir = "run"
 )");
     succeed(place.run({"train", "complete.toml"}));
     const json scores = json::parse(succeed(place.run({"eval", "complete.toml", "--json"})).out);
@@ -475,23 +478,11 @@ TEST_CASE("a prefix before texts; right answers told apart by a column of the fi
                     .dump() +
                 "\n";
     place.write("rows.jsonl", rows);
-    place.write("complete.toml", R"([model]
-architecture = "gpt2"
-n_embd = 16
-n_layer = 1
-n_head = 2
-n_positions = 16
-[objective]
-id = "completion"
-[head]
-id = "lm"
-[data]
+    place.write("complete.toml", std::string(kCompletion) + R"([data]
 train = "rows.jsonl"
 valid = "rows.jsonl"
 prefix = {prompt = "do "}
 group = "kind"
-[tokenizer]
-kind = "char"
 [train]
 max_steps = 60
 context_length = 12
@@ -500,8 +491,6 @@ learning_rate = 1e-2
 eval_steps = 60
 [generate]
 max_new_tokens = 1
-[output]
-dir = "run"
 )");
     succeed(place.run({"train", "complete.toml"}));
     const Ran told =

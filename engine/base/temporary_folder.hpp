@@ -1,0 +1,24 @@
+// A folder where the system keeps temporary files, gone with the object.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <filesystem>
+
+namespace hekla {
+
+class TemporaryFolder {
+public:
+    // Error: io, naming the place.
+    static Result<TemporaryFolder> make();
+    TemporaryFolder(TemporaryFolder&& other) noexcept;
+    TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+    ~TemporaryFolder();
+    const std::filesystem::path& path() const { return path_; }
+
+private:
+    explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
+    std::filesystem::path path_; // empty once it was moved from
+};
+
+} // namespace hekla
