@@ -74,7 +74,7 @@ public:
         if (!value->is_array()) return fail(key, "an array");
         for (std::size_t i = 0; i < value->size(); ++i) f((*value)[i], fmt::format("{}[{}]", key, i));
     }
-    void fail(const char* key, const char* expected) {
+    void fail(const char* key, const std::string& expected) {
         if (status_.ok()) status_ = corrupt(fmt::format("manifest: {}{}: expected {}", where_, key, expected));
     }
 
@@ -142,6 +142,20 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
     p.names.ignore = rules.texts("ignore");
     p.names.ties = rules.pairs("ties");
     check_ties(p.names.ties, where, status);
+    in.each("begins_as", [&](const json& entry, const std::string& at) {
+        Reader one(entry, where + at + ".", status);
+        Ancestor ancestor;
+        ancestor.model_type = one.text("model_type", true);
+        ancestor.keys = one.pairs("keys");
+        ancestor.names = one.pairs("names");
+        ancestor.ignore = one.texts("ignore");
+        for (const auto& [theirs, ours] : ancestor.keys)
+            if (std::ranges::find(p.parameters, ours) == p.parameters.end())
+                one.fail("keys", fmt::format("keys of `parameters` on the right, not \"{}\"", ours));
+        for (const auto& [theirs, ours] : ancestor.names)
+            if (theirs.empty()) one.fail("names", "a part of a name on the left, not nothing");
+        p.begins_as.push_back(std::move(ancestor));
+    });
     in.each("classes", [&](const json& entry, const std::string& at) {
         Reader one(entry, where + at + ".", status);
         ReferenceClass c;
@@ -157,6 +171,11 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
 }
 
 } // namespace
+
+const Ancestor* Provided::ancestor(std::string_view model_type) const {
+    const auto found = std::ranges::find(begins_as, model_type, &Ancestor::model_type);
+    return found != begins_as.end() ? &*found : nullptr;
+}
 
 Result<Manifest> read_manifest(const std::filesystem::path& file) {
     HK_ASSIGN(const std::string content, read_file(file));

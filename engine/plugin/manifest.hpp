@@ -22,6 +22,15 @@ struct NameRules {
     std::pair<int64_t, int64_t> grown{0, 0};               // model::NameRules::grown; no manifest's
 };
 
+// Another architecture whose trained weights this one can begin with (DistilBERT with BERT's). All of it is applied to
+// that model's files before this architecture's own rules.
+struct Ancestor {
+    std::string model_type;                                 // "bert"
+    std::vector<std::pair<std::string, std::string>> keys;  // of its configuration -> of this one's; others are dropped
+    std::vector<std::pair<std::string, std::string>> names; // a part of its tensors' names -> what stands there here
+    std::vector<std::string> ignore;                        // of its tensors, by their old names: patterns with *
+};
+
 // What a class of the reference implementation is made of here.
 struct ReferenceClass {
     std::string name; // "GPT2LMHeadModel"
@@ -56,6 +65,8 @@ struct Provided {
     // Architectures only:
     std::vector<std::string> model_types;
     NameRules names;
+    std::vector<Ancestor> begins_as;
+    const Ancestor* ancestor(std::string_view model_type) const; // of begins_as, or null
     std::vector<ReferenceClass> classes;
 };
 

@@ -120,6 +120,14 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
             if (const auto size = config.find(key); size != config.end() && size->is_number_integer() &&
                                                     size->get<int64_t>() < tokenizer.vocabulary_size() && grows(recipe))
                 *size = tokenizer.vocabulary_size();
+        if (!spec.architecture.empty()) {
+            HK_ASSIGN(const plugin::Registry::Entry entry, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
+            if (const plugin::Ancestor* ancestor = entry.provided->ancestor(folder.model_type())) {
+                const json theirs = std::exchange(config, json::object());
+                for (const auto& [from_key, key] : ancestor->keys)
+                    if (!lacks(theirs, from_key.c_str())) config[key] = theirs[from_key];
+            }
+        }
         for (const auto& [key, value] : recipe.model.config.items()) config[key] = value;
         spec.config = std::move(config);
         spec.refuse_unknown_keys = false;

@@ -40,9 +40,20 @@ std::string shortened(const std::vector<std::string>& names) {
     return text;
 }
 
-// What a folder holds, or of that the layers that the recipe chooses, under the numbers that they have here.
-Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe,
-                                                      const std::vector<model::TensorView>& stored) {
+// What a folder holds, or of that the layers that the recipe chooses, under the numbers that they have here, and the
+// names if they are those of an ancestor.
+Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe, const plugin::Ancestor* ancestor,
+                                                      std::vector<model::TensorView> stored) {
+    if (ancestor != nullptr) {
+        std::erase_if(stored, [&](const model::TensorView& tensor) {
+            return std::ranges::any_of(
+                ancestor->ignore, [&](const std::string& pattern) { return model::matches(pattern, tensor.name); });
+        });
+        for (model::TensorView& tensor : stored)
+            for (const auto& [theirs, ours] : ancestor->names)
+                if (const std::size_t at = tensor.name.find(theirs); at != std::string::npos)
+                    tensor.name.replace(at, theirs.size(), ours);
+    }
     if (recipe.model.layers.empty()) return stored;
     std::vector<model::TensorView> chosen;
     std::set<int64_t> there;
@@ -112,7 +123,13 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, recipe.train.context_length));
     HK_ASSIGN(const std::set<std::string> body, composition.body_parameters(fields));
     const std::string old_head = stored_head(registry, config);
-    HK_ASSIGN(const std::vector<model::TensorView> stored_tensors, chosen_tensors(recipe, folder.weights().tensors()));
+    const plugin::Ancestor* ancestor = composition.architecture().ancestor(folder.model_type());
+    HK_ASSIGN(const std::vector<model::TensorView> stored_tensors,
+              chosen_tensors(recipe, ancestor, folder.weights().tensors()));
+    const auto find = [&](const std::string& name) -> const model::TensorView* {
+        const auto found = std::ranges::find(stored_tensors, name, &model::TensorView::name);
+        return found != stored_tensors.end() ? &*found : nullptr;
+    };
     int64_t old_vocabulary = 0, vocabulary = 0; // where it has grown
     for (const char* key : {"vocab_size", "source_vocab_size"}) {
         const json before = config.value(key, json()), now = ours.value(key, json());
@@ -123,7 +140,7 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
     }
     const auto same_shapes = [&] {
         return std::ranges::all_of(random, [&](const auto& parameter) {
-            const model::TensorView* stored = folder.weights().find(parameter.first);
+            const model::TensorView* stored = find(parameter.first);
             const std::vector<int64_t> wanted = parameter.second->ints("shape");
             return stored == nullptr || body.contains(parameter.first) || stored->dims == wanted ||
                    model::grown_axis(stored->dims, wanted, {old_vocabulary, vocabulary}) >= 0;
@@ -141,8 +158,8 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
     };
     // An alias of a tensor that the file has too is the old head's: a decoder, tied or not.
     const auto has = [&](const std::string& name) {
-        return folder.weights().find(name) != nullptr ||
-               (name.starts_with(names.prefix) && folder.weights().find(name.substr(names.prefix.size())) != nullptr);
+        return find(name) != nullptr ||
+               (name.starts_with(names.prefix) && find(name.substr(names.prefix.size())) != nullptr);
     };
     if (!keeps_head) std::erase_if(rules.ties, [&](const auto& tie) { return has(tie.second); });
     if (!keeps_head)
@@ -175,6 +192,9 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
         HK_TRY(store.upload(name, initial_values(*node, seed)));
     }
     const std::string where = folder.path().string();
+    if (ancestor != nullptr)
+        message(fmt::format("{}: a {} begins with the weights of a {}", where, composition.architecture().id,
+                            folder.model_type()));
     if (vocabulary > 0)
         message(fmt::format("{}: the vocabulary grows from {} to {} tokens; what belongs to the new ones starts random",
                             where, old_vocabulary, vocabulary));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -585,6 +586,54 @@ id = "distill"
     write_task(place);
     place.write("fine.toml", std::string("[model]\nfrom = \"student\"\n") + kTask);
     succeed(place.run({"train", "fine.toml", "output.dir=fine", "train.max_steps=0"}));
+}
+
+TEST_CASE("a DistilBERT begins with the weights of a BERT, under its own names") {
+    const Place place;
+    place.write("text.txt", rows(0, 60));
+    const std::string rest = R"([objective]
+id = "mlm"
+[head]
+id = "mlm"
+[data]
+train = "text.txt"
+[train]
+max_steps = 2
+context_length = 24
+per_device_train_batch_size = 4
+[output]
+dir = "bert"
+)";
+    place.write("bert.toml", kModel + rest);
+    succeed(place.run({"train", "bert.toml"}));
+    place.write("student.toml", "[model]\narchitecture = \"distilbert\"\nfrom = \"bert\"\nlayers = [1]\n" + rest);
+    const Ran begun = succeed(place.run({"train", "student.toml", "output.dir=student", "train.max_steps=0"}));
+    CHECK_MESSAGE(has(begun.err, "a distilbert begins with the weights of a bert"), begun.err);
+    CHECK(!has(begun.err, "starts random"));
+    const json config = json::parse(place.read("student/config.json"));
+    CHECK(config["model_type"] == "distilbert");
+    CHECK(config["n_layers"] == 1);
+    CHECK(config["dim"] == 16);
+    const auto bytes = [&](const std::string& folder, const std::string& name) {
+        const std::string file = place.read(folder + "/model.safetensors");
+        uint64_t header = 0;
+        std::memcpy(&header, file.data(), sizeof header);
+        const json at = json::parse(file.substr(8, header))[name]["data_offsets"];
+        return file.substr(8 + header + at[0].get<uint64_t>(), at[1].get<uint64_t>() - at[0].get<uint64_t>());
+    };
+    for (const auto& [ours, theirs] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"distilbert.embeddings.word_embeddings.weight", "bert.embeddings.word_embeddings.weight"},
+             {"distilbert.transformer.layer.0.attention.out_lin.bias",
+              "bert.encoder.layer.1.attention.output.dense.bias"},
+             {"distilbert.transformer.layer.0.ffn.lin2.weight", "bert.encoder.layer.1.output.dense.weight"},
+             {"distilbert.transformer.layer.0.sa_layer_norm.bias",
+              "bert.encoder.layer.1.attention.output.LayerNorm.bias"},
+             {"distilbert.transformer.layer.0.output_layer_norm.bias", "bert.encoder.layer.1.output.LayerNorm.bias"},
+             {"vocab_transform.weight", "cls.predictions.transform.dense.weight"},
+             {"vocab_projector.bias", "cls.predictions.bias"}}) {
+        CAPTURE(ours);
+        CHECK(bytes("student", ours) == bytes("bert", theirs));
+    }
 }
 
 TEST_CASE("a body of chosen layers: the others go, the chosen ones stand in the order asked for") {

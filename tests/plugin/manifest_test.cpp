@@ -18,6 +18,25 @@ std::string manifest_with_ties(const std::string& ties) {
 
 } // namespace
 
+TEST_CASE("manifest: what an architecture may begin with is given in its own keys") {
+    const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_ancestor_test.json";
+    const auto read = [&](const std::string& ours) {
+        REQUIRE(write_file_atomically(file, R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT",
+            "abi_major": 0, "abi_minor_needed": 1, "provides": [{"interface": "hekla.architecture/1", "id": "a",
+            "parameters": [{"key": "width"}], "begins_as": [{"model_type": "b", "keys": [["size", ")" +
+                                                ours + R"("]], "names": [["b.", "a."]]}]}]})")
+                    .ok());
+        return plugin::read_manifest(file);
+    };
+    const Result<plugin::Manifest> good = read("width");
+    REQUIRE(good.ok());
+    CHECK(good->provides[0].ancestor("b") != nullptr);
+    CHECK(good->provides[0].ancestor("a") == nullptr);
+    CHECK(read("widht").status().message().find("begins_as[0].keys: expected keys of `parameters` on the right") !=
+          std::string::npos);
+    std::filesystem::remove(file);
+}
+
 TEST_CASE("manifest: ties that go in a circle are refused") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_test.json";
     const auto read = [&](const std::string& ties) {
