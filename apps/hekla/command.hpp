@@ -94,7 +94,7 @@ struct HostContext {
     ~HostContext() { hk_context_destroy(context); }
     int create(const Globals& globals, const HostError& error,
                bool trains = false); // kDone or the status it failed with
-    hk_context* context = nullptr;
+    hk_context context{};
 };
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<hk_string> host_strings(const std::vector<std::string>& from); // they point into `from`

@@ -51,7 +51,7 @@ Status add_groups(const std::string& by, Told& told) {
 }
 
 // What the recipe's run says of its data.
-int evaluate(hk_context* context, const HostError& error, const EvalArguments& a, const std::vector<std::string>& given,
+int evaluate(hk_context context, const HostError& error, const EvalArguments& a, const std::vector<std::string>& given,
              Told& told) {
     const std::vector<hk_string> overrides = host_strings(given);
     hk_evaluate_options options{};

@@ -85,7 +85,7 @@ hk_train_options options_of(const TrainArguments& a, const std::vector<hk_string
 }
 
 // One run after the other, and their scores together.
-int run_seeds(hk_context* context, const HostError& error, const TrainArguments& a) {
+int run_seeds(hk_context context, const HostError& error, const TrainArguments& a) {
     const Result<std::vector<SeedRun>> runs = seed_runs(a.recipe, a.overrides, a.seeds);
     if (!runs.ok()) return fail(runs.status());
     const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);

@@ -1,6 +1,8 @@
-// hekla.h, implemented: the C boundary. Nothing throws across; every error becomes a code and a message.
+// hekla.h: what is done with a context.
 #include "hekla/hekla.h"
 
+#include "api/boundary.hpp"
+#include "api/context.hpp"
 #include "base/file.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
@@ -9,7 +11,6 @@
 #include "infer/embed.hpp"
 #include "infer/predict.hpp"
 #include "infer/sources.hpp"
-#include "plugin/host_error.hpp"
 #include "train/trainer.hpp"
 
 #include <algorithm>
@@ -20,61 +21,16 @@
 #include <sstream>
 
 using namespace hekla;
-
-struct hk_context {
-    Log log;
-    plugin::Registry registry = plugin::Registry::scan({});
-    std::unique_ptr<program::Runtime> runtime;
-    std::string device;
-};
+using api::complete;
+using api::Context;
+using api::guarded;
+using api::string_of;
+using api::texts;
+using api::view;
 
 namespace {
 
-std::string string_of(hk_string s) {
-    return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
-}
-hk_string view(std::string_view s) { return {s.data(), s.size()}; }
-
-int32_t refuse(hk_error* error, const Status& status) {
-    plugin::host_error_interface()->set(error, static_cast<int32_t>(status.code()), view(status.message()));
-    return static_cast<int32_t>(status.code());
-}
-
-// Runs what a function of the API does; its Status, or whatever it throws, becomes the answer.
-template<class F>
-int32_t guarded(hk_error* error, F&& f) noexcept {
-    try {
-        const Status status = f();
-        return status.ok() ? HK_OK : refuse(error, status);
-    } catch (const std::bad_alloc&) {
-        plugin::host_error_interface()->set(error, HK_OUT_OF_MEMORY, view("out of memory"));
-        return HK_OUT_OF_MEMORY;
-    } catch (const std::exception& e) {
-        plugin::host_error_interface()->set(error, HK_INTERNAL, view(e.what()));
-        return HK_INTERNAL;
-    } catch (...) {
-        plugin::host_error_interface()->set(error, HK_INTERNAL, view("an exception of an unknown type"));
-        return HK_INTERNAL;
-    }
-}
-
-// A struct of the caller's must be at least as long as the functions here read.
-template<class T>
-Status complete(const T* options, const char* name) {
-    if (options == nullptr) return invalid_argument(fmt::format("{} is null", name));
-    if (options->struct_size < sizeof(T))
-        return invalid_argument(fmt::format("{}.struct_size is {}, expected {}: set it to sizeof({})", name,
-                                            options->struct_size, sizeof(T), name));
-    return {};
-}
-
-std::vector<std::string> texts(const hk_string* strings, uint64_t count) {
-    std::vector<std::string> result;
-    for (uint64_t i = 0; i < count && strings != nullptr; ++i) result.push_back(string_of(strings[i]));
-    return result;
-}
-
-train::TrainerEvents events_of(const hk_train_options& o) {
+train::TrainerEvents events_of(const hk_train_options& o, const Context& context) {
     train::TrainerEvents events;
     if (o.step != nullptr)
         events.step = [o](const train::StepReport& r) {
@@ -101,16 +57,18 @@ train::TrainerEvents events_of(const hk_train_options& o) {
             o.evaluation(o.user, &e);
         };
     if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
-    if (o.stop != nullptr) events.stop = [o] { return o.stop(o.user) != 0; };
+    events.stop = [o, &context] { return context.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
     return events;
 }
 
-Result<std::unique_ptr<train::Trainer>> trainer_of(hk_context& context, const hk_train_options* options,
+Result<std::unique_ptr<train::Trainer>> trainer_of(const Context::Call& call, const hk_train_options* options,
                                                    train::Purpose purpose) {
     HK_TRY(complete(options, "hk_train_options"));
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(options->recipe), texts(options->overrides, options->override_count)));
-    return train::Trainer::create(recipe, context.registry, *context.runtime, context.log, events_of(*options),
+    HK_ASSIGN(program::Runtime * runtime, call.runtime());
+    const Context& context = call.context();
+    return train::Trainer::create(recipe, context.registry(), *runtime, context.log(), events_of(*options, context),
                                   purpose);
 }
 
@@ -129,17 +87,19 @@ Status refuse_seen_prompt(const plugin::Registry& registry, const infer::Model& 
                                    m.path.string()));
 }
 
-Status run_generate(hk_context& context, const hk_generate_options& o, hk_generate_result* result) {
+Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {
     if (o.weights < 0 || o.weights > 2)
         return invalid_argument(
             fmt::format("weights = {}: expected 0 (float32), 1 (float16) or 2 (bfloat16)", o.weights));
     if (o.reference != 0 && o.weights != 0)
         return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
-    program::Runtime* runtime = o.reference != 0 ? nullptr : context.runtime.get();
+    const Context& context = call.context();
+    program::Runtime* runtime = nullptr;
+    if (o.reference == 0) { HK_ASSIGN(runtime, call.runtime()); }
     HK_ASSIGN(const infer::Model m,
-              infer::open_model(context.registry, runtime, string_of(o.model),
-                                {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, context.log));
-    HK_TRY(refuse_seen_prompt(context.registry, m)); // before anything is compiled for it
+              infer::open_model(context.registry(), runtime, string_of(o.model),
+                                {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, context.log()));
+    HK_TRY(refuse_seen_prompt(context.registry(), m)); // before anything is compiled for it
     std::unique_ptr<generate::Decoder> decoder;
     if (runtime == nullptr) {
         HK_ASSIGN(decoder, generate::make_reference_decoder(*m.composition, m.parameters));
@@ -151,7 +111,7 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
     generate::Request request;
     if (encodes) {
         if (prompts.empty()) return invalid_argument("an encoder-decoder writes from a text: give a prompt");
-        HK_ASSIGN(infer::SourceRows rows, infer::source_rows(context.registry, m, prompts));
+        HK_ASSIGN(infer::SourceRows rows, infer::source_rows(context.registry(), m, prompts));
         request.prompts = std::move(rows.ids);
         request.fields = std::move(rows.fields);
     } else {
@@ -191,7 +151,7 @@ Status run_generate(hk_context& context, const hk_generate_options& o, hk_genera
         }
         return true;
     };
-    const auto stop = [&] { return o.stop != nullptr && o.stop(o.user) != 0; };
+    const auto stop = [&] { return context.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
     HK_ASSIGN(const generate::Output output, generate::generate(*decoder, request, options, on_token, stop));
     for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
         if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
@@ -220,11 +180,13 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
     return rows;
 }
 
-Status run_embed(hk_context& context, const hk_embed_options& o) {
+Status run_embed(const Context::Call& call, const hk_embed_options& o) {
     if (o.row == nullptr) return invalid_argument("hk_embed_options.row is null: nobody would get the result");
-    program::Runtime* runtime = o.reference != 0 ? nullptr : context.runtime.get();
-    HK_ASSIGN(infer::Model m, infer::open_model(context.registry, runtime, string_of(o.model),
-                                                {.tokenizer_required = false}, context.log));
+    const Context& context = call.context();
+    program::Runtime* runtime = nullptr;
+    if (o.reference == 0) { HK_ASSIGN(runtime, call.runtime()); }
+    HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), runtime, string_of(o.model),
+                                                {.tokenizer_required = false}, context.log()));
     infer::EmbedOptions options;
     if (o.port.size > 0) options.port = string_of(o.port);
     if (o.pooling < HK_POOLING_NONE || o.pooling > HK_POOLING_MEAN)
@@ -234,7 +196,8 @@ Status run_embed(hk_context& context, const hk_embed_options& o) {
     const auto give = [&](std::size_t row, const graph::Tensor& values) {
         const std::vector<float> floats(values.data.begin(), values.data.end());
         return o.row(o.user, row, floats.data(), values.shape.dims().data(),
-                     static_cast<uint32_t>(values.shape.rank())) == 0;
+                     static_cast<uint32_t>(values.shape.rank())) == 0 &&
+               !context.stopping();
     };
     if (o.fields_file.size > 0) {
         HK_ASSIGN(const infer::Tensors fields, infer::read_fields(string_of(o.fields_file)));
@@ -244,14 +207,15 @@ Status run_embed(hk_context& context, const hk_embed_options& o) {
     return infer::embed_rows(m, rows, options, give);
 }
 
-Status run_evaluate(hk_context& context, const hk_evaluate_options& o) {
+Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
-    HK_ASSIGN(
-        const std::unique_ptr<train::Trainer> trainer,
-        train::Trainer::create(recipe, context.registry, *context.runtime, context.log, events, train::Purpose::read));
+    HK_ASSIGN(program::Runtime * runtime, call.runtime());
+    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
+              train::Trainer::create(recipe, call.context().registry(), *runtime, call.context().log(), events,
+                                     train::Purpose::read));
     const bool test = o.test != 0;
     HK_ASSIGN(const train::Evaluation result,
               trainer->evaluate(test ? train::Trainer::On::test : train::Trainer::On::valid));
@@ -307,13 +271,15 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
     return examples;
 }
 
-Status run_predict(hk_context& context, const hk_predict_options& o) {
+Status run_predict(const Context::Call& call, const hk_predict_options& o) {
     if (o.row == nullptr) return invalid_argument("hk_predict_options.row is null: nobody would get the result");
     if ((o.text_count > 0) == (o.file.size > 0))
         return invalid_argument("hk_predict_options: give texts, or a file of rows");
-    program::Runtime* runtime = o.reference != 0 ? nullptr : context.runtime.get();
+    const Context& context = call.context();
+    program::Runtime* runtime = nullptr;
+    if (o.reference == 0) { HK_ASSIGN(runtime, call.runtime()); }
     HK_ASSIGN(infer::Model m,
-              infer::open_model(context.registry, runtime, string_of(o.model), {.objective = true}, context.log));
+              infer::open_model(context.registry(), runtime, string_of(o.model), {.objective = true}, context.log()));
     HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));
     std::vector<data::EncodedExample> examples;
     if (o.file.size > 0) { HK_ASSIGN(examples, rows_of_file(m, columns, o)); }
@@ -336,7 +302,7 @@ Status run_predict(hk_context& context, const hk_predict_options& o) {
     options.length = o.length;
     return infer::predict(m, examples, options, [&](std::size_t row, const nlohmann::json& said) {
         const std::string json = said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-        return o.row(o.user, row, view(json)) == 0;
+        return o.row(o.user, row, view(json)) == 0 && !context.stopping();
     });
 }
 
@@ -344,59 +310,10 @@ Status run_predict(hk_context& context, const hk_predict_options& o) {
 
 extern "C" {
 
-hk_error* hk_error_create(void) { return new (std::nothrow) hk_error(); }
-void hk_error_destroy(hk_error* error) { delete error; }
-int32_t hk_error_code(const hk_error* error) { return error != nullptr ? error->code : HK_OK; }
-hk_string hk_error_message(const hk_error* error) { return error != nullptr ? view(error->message) : hk_string{"", 0}; }
-
-int32_t hk_context_create(const hk_context_options* options, hk_context** out, hk_error* error) {
+int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(complete(options, "hk_context_options"));
-        if (out == nullptr) return invalid_argument("out is null");
-        auto context = std::make_unique<hk_context>();
-        if (options->log != nullptr)
-            context->log = Log([log = options->log, user = options->user](Severity severity, std::string_view message) {
-                log(user, static_cast<int32_t>(severity), view(message));
-            });
-        std::vector<std::filesystem::path> folders;
-        for (const std::string& folder : texts(options->plugin_folders, options->plugin_folder_count))
-            folders.emplace_back(folder);
-        context->registry = plugin::Registry::scan(folders, context->log);
-        for (const std::string& warning : context->registry.warnings()) context->log.warning(warning);
-        gpu::ContextOptions gpu;
-        gpu.device.log = context->log;
-        gpu.device.select = string_of(options->device);
-        if (options->validation < 0 || options->validation > 2)
-            return invalid_argument(
-                fmt::format("hk_context_options.validation is {}, expected 0, 1 or 2", options->validation));
-        gpu.device.validation = static_cast<gpu::Validation>(options->validation);
-        gpu.cache_folder = string_of(options->cache_folder);
-        HK_ASSIGN(gpu::Context made, gpu::create_context(gpu));
-        context->device = made.capabilities().device_name;
-        if (made.device->chosen_for_lack_of_another())
-            context->log.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device));
-        program::RuntimeOptions runtime;
-        if (options->measure_kernels < 0 || options->measure_kernels > 2)
-            return invalid_argument(
-                fmt::format("hk_context_options.measure_kernels is {}, expected 0, 1 or 2", options->measure_kernels));
-        runtime.measure_kernels = static_cast<program::Measure>(options->measure_kernels);
-        runtime.tuning_folder = gpu.cache_folder;
-        HK_ASSIGN(context->runtime, program::Runtime::create(std::move(made), runtime));
-        *out = context.release();
-        return {};
-    });
-}
-
-void hk_context_destroy(hk_context* context) { delete context; }
-
-hk_string hk_context_device(const hk_context* context) {
-    return context != nullptr ? view(context->device) : hk_string{"", 0};
-}
-
-int32_t hk_train(hk_context* context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        if (context == nullptr) return invalid_argument("context is null");
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options, train::Purpose::train));
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(call, options, train::Purpose::train));
         HK_ASSIGN(const train::TrainerResult done, trainer->run());
         if (result != nullptr) {
             HK_TRY(complete(result, "hk_train_result"));
@@ -409,22 +326,23 @@ int32_t hk_train(hk_context* context, const hk_train_options* options, hk_train_
     });
 }
 
-int32_t hk_train_plan(hk_context* context, const hk_train_options* options, void (*give)(void* user, hk_string plan),
+int32_t hk_train_plan(hk_context context, const hk_train_options* options, void (*give)(void* user, hk_string plan),
                       hk_error* error) {
     return guarded(error, [&]() -> Status {
-        if (context == nullptr || give == nullptr) return invalid_argument("context or text is null");
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(*context, options, train::Purpose::read));
+        if (give == nullptr) return invalid_argument("text is null");
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(call, options, train::Purpose::read));
         HK_ASSIGN(const std::string plan, trainer->plan());
         give(options->user, view(plan));
         return {};
     });
 }
 
-int32_t hk_evaluate(hk_context* context, const hk_evaluate_options* options, hk_error* error) {
+int32_t hk_evaluate(hk_context context, const hk_evaluate_options* options, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        if (context == nullptr) return invalid_argument("context is null");
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_evaluate_options"));
-        return run_evaluate(*context, *options);
+        return run_evaluate(call, *options);
     });
 }
 
@@ -434,11 +352,11 @@ void hk_predict_defaults(hk_predict_options* options) {
     options->struct_size = sizeof *options;
 }
 
-int32_t hk_predict(hk_context* context, const hk_predict_options* options, hk_error* error) {
+int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        if (context == nullptr) return invalid_argument("context is null");
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_predict_options"));
-        return run_predict(*context, *options);
+        return run_predict(call, *options);
     });
 }
 
@@ -453,13 +371,13 @@ void hk_generate_defaults(hk_generate_options* options) {
     options->repetition_penalty = 1.0;
 }
 
-int32_t hk_generate(hk_context* context, const hk_generate_options* options, hk_generate_result* result,
+int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_generate_result* result,
                     hk_error* error) {
     return guarded(error, [&]() -> Status {
-        if (context == nullptr) return invalid_argument("context is null");
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_generate_options"));
         if (result != nullptr) HK_TRY(complete(result, "hk_generate_result"));
-        return run_generate(*context, *options, result);
+        return run_generate(call, *options, result);
     });
 }
 
@@ -470,11 +388,11 @@ void hk_embed_defaults(hk_embed_options* options) {
     options->pooling = HK_POOLING_MEAN;
 }
 
-int32_t hk_embed(hk_context* context, const hk_embed_options* options, hk_error* error) {
+int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        if (context == nullptr) return invalid_argument("context is null");
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_embed_options"));
-        return run_embed(*context, *options);
+        return run_embed(call, *options);
     });
 }
 

@@ -66,14 +66,20 @@ Result<std::vector<VkExtensionProperties>> device_extensions(const Functions& f,
         });
 }
 
-// A compute family, preferably one that does no graphics: a desktop's compositor is then not behind our work.
-std::optional<uint32_t> compute_family(const Functions& f, VkPhysicalDevice physical) {
+std::vector<VkQueueFamilyProperties> queue_families(const Functions& f, VkPhysicalDevice physical) {
     uint32_t count = 0;
     f.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, nullptr);
     std::vector<VkQueueFamilyProperties> families(count);
     f.vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, families.data());
+    families.resize(std::min<std::size_t>(count, families.size()));
+    return families;
+}
+
+// A compute family, preferably one that does no graphics: a desktop's compositor is then not behind our work.
+std::optional<uint32_t> compute_family(const Functions& f, VkPhysicalDevice physical) {
+    const std::vector<VkQueueFamilyProperties> families = queue_families(f, physical);
     std::optional<uint32_t> found;
-    for (uint32_t i = 0; i < count; ++i) {
+    for (uint32_t i = 0; i < families.size(); ++i) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) continue;
         const bool dedicated = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits > 0;
         if (!found) found = i;
@@ -193,36 +199,50 @@ Result<const Candidate*> choose(const std::vector<Candidate>& list, const std::s
 
 } // namespace
 
+// The version of Vulkan at which a device of a host's is used.
+uint32_t version_in_use(const VkPhysicalDeviceProperties& properties, uint32_t instance_version) {
+    return std::min({properties.apiVersion, instance_version != 0 ? instance_version : properties.apiVersion,
+                     static_cast<uint32_t>(VK_MAKE_API_VERSION(0, 1, 3, 0xFFF))});
+}
+
+QueueAdvice queue_advice(const Functions& f, VkPhysicalDevice physical) {
+    const std::vector<VkQueueFamilyProperties> families = queue_families(f, physical);
+    QueueAdvice advice;
+    for (uint32_t i = 0; i < families.size(); ++i) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) continue;
+        const bool draws = (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0;
+        if (!draws && families[i].timestampValidBits > 0) return {QueueAdvice::Kind::async, i, 0, 0.0F};
+        if (advice.kind == QueueAdvice::Kind::shared)
+            advice = families[i].queueCount > 1 ? QueueAdvice{QueueAdvice::Kind::second, i, 1, 0.0F}
+                                                : QueueAdvice{QueueAdvice::Kind::shared, i, 0, 1.0F};
+    }
+    return advice;
+}
+
 Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
-                                              VkPhysicalDevice physical_device) {
+                                              VkPhysicalDevice physical_device, uint32_t instance_version) {
     Functions f;
     f.vkGetInstanceProcAddr = get_instance_proc_addr;
     if (!get_instance_proc_addr) return invalid_argument("no vkGetInstanceProcAddr was given");
     HK_TRY(f.load_instance(instance));
     VkPhysicalDeviceProperties properties{};
     f.vkGetPhysicalDeviceProperties(physical_device, &properties);
-    if (properties.apiVersion < VK_API_VERSION_1_2) {
-        return unsupported(fmt::format("{} is for Vulkan {}.{}; 1.2 with VK_KHR_synchronization2 is the least",
-                                       properties.deviceName, VK_API_VERSION_MAJOR(properties.apiVersion),
-                                       VK_API_VERSION_MINOR(properties.apiVersion)));
+    DeviceRequirements requirements;
+    requirements.api_version = version_in_use(properties, instance_version);
+    if (requirements.api_version < VK_API_VERSION_1_2) {
+        return unsupported(
+            fmt::format("{} with this instance is Vulkan {}.{}; 1.2 with VK_KHR_synchronization2 is the least: set "
+                        "VkApplicationInfo::apiVersion to VK_API_VERSION_1_3, or use another device",
+                        properties.deviceName, VK_API_VERSION_MAJOR(requirements.api_version),
+                        VK_API_VERSION_MINOR(requirements.api_version)));
     }
-    HK_ASSIGN(const Features supported, supported_features(f, physical_device, properties.apiVersion));
+    HK_ASSIGN(const Features supported, supported_features(f, physical_device, requirements.api_version));
     if (const auto missing = missing_baseline(supported); !missing.empty()) {
         return unsupported(fmt::format("{} lacks {}", properties.deviceName, fmt::join(missing, ", ")));
     }
-    DeviceRequirements requirements;
-    requirements.required.buffer_device_address = true;
-    requirements.required.timeline_semaphore = true;
-    requirements.required.scalar_block_layout = true;
-    requirements.required.synchronization2 = true;
-    requirements.required.shader_int64 = true;
+    for (const Requirement& r : all_requirements()) requirements.required.*r.feature = r.required;
     requirements.useful = supported;
-    for (const char* name : required_extensions(requirements.required, properties.apiVersion)) {
-        requirements.extensions_required.emplace_back(name);
-    }
-    for (const char* name : required_extensions(requirements.useful, properties.apiVersion)) {
-        requirements.extensions_useful.emplace_back(name);
-    }
+    requirements.queue = queue_advice(f, physical_device);
     return requirements;
 }
 
@@ -393,9 +413,14 @@ Result<std::shared_ptr<Device>> Device::create_own(const DeviceOptions& options)
 
 Result<std::shared_ptr<Device>> Device::wrap(const WrappedDevice& wrapped, const DeviceOptions& options) {
     if (!wrapped.get_instance_proc_addr || !wrapped.instance || !wrapped.physical_device || !wrapped.device ||
-        !wrapped.queue || !wrapped.enabled_features) {
+        !wrapped.queue || !wrapped.created_with) {
         return invalid_argument("a wrapped device needs vkGetInstanceProcAddr, instance, physical device, device, "
-                                "queue and the chain of features that it was created with");
+                                "queue and the VkDeviceCreateInfo that it was created with");
+    }
+    if (wrapped.created_with->sType != VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO) {
+        return invalid_argument(fmt::format("the VkDeviceCreateInfo of a wrapped device has sType {}, expected {}",
+                                            static_cast<int32_t>(wrapped.created_with->sType),
+                                            static_cast<int32_t>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO)));
     }
     if (static_cast<bool>(wrapped.lock_queue) != static_cast<bool>(wrapped.unlock_queue)) {
         return invalid_argument("lock_queue and unlock_queue: both or neither");
@@ -406,18 +431,25 @@ Result<std::shared_ptr<Device>> Device::wrap(const WrappedDevice& wrapped, const
     HK_TRY(device->functions_.load_instance(wrapped.instance));
     VkPhysicalDeviceProperties properties{};
     device->functions_.vkGetPhysicalDeviceProperties(wrapped.physical_device, &properties);
-    device->api_version_ =
-        std::min({properties.apiVersion, wrapped.api_version ? wrapped.api_version : properties.apiVersion,
-                  static_cast<uint32_t>(VK_MAKE_API_VERSION(0, 1, 3, 0xFFF))});
+    device->api_version_ = version_in_use(properties, wrapped.api_version);
     if (device->api_version_ < VK_API_VERSION_1_2) {
-        return unsupported("a wrapped device must be used at Vulkan 1.2 or newer");
+        return unsupported(fmt::format("a wrapped device is used at Vulkan 1.2 or newer, this one would be at {}.{}: "
+                                       "VkApplicationInfo::apiVersion says what the instance is for",
+                                       VK_API_VERSION_MAJOR(device->api_version_),
+                                       VK_API_VERSION_MINOR(device->api_version_)));
     }
-    device->features_ = features_from_chain(wrapped.enabled_features, wrapped.enabled_extensions, device->api_version_);
-    if (const auto missing = missing_baseline(device->features_); !missing.empty()) {
-        return failed_precondition(fmt::format("the host's device was created without {}: query_requirements lists "
-                                               "what to enable",
-                                               fmt::join(missing, ", ")));
-    }
+    device->features_ = enabled_features(*wrapped.created_with, device->api_version_);
+    std::string missing;
+    for (const Requirement& r : all_requirements())
+        if (r.required && !(device->features_.*r.feature))
+            missing += fmt::format("\n  {} ({})", how_to_enable(r, device->api_version_), r.why);
+    if (!missing.empty())
+        return failed_precondition("the host's device was created without what is required of every device:" + missing);
+    const std::vector<VkQueueFamilyProperties> families = queue_families(device->functions_, wrapped.physical_device);
+    if (wrapped.queue_family >= families.size() || !(families[wrapped.queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT))
+        return invalid_argument(fmt::format("queue family {} of {} does not compute: give a queue of one that has "
+                                            "VK_QUEUE_COMPUTE_BIT",
+                                            wrapped.queue_family, properties.deviceName));
     device->instance_ = wrapped.instance;
     device->physical_ = wrapped.physical_device;
     device->device_ = wrapped.device;

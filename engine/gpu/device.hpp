@@ -60,23 +60,34 @@ struct WrappedDevice {
     VkQueue queue = VK_NULL_HANDLE;
     uint32_t queue_family = 0;
     uint32_t api_version = 0; // what the instance was created for: a device is used at min(this, its own)
-    // What the host *enabled*: the chain it gave vkCreateDevice, and the extensions.
-    const VkPhysicalDeviceFeatures2* enabled_features = nullptr;
-    std::span<const char* const> enabled_extensions;
+    const VkDeviceCreateInfo* created_with = nullptr; // required: says what the host *enabled*; read by wrap() alone
     // Called around every use of the queue, where the host uses it from other threads. May be empty.
     std::function<void()> lock_queue;
     std::function<void()> unlock_queue;
 };
 
+// The queue that a host should make for us.
+struct QueueAdvice {
+    enum class Kind : int32_t {
+        async = 0,  // of a family that computes and does not draw
+        second = 1, // another queue of the family that draws
+        shared = 2, // there is one queue only
+    };
+    Kind kind = Kind::shared;
+    uint32_t family = 0, index = 0;
+    float priority = 0.0F; // beside 1 for the host's own
+};
+
 // What a host must enable on `physical_device` for Device::wrap, and what it would do well to.
 struct DeviceRequirements {
     Features required;
-    Features useful; // required, and every optional feature that the device has
-    std::vector<std::string> extensions_required;
-    std::vector<std::string> extensions_useful;
+    Features useful;          // required, and every optional feature that the device has
+    uint32_t api_version = 0; // at which the device would be used
+    QueueAdvice queue;
 };
+// instance_version: what the instance was created for; 0: the device's own. unsupported names what the device lacks.
 Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
-                                              VkPhysicalDevice physical_device);
+                                              VkPhysicalDevice physical_device, uint32_t instance_version = 0);
 
 // Messages of the validation layer.
 struct ValidationCounts {

@@ -3,14 +3,134 @@
 #include "gpu/result.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <fmt/format.h>
+#include <list>
 #include <string_view>
 
 namespace hekla::gpu {
+namespace {
 
-// One Vulkan structure a feature (not Vulkan12Features and its like): these are right for every version and extension.
-struct FeatureChain::Structures {
-    VkPhysicalDeviceFeatures2 core{};
+// FIELD of STRUCTURE (and of the wide structure that came later): where it lies and what it is called.
+#define HK_ALONE(TYPE, STRUCTURE, FIELD) #FIELD, TYPE, offsetof(STRUCTURE, FIELD), #STRUCTURE
+#define HK_WIDE(TYPE, STRUCTURE, FIELD) TYPE, offsetof(STRUCTURE, FIELD), #STRUCTURE
+#define HK_CORE(FIELD)                                                                                                 \
+#FIELD, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,                                                              \
+        offsetof(VkPhysicalDeviceFeatures2, features) + offsetof(VkPhysicalDeviceFeatures, FIELD),                     \
+        "VkPhysicalDeviceFeatures", VkStructureType{}, 0, "", "", 0
+#define HK_11(FIELD)                                                                                                   \
+    HK_WIDE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, VkPhysicalDeviceVulkan11Features, FIELD)
+#define HK_12(FIELD)                                                                                                   \
+    HK_WIDE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features, FIELD)
+#define HK_13(FIELD)                                                                                                   \
+    HK_WIDE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VkPhysicalDeviceVulkan13Features, FIELD)
+#define HK_BRAIN(FIELD)                                                                                                \
+    HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR,                                           \
+             VkPhysicalDeviceShaderBfloat16FeaturesKHR, FIELD),                                                        \
+        VkStructureType{}, 0, "", VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME, 0
+
+constexpr Requirement kRequirements[] = {
+    {&Features::buffer_device_address, true, "every kernel reads its tensors through addresses",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES,
+              VkPhysicalDeviceBufferDeviceAddressFeatures, bufferDeviceAddress),
+     HK_12(bufferDeviceAddress), "", 0},
+    {&Features::timeline_semaphore, true, "the end of every piece of work is a point on a timeline",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES, VkPhysicalDeviceTimelineSemaphoreFeatures,
+              timelineSemaphore),
+     HK_12(timelineSemaphore), "", 0},
+    {&Features::scalar_block_layout, true, "records of arguments are laid out as in C",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES, VkPhysicalDeviceScalarBlockLayoutFeatures,
+              scalarBlockLayout),
+     HK_12(scalarBlockLayout), "", 0},
+    {&Features::synchronization2, true, "barriers and submits are those of Vulkan 1.3",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES, VkPhysicalDeviceSynchronization2Features,
+              synchronization2),
+     HK_13(synchronization2), VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME, VK_API_VERSION_1_3},
+    {&Features::shader_int64, true, "addresses are computed with in 64 bits", HK_CORE(shaderInt64)},
+    {&Features::shader_int16, false, "16-bit integers in kernels", HK_CORE(shaderInt16)},
+    {&Features::shader_float64, false, "sums in 64 bits, in checks alone", HK_CORE(shaderFloat64)},
+    {&Features::storage_16bit, false, "weights and activations in half the memory",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES, VkPhysicalDevice16BitStorageFeatures,
+              storageBuffer16BitAccess),
+     HK_11(storageBuffer16BitAccess), "", 0},
+    {&Features::storage_8bit, false, "8-bit weights",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES, VkPhysicalDevice8BitStorageFeatures,
+              storageBuffer8BitAccess),
+     HK_12(storageBuffer8BitAccess), "", 0},
+    {&Features::shader_float16, false, "arithmetic in 16 bits",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VkPhysicalDeviceShaderFloat16Int8Features,
+              shaderFloat16),
+     HK_12(shaderFloat16), "", 0},
+    {&Features::shader_int8, false, "arithmetic in 8 bits",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, VkPhysicalDeviceShaderFloat16Int8Features,
+              shaderInt8),
+     HK_12(shaderInt8), "", 0},
+    {&Features::host_query_reset, false, "timestamps are made ready without a command",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES, VkPhysicalDeviceHostQueryResetFeatures,
+              hostQueryReset),
+     HK_12(hostQueryReset), "", 0},
+    {&Features::vulkan_memory_model, false, "matrix units need it",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, VkPhysicalDeviceVulkanMemoryModelFeatures,
+              vulkanMemoryModel),
+     HK_12(vulkanMemoryModel), "", 0},
+    {&Features::vulkan_memory_model_device_scope, false, "matrix units need it",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, VkPhysicalDeviceVulkanMemoryModelFeatures,
+              vulkanMemoryModelDeviceScope),
+     HK_12(vulkanMemoryModelDeviceScope), "", 0},
+    {&Features::subgroup_extended_types, false, "sums over a subgroup in 16 bits",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES,
+              VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures, shaderSubgroupExtendedTypes),
+     HK_12(shaderSubgroupExtendedTypes), "", 0},
+    {&Features::subgroup_size_control, false, "kernels choose how wide a subgroup is",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+              VkPhysicalDeviceSubgroupSizeControlFeatures, subgroupSizeControl),
+     HK_13(subgroupSizeControl), VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3},
+    {&Features::full_subgroups, false, "kernels know that every subgroup is full",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+              VkPhysicalDeviceSubgroupSizeControlFeatures, computeFullSubgroups),
+     HK_13(computeFullSubgroups), VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3},
+    {&Features::integer_dot_product, false, "products of 8-bit weights",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+              VkPhysicalDeviceShaderIntegerDotProductFeatures, shaderIntegerDotProduct),
+     HK_13(shaderIntegerDotProduct), VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, VK_API_VERSION_1_3},
+    {&Features::cooperative_matrix, false, "matrix units: several times faster where there are any",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+              VkPhysicalDeviceCooperativeMatrixFeaturesKHR, cooperativeMatrix),
+     VkStructureType{}, 0, "", VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, 0},
+    {&Features::bfloat16, false, "bfloat16 in kernels", HK_BRAIN(shaderBFloat16Type)},
+    {&Features::bfloat16_dot_product, false, "dot products in bfloat16", HK_BRAIN(shaderBFloat16DotProduct)},
+    {&Features::bfloat16_cooperative_matrix, false, "matrix units in bfloat16",
+     HK_BRAIN(shaderBFloat16CooperativeMatrix)},
+    {&Features::memory_budget, false, "how much memory other programs left", "", VkStructureType{}, 0, "",
+     VkStructureType{}, 0, "", VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, 0},
+};
+
+#undef HK_ALONE
+#undef HK_WIDE
+#undef HK_CORE
+#undef HK_11
+#undef HK_12
+#undef HK_13
+#undef HK_BRAIN
+
+bool has_bit(const Requirement& r) { return *r.field != '\0'; }
+
+VkBool32& bit_at(void* structure, std::size_t offset) {
+    return *reinterpret_cast<VkBool32*>(static_cast<std::byte*>(structure) + offset);
+}
+
+// Where a structure of this type has the bit; null where it has none.
+VkBool32* bit_in(const Requirement& r, VkBaseOutStructure* structure) {
+    if (structure->sType == r.type) return &bit_at(structure, r.offset);
+    if (r.wide_type != VkStructureType{} && structure->sType == r.wide_type) return &bit_at(structure, r.wide_offset);
+    return nullptr;
+}
+
+} // namespace
+
+// The structures of one feature (or a few) each: these are right for every version and extension.
+struct SingleFeatureStructures {
     VkPhysicalDevice16BitStorageFeatures storage16{};
     VkPhysicalDevice8BitStorageFeatures storage8{};
     VkPhysicalDeviceBufferDeviceAddressFeatures address{};
@@ -26,8 +146,7 @@ struct FeatureChain::Structures {
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
     VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{};
 
-    Structures() {
-        core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    SingleFeatureStructures() {
         storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
         storage8.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES;
         address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
@@ -44,109 +163,34 @@ struct FeatureChain::Structures {
         bfloat16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR;
     }
 
-    // visit(our bool, Vulkan's): the whole translation, in both directions.
-    template<class Visit>
-    void each(Visit&& visit) {
-        visit(&Features::shader_int64, core.features.shaderInt64);
-        visit(&Features::shader_int16, core.features.shaderInt16);
-        visit(&Features::shader_float64, core.features.shaderFloat64);
-        visit(&Features::storage_16bit, storage16.storageBuffer16BitAccess);
-        visit(&Features::storage_8bit, storage8.storageBuffer8BitAccess);
-        visit(&Features::buffer_device_address, address.bufferDeviceAddress);
-        visit(&Features::timeline_semaphore, timeline.timelineSemaphore);
-        visit(&Features::scalar_block_layout, scalar.scalarBlockLayout);
-        visit(&Features::shader_float16, float16_int8.shaderFloat16);
-        visit(&Features::shader_int8, float16_int8.shaderInt8);
-        visit(&Features::host_query_reset, query_reset.hostQueryReset);
-        visit(&Features::vulkan_memory_model, memory_model.vulkanMemoryModel);
-        visit(&Features::vulkan_memory_model_device_scope, memory_model.vulkanMemoryModelDeviceScope);
-        visit(&Features::subgroup_extended_types, extended_types.shaderSubgroupExtendedTypes);
-        visit(&Features::synchronization2, synchronization2.synchronization2);
-        visit(&Features::subgroup_size_control, subgroup_size.subgroupSizeControl);
-        visit(&Features::full_subgroups, subgroup_size.computeFullSubgroups);
-        visit(&Features::integer_dot_product, dot_product.shaderIntegerDotProduct);
-        visit(&Features::cooperative_matrix, matrix.cooperativeMatrix);
-        visit(&Features::bfloat16, bfloat16.shaderBFloat16Type);
-        visit(&Features::bfloat16_dot_product, bfloat16.shaderBFloat16DotProduct);
-        visit(&Features::bfloat16_cooperative_matrix, bfloat16.shaderBFloat16CooperativeMatrix);
-    }
-
-    void link_all(bool synchronization, bool size_control, bool dot, bool cooperative, bool brain) {
-        void** end = &core.pNext;
-        const auto append = [&](auto& structure) {
-            *end = &structure;
-            end = &structure.pNext;
-            structure.pNext = nullptr;
-        };
-        append(storage16);
-        append(storage8);
-        append(address);
-        append(timeline);
-        append(scalar);
-        append(float16_int8);
-        append(query_reset);
-        append(memory_model);
-        append(extended_types);
-        if (synchronization) append(synchronization2);
-        if (size_control) append(subgroup_size);
-        if (dot) append(dot_product);
-        if (cooperative) append(matrix);
-        if (brain) append(bfloat16);
-    }
-
-    void read(const VkPhysicalDeviceFeatures2* chain) {
-        for (const auto* at = reinterpret_cast<const VkBaseInStructure*>(chain); at; at = at->pNext) {
-            const auto take = [&](auto& structure) {
-                if (structure.sType == at->sType) std::memcpy(&structure, at, sizeof structure);
-            };
-            take(core);
-            take(storage16);
-            take(storage8);
-            take(address);
-            take(timeline);
-            take(scalar);
-            take(float16_int8);
-            take(query_reset);
-            take(memory_model);
-            take(extended_types);
-            take(synchronization2);
-            take(subgroup_size);
-            take(dot_product);
-            take(matrix);
-            take(bfloat16);
-            if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES) {
-                const auto* f = reinterpret_cast<const VkPhysicalDeviceVulkan11Features*>(at);
-                storage16.storageBuffer16BitAccess = f->storageBuffer16BitAccess;
-            } else if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
-                const auto* f = reinterpret_cast<const VkPhysicalDeviceVulkan12Features*>(at);
-                storage8.storageBuffer8BitAccess = f->storageBuffer8BitAccess;
-                address.bufferDeviceAddress = f->bufferDeviceAddress;
-                timeline.timelineSemaphore = f->timelineSemaphore;
-                scalar.scalarBlockLayout = f->scalarBlockLayout;
-                float16_int8.shaderFloat16 = f->shaderFloat16;
-                float16_int8.shaderInt8 = f->shaderInt8;
-                query_reset.hostQueryReset = f->hostQueryReset;
-                memory_model.vulkanMemoryModel = f->vulkanMemoryModel;
-                memory_model.vulkanMemoryModelDeviceScope = f->vulkanMemoryModelDeviceScope;
-                extended_types.shaderSubgroupExtendedTypes = f->shaderSubgroupExtendedTypes;
-            } else if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES) {
-                const auto* f = reinterpret_cast<const VkPhysicalDeviceVulkan13Features*>(at);
-                synchronization2.synchronization2 = f->synchronization2;
-                subgroup_size.subgroupSizeControl = f->subgroupSizeControl;
-                subgroup_size.computeFullSubgroups = f->computeFullSubgroups;
-                dot_product.shaderIntegerDotProduct = f->shaderIntegerDotProduct;
-            }
-        }
+    std::vector<VkBaseOutStructure*> all() {
+        const auto base = [](auto& structure) { return reinterpret_cast<VkBaseOutStructure*>(&structure); };
+        return {base(storage16),      base(storage8),         base(address),       base(timeline),
+                base(scalar),         base(float16_int8),     base(query_reset),   base(memory_model),
+                base(extended_types), base(synchronization2), base(subgroup_size), base(dot_product),
+                base(matrix),         base(bfloat16)};
     }
 };
 
+std::span<const Requirement> all_requirements() { return kRequirements; }
+
+bool needs_extension(const Requirement& r, uint32_t api_version) {
+    return *r.extension != '\0' && (r.core_version == 0 || api_version < r.core_version);
+}
+
+std::string how_to_enable(const Requirement& r, uint32_t api_version) {
+    std::string text = *r.extension == '\0' || has_bit(r) ? r.field : r.extension;
+    if (has_bit(r)) text += fmt::format(": set {}::{}", r.structure, r.field);
+    if (*r.wide_structure != '\0') text += fmt::format(" (or {}::{})", r.wide_structure, r.field);
+    if (needs_extension(r, api_version))
+        text += fmt::format("{} {}", has_bit(r) ? " and enable the extension" : ": enable the extension", r.extension);
+    return text;
+}
+
 std::vector<std::string> missing_baseline(const Features& features) {
     std::vector<std::string> missing;
-    if (!features.buffer_device_address) missing.emplace_back("bufferDeviceAddress");
-    if (!features.timeline_semaphore) missing.emplace_back("timelineSemaphore");
-    if (!features.scalar_block_layout) missing.emplace_back("scalarBlockLayout");
-    if (!features.synchronization2) missing.emplace_back("synchronization2");
-    if (!features.shader_int64) missing.emplace_back("shaderInt64");
+    for (const Requirement& r : kRequirements)
+        if (r.required && !(features.*r.feature)) missing.emplace_back(r.field);
     return missing;
 }
 
@@ -162,71 +206,142 @@ Result<Features> supported_features(const Functions& functions, VkPhysicalDevice
         extensions.resize(std::min<std::size_t>(count, extensions.size()));
     }
     HK_TRY(to_status(result, "vkEnumerateDeviceExtensionProperties"));
-    const auto has = [&](std::string_view name) {
-        return std::ranges::any_of(extensions, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+    const auto there = [&](const Requirement& r) {
+        return !needs_extension(r, api_version) || std::ranges::any_of(extensions, [&](const VkExtensionProperties& e) {
+            return std::string_view(r.extension) == e.extensionName;
+        });
     };
-    const bool is_1_3 = api_version >= VK_API_VERSION_1_3;
-
-    FeatureChain::Structures structures;
-    structures.link_all(is_1_3 || has(VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME),
-                        is_1_3 || has(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME),
-                        is_1_3 || has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME),
-                        has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME), has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME));
-    functions.vkGetPhysicalDeviceFeatures2(physical, &structures.core);
-    Features features;
-    structures.each([&](bool Features::*ours, const VkBool32& theirs) { features.*ours = theirs == VK_TRUE; });
-    features.memory_budget = has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    // Only structures that the device knows may be asked for.
+    Features everything, features;
+    for (const Requirement& r : kRequirements) everything.*r.feature = there(r);
+    FeatureChain chain(everything);
+    functions.vkGetPhysicalDeviceFeatures2(physical, chain.first());
+    for (const Requirement& r : kRequirements)
+        features.*r.feature = there(r) && (!has_bit(r) || chain.bit(r) == VK_TRUE);
     return features;
 }
 
 std::vector<const char*> required_extensions(const Features& features, uint32_t api_version) {
     std::vector<const char*> names;
-    if (api_version < VK_API_VERSION_1_3) {
-        if (features.synchronization2) names.push_back(VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
-        if (features.subgroup_size_control) names.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-        if (features.integer_dot_product) names.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
-    }
-    if (features.cooperative_matrix) names.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    if (features.bfloat16) names.push_back(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
-    if (features.memory_budget) names.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    for (const Requirement& r : kRequirements)
+        if (features.*r.feature && needs_extension(r, api_version) &&
+            std::ranges::none_of(names, [&](const char* have) { return std::string_view(have) == r.extension; }))
+            names.push_back(r.extension);
     return names;
 }
 
-Features features_from_chain(const VkPhysicalDeviceFeatures2* chain, std::span<const char* const> extensions,
-                             uint32_t api_version) {
-    FeatureChain::Structures structures;
-    structures.read(chain);
+Features enabled_features(const VkDeviceCreateInfo& created_with, uint32_t api_version) {
     Features features;
-    structures.each([&](bool Features::*ours, const VkBool32& theirs) { features.*ours = theirs == VK_TRUE; });
-    features.memory_budget = std::ranges::any_of(
-        extensions, [](const char* name) { return std::string_view(name) == VK_EXT_MEMORY_BUDGET_EXTENSION_NAME; });
-    // A feature whose extension was not enabled is not enabled, whatever the chain says.
-    Features checked = features;
-    const auto enabled = [&](std::string_view name) {
-        return std::ranges::any_of(extensions, [&](const char* have) { return name == have; });
-    };
-    if (api_version < VK_API_VERSION_1_3) {
-        checked.synchronization2 &= enabled(VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
-        checked.subgroup_size_control &= enabled(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-        checked.full_subgroups &= enabled(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-        checked.integer_dot_product &= enabled(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    VkPhysicalDeviceFeatures2 core{};
+    core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    if (created_with.pEnabledFeatures != nullptr) core.features = *created_with.pEnabledFeatures;
+    const std::span<const char* const> extensions(created_with.ppEnabledExtensionNames,
+                                                  created_with.enabledExtensionCount);
+    for (const Requirement& r : kRequirements) {
+        const bool known = !needs_extension(r, api_version) || std::ranges::any_of(extensions, [&](const char* have) {
+            return std::string_view(have) == r.extension;
+        });
+        if (!has_bit(r)) {
+            features.*r.feature = known;
+            continue;
+        }
+        // Only read from: const is put back by what is done with it.
+        const auto is_set = [&](const void* structure) {
+            const VkBool32* bit = bit_in(r, static_cast<VkBaseOutStructure*>(const_cast<void*>(structure)));
+            return bit != nullptr && *bit == VK_TRUE;
+        };
+        bool set = is_set(&core);
+        for (const auto* at = static_cast<const VkBaseInStructure*>(created_with.pNext); at != nullptr; at = at->pNext)
+            set |= is_set(at);
+        features.*r.feature = known && set;
     }
-    checked.cooperative_matrix &= enabled(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    const bool brain = enabled(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
-    checked.bfloat16 &= brain;
-    checked.bfloat16_dot_product &= brain;
-    checked.bfloat16_cooperative_matrix &= brain;
-    return checked;
+    return features;
 }
 
+struct FeatureMerge::Added {
+    SingleFeatureStructures structures;
+    VkPhysicalDeviceFeatures core{};
+    std::list<std::vector<const char*>> extensions; // of every apply(): an earlier list may still be pointed to
+};
+
+FeatureMerge::FeatureMerge() : added_(std::make_unique<Added>()) {}
+FeatureMerge::~FeatureMerge() = default;
+FeatureMerge::FeatureMerge(FeatureMerge&&) noexcept = default;
+FeatureMerge& FeatureMerge::operator=(FeatureMerge&&) noexcept = default;
+
+void FeatureMerge::apply(const Features& wanted, uint32_t api_version, VkDeviceCreateInfo& info) {
+    const auto first = [&] { return static_cast<VkBaseOutStructure*>(const_cast<void*>(info.pNext)); };
+    const std::vector<VkBaseOutStructure*> own = added_->structures.all();
+    for (const Requirement& r : kRequirements) {
+        if (!(wanted.*r.feature) || !has_bit(r)) continue;
+        bool set = false;
+        for (VkBaseOutStructure* at = first(); at != nullptr; at = at->pNext)
+            if (VkBool32* bit = bit_in(r, at); bit != nullptr) {
+                *bit = VK_TRUE;
+                set = true;
+            }
+        if (set) continue;
+        if (r.type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2) { // and the chain has none: the style of 1.0
+            if (info.pEnabledFeatures != nullptr && info.pEnabledFeatures != &added_->core)
+                added_->core = *info.pEnabledFeatures;
+            bit_at(&added_->core, r.offset - offsetof(VkPhysicalDeviceFeatures2, features)) = VK_TRUE;
+            info.pEnabledFeatures = &added_->core;
+            continue;
+        }
+        for (VkBaseOutStructure* structure : own) {
+            VkBool32* bit = bit_in(r, structure);
+            if (bit == nullptr) continue;
+            *bit = VK_TRUE;
+            structure->pNext = first();
+            info.pNext = structure;
+            break;
+        }
+    }
+    std::vector<const char*> names(info.ppEnabledExtensionNames,
+                                   info.ppEnabledExtensionNames + info.enabledExtensionCount);
+    for (const char* name : required_extensions(wanted, api_version))
+        if (std::ranges::none_of(names, [&](const char* have) { return std::string_view(have) == name; }))
+            names.push_back(name);
+    if (names.size() == info.enabledExtensionCount) return;
+    added_->extensions.push_back(std::move(names));
+    info.enabledExtensionCount = static_cast<uint32_t>(added_->extensions.back().size());
+    info.ppEnabledExtensionNames = added_->extensions.back().data();
+}
+
+struct FeatureChain::Structures {
+    VkPhysicalDeviceFeatures2 core{};
+    SingleFeatureStructures alone;
+};
+
+// Every structure of a feature that is wanted, and no other.
 FeatureChain::FeatureChain(const Features& features) : structures_(std::make_unique<Structures>()) {
-    structures_->each([&](bool Features::*ours, VkBool32& theirs) { theirs = features.*ours ? VK_TRUE : VK_FALSE; });
-    structures_->link_all(features.synchronization2, features.subgroup_size_control, features.integer_dot_product,
-                          features.cooperative_matrix, features.bfloat16);
+    structures_->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    for (VkBaseOutStructure* structure : structures_->alone.all()) {
+        bool wanted = false;
+        for (const Requirement& r : kRequirements)
+            wanted |= has_bit(r) && r.type == structure->sType && features.*r.feature;
+        if (!wanted) continue;
+        structure->pNext = static_cast<VkBaseOutStructure*>(structures_->core.pNext);
+        structures_->core.pNext = structure;
+    }
+    for (const Requirement& r : kRequirements)
+        if (has_bit(r) && features.*r.feature) *find(r) = VK_TRUE;
 }
 
 FeatureChain::~FeatureChain() = default;
 
+VkPhysicalDeviceFeatures2* FeatureChain::first() { return &structures_->core; }
 const VkPhysicalDeviceFeatures2* FeatureChain::first() const { return &structures_->core; }
+
+VkBool32* FeatureChain::find(const Requirement& r) const {
+    for (auto* at = reinterpret_cast<VkBaseOutStructure*>(&structures_->core); at != nullptr; at = at->pNext)
+        if (VkBool32* bit = bit_in(r, at); bit != nullptr) return bit;
+    return nullptr;
+}
+
+VkBool32 FeatureChain::bit(const Requirement& r) const {
+    const VkBool32* found = find(r);
+    return found != nullptr ? *found : VK_FALSE;
+}
 
 } // namespace hekla::gpu

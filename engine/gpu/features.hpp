@@ -43,6 +43,32 @@ struct Features {
     bool operator==(const Features&) const = default;
 };
 
+// One thing that the engine asks of a device: a feature bit, or an extension that has none.
+struct Requirement {
+    bool Features::*feature = nullptr;
+    bool required = false;  // else the engine does without
+    const char* why = "";   // one line for whoever writes the host
+    const char* field = ""; // "bufferDeviceAddress"; "" for an extension without a bit
+    VkStructureType type{}; // of the structure of this feature alone, in which the bit lies at `offset`
+    std::size_t offset = 0;
+    const char* structure = "";
+    VkStructureType wide_type{}; // of VkPhysicalDeviceVulkan1xFeatures, where one has the bit too (else 0)
+    std::size_t wide_offset = 0;
+    const char* wide_structure = "";
+    const char* extension = ""; // "": the feature is core in every version that the engine takes
+    uint32_t core_version = 0;  // from which on the extension is core; 0: never
+};
+
+// All of them, the required ones first.
+std::span<const Requirement> all_requirements();
+
+// Whether its extension is to be enabled at this version.
+bool needs_extension(const Requirement& requirement, uint32_t api_version);
+
+// "bufferDeviceAddress: VkPhysicalDeviceVulkan12Features::bufferDeviceAddress, or ..., with extension X": what to
+// write.
+std::string how_to_enable(const Requirement& requirement, uint32_t api_version);
+
 // The required features that are missing, by Vulkan's names; empty when the baseline is met.
 std::vector<std::string> missing_baseline(const Features& features);
 
@@ -52,10 +78,27 @@ Result<Features> supported_features(const Functions& functions, VkPhysicalDevice
 // The extensions that `features` need on a device of `api_version` (those not in its core).
 std::vector<const char*> required_extensions(const Features& features, uint32_t api_version);
 
-// What a host says it enabled: its VkDeviceCreateInfo's chain (either style: Vulkan12Features or one struct a feature)
-// and its extensions. Structures not known here are skipped.
-Features features_from_chain(const VkPhysicalDeviceFeatures2* chain, std::span<const char* const> extensions,
-                             uint32_t api_version);
+// What a host says it enabled: what it gave vkCreateDevice, with its chain in any style (pEnabledFeatures,
+// VkPhysicalDeviceVulkan12Features, one structure a feature) and its extensions. Structures not known here are skipped.
+// A feature whose extension was not enabled is not enabled, whatever the chain says.
+Features enabled_features(const VkDeviceCreateInfo& created_with, uint32_t api_version);
+
+// Adds `wanted` to what a host is about to give vkCreateDevice: a bit is set where a structure of the host's chain has
+// it, and a new structure is linked only where none does; the chain's structures are written to, though pNext is a
+// pointer to const. Extensions go into a list that holds the host's too, pEnabledFeatures becomes a copy. What is added
+// belongs to this object, which must live until vkCreateDevice has returned.
+class FeatureMerge {
+public:
+    FeatureMerge();
+    ~FeatureMerge();
+    FeatureMerge(FeatureMerge&&) noexcept;
+    FeatureMerge& operator=(FeatureMerge&&) noexcept;
+    void apply(const Features& wanted, uint32_t api_version, VkDeviceCreateInfo& info);
+
+private:
+    struct Added;
+    std::unique_ptr<Added> added_;
+};
 
 // A chain for VkDeviceCreateInfo::pNext that enables exactly `features`. Lives as long as this object, which stays put.
 class FeatureChain {
@@ -64,11 +107,13 @@ public:
     ~FeatureChain();
     FeatureChain(const FeatureChain&) = delete;
     FeatureChain& operator=(const FeatureChain&) = delete;
+    VkPhysicalDeviceFeatures2* first();
     const VkPhysicalDeviceFeatures2* first() const;
-
-    struct Structures; // Vulkan's own structures, in features.cpp
+    VkBool32 bit(const Requirement& requirement) const; // VK_FALSE where its structure is not in the chain
 
 private:
+    struct Structures; // Vulkan's own, in features.cpp
+    VkBool32* find(const Requirement& requirement) const;
     std::unique_ptr<Structures> structures_;
 };
 

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <mutex>
+#include <numeric>
 #include <type_traits>
 
 namespace hekla::testing {
@@ -395,6 +396,12 @@ uint64_t FaultDriver::calls(std::string_view name) const {
         if (name == names[id]) return s.calls[id];
     }
     return 0;
+}
+
+uint64_t FaultDriver::calls() const {
+    const State& s = state();
+    const std::lock_guard guard(s.mutex);
+    return std::accumulate(s.calls.begin(), s.calls.end(), uint64_t{0});
 }
 
 bool FaultDriver::fault_happened() const {

@@ -52,6 +52,7 @@ public:
     void fail_next(std::string name, uint64_t nth, VkResult result, bool after = false);
 
     uint64_t calls(std::string_view name) const;
+    uint64_t calls() const; // of everything
     bool fault_happened() const;
     uint64_t memory_in_use() const;
     // Objects created and not destroyed: "vkCreateBuffer: 2 of 5 never destroyed", empty when there are none.

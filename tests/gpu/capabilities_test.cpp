@@ -1,6 +1,7 @@
 #include "gpu/capabilities.hpp"
 #include "gpu/quirks.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 
 using namespace hekla;
@@ -141,18 +142,102 @@ TEST_SUITE("no_device") {
         features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
         features.pNext = &v12;
         features.features.shaderInt64 = VK_TRUE;
-        const Features wide = features_from_chain(&features, {}, VK_API_VERSION_1_3);
+        VkDeviceCreateInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+        info.pNext = &features;
+        const Features wide = enabled_features(info, VK_API_VERSION_1_3);
         CHECK(missing_baseline(wide).empty());
         CHECK_FALSE(wide.shader_float16);
         // On 1.2 the extension must have been enabled too.
-        CHECK(missing_baseline(features_from_chain(&features, {}, VK_API_VERSION_1_2)) ==
+        CHECK(missing_baseline(enabled_features(info, VK_API_VERSION_1_2)) ==
               std::vector<std::string>{"synchronization2"});
         const char* extensions[] = {VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME};
-        CHECK(missing_baseline(features_from_chain(&features, extensions, VK_API_VERSION_1_2)).empty());
+        info.enabledExtensionCount = 1;
+        info.ppEnabledExtensionNames = extensions;
+        CHECK(missing_baseline(enabled_features(info, VK_API_VERSION_1_2)).empty());
 
         const FeatureChain narrow(wide);
-        CHECK(features_from_chain(narrow.first(), {}, VK_API_VERSION_1_3) == wide);
-        CHECK(missing_baseline(features_from_chain(nullptr, {}, VK_API_VERSION_1_3)).size() == 5);
+        VkDeviceCreateInfo other{};
+        other.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+        other.pNext = narrow.first();
+        CHECK(enabled_features(other, VK_API_VERSION_1_3) == wide);
+        other.pNext = nullptr;
+        CHECK(missing_baseline(enabled_features(other, VK_API_VERSION_1_3)).size() == 5);
+        other.pEnabledFeatures = &features.features; // the style of 1.0
+        CHECK(enabled_features(other, VK_API_VERSION_1_3).shader_int64);
+    }
+
+    TEST_CASE("what is wanted is added to a host's chain: set where a structure has it, linked where none does") {
+        Features everything;
+        for (const Requirement& r : all_requirements()) everything.*r.feature = true;
+        const auto linked = [](const VkDeviceCreateInfo& info) {
+            std::vector<VkStructureType> types;
+            for (auto* at = static_cast<const VkBaseInStructure*>(info.pNext); at != nullptr; at = at->pNext)
+                types.push_back(at->sType);
+            return types;
+        };
+        const auto once = [](std::vector<VkStructureType> types) {
+            std::ranges::sort(types);
+            return std::ranges::adjacent_find(types) == types.end();
+        };
+        VkDeviceCreateInfo empty{};
+        empty.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+        for (const uint32_t version : {VK_API_VERSION_1_2, VK_API_VERSION_1_3}) {
+            CAPTURE(version);
+            { // a host that enables nothing
+                VkDeviceCreateInfo info = empty;
+                FeatureMerge merge;
+                merge.apply(everything, version, info);
+                CHECK(enabled_features(info, version) == everything);
+                CHECK(once(linked(info)));
+                const uint32_t count = info.enabledExtensionCount;
+                const std::vector<VkStructureType> before = linked(info);
+                merge.apply(everything, version, info); // twice is once
+                CHECK(info.enabledExtensionCount == count);
+                CHECK(linked(info) == before);
+            }
+            { // the style of 1.0: what the host enabled stays, and its own structure is not written to
+                VkPhysicalDeviceFeatures hosts{};
+                hosts.geometryShader = VK_TRUE;
+                VkDeviceCreateInfo info = empty;
+                info.pEnabledFeatures = &hosts;
+                FeatureMerge merge;
+                merge.apply(everything, version, info);
+                CHECK(info.pEnabledFeatures->geometryShader == VK_TRUE);
+                CHECK(info.pEnabledFeatures->shaderInt64 == VK_TRUE);
+                CHECK(hosts.shaderInt64 == VK_FALSE);
+                CHECK(enabled_features(info, version) == everything);
+            }
+            { // the wide structures: none of those they replace may stand beside them
+                VkPhysicalDeviceVulkan13Features v13{};
+                v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
+                VkPhysicalDeviceVulkan12Features v12{};
+                v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+                v12.pNext = &v13;
+                v12.drawIndirectCount = VK_TRUE;
+                VkPhysicalDeviceVulkan11Features v11{};
+                v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+                v11.pNext = &v12;
+                VkPhysicalDeviceFeatures2 features{};
+                features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+                features.pNext = &v11;
+                const char* extensions[] = {"VK_KHR_swapchain"};
+                VkDeviceCreateInfo info = empty;
+                info.pNext = &features;
+                info.enabledExtensionCount = 1;
+                info.ppEnabledExtensionNames = extensions;
+                FeatureMerge merge;
+                merge.apply(everything, version, info);
+                CHECK(enabled_features(info, version) == everything);
+                CHECK(features.features.shaderInt64 == VK_TRUE);
+                CHECK(v12.bufferDeviceAddress == VK_TRUE);
+                CHECK(v12.drawIndirectCount == VK_TRUE);
+                CHECK(v13.synchronization2 == VK_TRUE);
+                CHECK(info.pEnabledFeatures == nullptr);
+                CHECK(std::string_view(info.ppEnabledExtensionNames[0]) == "VK_KHR_swapchain");
+                CHECK(linked(info).size() == 4 + 2); // cooperative matrices and bfloat16 have structures of their own
+            }
+        }
     }
 
 } // suite

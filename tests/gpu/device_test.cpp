@@ -91,8 +91,12 @@ TEST_CASE("a host's device is wrapped: what it enabled counts, its queue lock is
     host.device->with_queue([&](VkQueue queue) { wrapped.queue = queue; });
     wrapped.queue_family = host.device->queue_family();
     wrapped.api_version = host.device->api_version();
-    wrapped.enabled_features = chain.first();
-    wrapped.enabled_extensions = extensions;
+    VkDeviceCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    info.pNext = chain.first();
+    info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    info.ppEnabledExtensionNames = extensions.data();
+    wrapped.created_with = &info;
     wrapped.lock_queue = [&] {
         ++locks;
         ++held;
@@ -116,10 +120,13 @@ TEST_CASE("a host's device is wrapped: what it enabled counts, its queue lock is
     Features poor = enabled;
     poor.buffer_device_address = false;
     const FeatureChain poor_chain(poor);
-    wrapped.enabled_features = poor_chain.first();
+    info.pNext = poor_chain.first();
     const auto refused = Device::wrap(wrapped);
     CHECK(refused.code() == Code::failed_precondition);
-    CHECK(refused.message().find("bufferDeviceAddress") != std::string::npos);
+    CHECK(refused.message().find("VkPhysicalDeviceVulkan12Features::bufferDeviceAddress") != std::string::npos);
+    info.pNext = chain.first();
+    wrapped.queue_family = 77;
+    CHECK(Device::wrap(wrapped).message().find("queue family 77") != std::string::npos);
     wrapped.queue = VK_NULL_HANDLE;
     CHECK(Device::wrap(wrapped).code() == Code::invalid_argument);
 }

@@ -1,5 +1,5 @@
-#include <algorithm>
 #include "test_context.hpp"
+#include <algorithm>
 
 #include "base/file.hpp"
 #include "base/philox.hpp"

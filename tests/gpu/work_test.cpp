@@ -1,6 +1,6 @@
 // Memory, dispatches, copies, submits and timing on a real device.
-#include <algorithm>
 #include "test_context.hpp"
+#include <algorithm>
 
 #include "base/file.hpp"
 #include "base/philox.hpp"

@@ -3,12 +3,14 @@
 // Rules: strings are pointer and size in UTF-8, borrowed until the call returns. Every function that can fail returns a
 // code of hekla/plugin/error.h and fills `error`, which may be null. Outputs are untouched on error. Nothing is
 // printed, nothing exits or aborts, no signal handler or locale is changed, and no file is written that was not asked
-// for. Callbacks run on the calling thread, during the call.
+// for. Callbacks run on the calling thread, during the call; they may use other contexts, not the one that calls them:
+// a second call on a context while one runs is refused.
 //
 // Version 0: this header grows and may still change until 1.0.
 #ifndef HEKLA_HEKLA_H
 #define HEKLA_HEKLA_H
 
+#include "hekla/device.h"
 #include "hekla/plugin/abi.h"
 #include "hekla/plugin/error.h"
 
@@ -23,9 +25,11 @@ HK_EXPORT void hk_error_destroy(hk_error* error);
 HK_EXPORT int32_t hk_error_code(const hk_error* error);
 HK_EXPORT hk_string hk_error_message(const hk_error* error); // valid until the error is used or destroyed
 
-// A device with plugins. Contexts in one process do not know of each other.
-typedef struct hk_context hk_context;
+#define HK_DEVICE_OWN ((int32_t)0)
+#define HK_DEVICE_WRAPPED ((int32_t)1) // hk_context_options.vulkan
+#define HK_DEVICE_NONE ((int32_t)2)    // models are read and described, and run by the interpreter (`reference`) alone
 
+// Contexts in one process do not know of each other.
 typedef struct hk_context_options {
     uint32_t struct_size;
     int32_t validation;              // 0 off, 1 validation layer, 2 GPU-assisted
@@ -39,15 +43,16 @@ typedef struct hk_context_options {
     // Whether to measure, once, which kernels are fastest here, before a program is made: 0 never, 1 on devices that
     // are no CPU, 2 always. A run keeps the choices that it began with.
     int32_t measure_kernels;
-    int32_t reserved; // zero
+    int32_t device_kind;            // HK_DEVICE_*
+    const hk_vulkan_device* vulkan; // of HK_DEVICE_WRAPPED: copied; else null
 } hk_context_options;
 
 // [any-thread]
-HK_EXPORT int32_t hk_context_create(const hk_context_options* options, hk_context** out, hk_error* error);
-// After everything made with the context. [any-thread]
-HK_EXPORT void hk_context_destroy(hk_context* context);
-// One line about the device in use. Valid as long as the context. [any-thread]
-HK_EXPORT hk_string hk_context_device(const hk_context* context);
+HK_EXPORT int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error);
+// A call that runs on another thread is told to stop and ends first. [any-thread], not from a callback of the context
+HK_EXPORT void hk_context_destroy(hk_context context);
+// The name of the device in use; "" where there is none. Valid as long as the context. [any-thread]
+HK_EXPORT hk_string hk_context_device(hk_context context);
 
 // A step of training, as the log has it.
 typedef struct hk_train_step {
@@ -95,12 +100,12 @@ typedef struct hk_train_result {
 
 // Trains until the recipe's steps are done or stop says so; resumes where the output folder has a complete checkpoint.
 // [any-thread], one at a time a context
-HK_EXPORT int32_t hk_train(hk_context* context, const hk_train_options* options, hk_train_result* result,
+HK_EXPORT int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result,
                            hk_error* error);
 
 // What training would take: memory, time, dearest nodes. `text` is given to the callback once. Trains nothing.
 // [any-thread], one at a time a context
-HK_EXPORT int32_t hk_train_plan(hk_context* context, const hk_train_options* options,
+HK_EXPORT int32_t hk_train_plan(hk_context context, const hk_train_options* options,
                                 void(HK_ABI* text)(void* user, hk_string text), hk_error* error);
 
 typedef struct hk_evaluate_options {
@@ -120,7 +125,7 @@ typedef struct hk_evaluate_options {
 
 // Scores on data whose answers are known, with the newest checkpoint of the recipe's run.
 // [any-thread], one at a time a context
-HK_EXPORT int32_t hk_evaluate(hk_context* context, const hk_evaluate_options* options, hk_error* error);
+HK_EXPORT int32_t hk_evaluate(hk_context context, const hk_evaluate_options* options, hk_error* error);
 
 // Examples to say something of: texts, or a file of rows.
 typedef struct hk_predict_options {
@@ -145,7 +150,7 @@ typedef struct hk_predict_options {
 // A struct with the defaults: 8 rows at a time.
 HK_EXPORT void hk_predict_defaults(hk_predict_options* options);
 // [any-thread], one at a time a context
-HK_EXPORT int32_t hk_predict(hk_context* context, const hk_predict_options* options, hk_error* error);
+HK_EXPORT int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error);
 
 typedef struct hk_generate_options {
     uint32_t struct_size;
@@ -183,7 +188,7 @@ typedef struct hk_generate_result {
 // A struct with the defaults: 128 new tokens, temperature 1, sliding over the context, everything else off.
 HK_EXPORT void hk_generate_defaults(hk_generate_options* options);
 // [any-thread], one at a time a context
-HK_EXPORT int32_t hk_generate(hk_context* context, const hk_generate_options* options, hk_generate_result* result,
+HK_EXPORT int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_generate_result* result,
                               hk_error* error);
 
 #define HK_POOLING_NONE ((int32_t)0)  // every token
@@ -216,7 +221,7 @@ typedef struct hk_embed_options {
 // A struct with the defaults: "hidden", mean, 8 rows at a time.
 HK_EXPORT void hk_embed_defaults(hk_embed_options* options);
 // [any-thread], one at a time a context
-HK_EXPORT int32_t hk_embed(hk_context* context, const hk_embed_options* options, hk_error* error);
+HK_EXPORT int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,171 @@
+#include "api/context.hpp"
+
+#include "api/boundary.hpp"
+#include "api/handles.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace hekla::api {
+namespace {
+
+// Vulkan's own types of what a host passes without them.
+gpu::WrappedDevice wrapped_from(const hk_vulkan_device& v) {
+    gpu::WrappedDevice wrapped;
+    wrapped.get_instance_proc_addr = reinterpret_cast<PFN_vkGetInstanceProcAddr>(v.get_instance_proc_addr);
+    wrapped.instance = static_cast<VkInstance>(v.instance);
+    wrapped.physical_device = static_cast<VkPhysicalDevice>(v.physical_device);
+    wrapped.device = static_cast<VkDevice>(v.device);
+    wrapped.queue = static_cast<VkQueue>(v.queue);
+    wrapped.queue_family = v.queue_family;
+    wrapped.api_version = v.api_version;
+    wrapped.created_with = static_cast<const VkDeviceCreateInfo*>(v.device_create_info);
+    if (v.lock_queue != nullptr) wrapped.lock_queue = [lock = v.lock_queue, user = v.user] { lock(user); };
+    if (v.unlock_queue != nullptr) wrapped.unlock_queue = [unlock = v.unlock_queue, user = v.user] { unlock(user); };
+    return wrapped;
+}
+
+Status in_range(int32_t value, const char* name, int32_t last) {
+    if (value >= 0 && value <= last) return {};
+    return invalid_argument(fmt::format("hk_context_options.{} is {}, expected 0 to {}", name, value, last));
+}
+
+Result<gpu::Context> device_of(const hk_context_options& options, const Log& log) {
+    gpu::ContextOptions gpu;
+    gpu.device.log = log;
+    gpu.device.select = string_of(options.device);
+    gpu.device.validation = static_cast<gpu::Validation>(options.validation);
+    gpu.cache_folder = string_of(options.cache_folder);
+    if (options.device_kind == HK_DEVICE_OWN) return gpu::create_context(gpu);
+    HK_TRY(complete(options.vulkan, "hk_vulkan_device"));
+    if (options.validation != 0)
+        return invalid_argument("hk_context_options.validation: a device of the host's is validated by the host's own "
+                                "layers: leave it 0");
+    HK_ASSIGN(std::shared_ptr<gpu::Device> device, gpu::Device::wrap(wrapped_from(*options.vulkan), gpu.device));
+    return gpu::create_context(std::move(device), gpu);
+}
+
+} // namespace
+
+Result<std::shared_ptr<Context>> Context::create(const hk_context_options& options) {
+    HK_TRY(in_range(options.validation, "validation", 2));
+    HK_TRY(in_range(options.measure_kernels, "measure_kernels", 2));
+    HK_TRY(in_range(options.device_kind, "device_kind", HK_DEVICE_NONE));
+    if ((options.device_kind == HK_DEVICE_WRAPPED) != (options.vulkan != nullptr))
+        return invalid_argument(
+            "hk_context_options.vulkan goes with device_kind = HK_DEVICE_WRAPPED, and with that alone");
+    std::shared_ptr<Context> context(new Context);
+    if (options.log != nullptr)
+        context->log_ = Log([log = options.log, user = options.user](Severity severity, std::string_view message) {
+            log(user, static_cast<int32_t>(severity), view(message));
+        });
+    std::vector<std::filesystem::path> folders;
+    for (const std::string& folder : texts(options.plugin_folders, options.plugin_folder_count))
+        folders.emplace_back(folder);
+    context->registry_ = plugin::Registry::scan(folders, context->log_);
+    for (const std::string& warning : context->registry_.warnings()) context->log_.warning(warning);
+    if (options.device_kind == HK_DEVICE_NONE) return context;
+    HK_ASSIGN(gpu::Context made, device_of(options, context->log_));
+    context->device_name_ = made.capabilities().device_name;
+    if (made.device->chosen_for_lack_of_another())
+        context->log_.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device_name_));
+    program::RuntimeOptions runtime;
+    runtime.measure_kernels = static_cast<program::Measure>(options.measure_kernels);
+    runtime.tuning_folder = string_of(options.cache_folder);
+    HK_ASSIGN(context->runtime_, program::Runtime::create(std::move(made), runtime));
+    context->has_device_ = true;
+    return context;
+}
+
+Result<Context::Call> Context::begin(hk_context handle) {
+    HK_ASSIGN(std::shared_ptr<Context> context, Handles<Context>::all().find(handle.id, "context"));
+    const std::lock_guard guard(context->mutex_);
+    if (context->busy_)
+        return failed_precondition("another call runs on this context: one at a time, and none from its callbacks");
+    if (context->stopping() && context->runtime_ != nullptr)
+        return failed_precondition("the context's device is being released: hk_device_release again, or destroy it");
+    context->busy_ = true;
+    context->busy_thread_ = std::this_thread::get_id();
+    return Call(std::move(context));
+}
+
+Context::Call::~Call() {
+    if (context_ == nullptr) return;
+    {
+        const std::lock_guard guard(context_->mutex_);
+        context_->busy_ = false;
+    }
+    context_->ended_.notify_all();
+}
+
+Result<program::Runtime*> Context::Call::runtime() const {
+    if (context_->runtime_ != nullptr) return context_->runtime_.get();
+    return failed_precondition(context_->has_device_ ? "the context's device was released: make another context"
+                                                     : "the context was made without a device (HK_DEVICE_NONE)");
+}
+
+Result<bool> Context::release(std::chrono::nanoseconds time) {
+    std::unique_lock lock(mutex_);
+    stopping_.store(true, std::memory_order_relaxed);
+    if (busy_ && busy_thread_ == std::this_thread::get_id())
+        return failed_precondition(
+            "a callback of a call on this context cannot release its device: the call was told to "
+            "end; release it when it has");
+    if (!ended_.wait_for(lock, time, [&] { return !busy_; })) return false;
+    runtime_.reset(); // waits for what is pending
+    stopping_.store(false, std::memory_order_relaxed);
+    return true;
+}
+
+} // namespace hekla::api
+
+using hekla::Result;
+using hekla::Status;
+using hekla::api::Context;
+using hekla::api::guarded;
+using hekla::api::Handles;
+
+extern "C" {
+
+int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(hekla::api::complete(options, "hk_context_options"));
+        if (out == nullptr) return hekla::invalid_argument("out is null");
+        HK_ASSIGN(std::shared_ptr<Context> context, Context::create(*options));
+        out->id = Handles<Context>::all().add(std::move(context));
+        return {};
+    });
+}
+
+void hk_context_destroy(hk_context context) {
+    guarded(nullptr, [&]() -> Status {
+        const std::shared_ptr<Context> gone = Handles<Context>::all().remove(context.id);
+        // What runs is told to end, and keeps the context until it has.
+        return gone != nullptr ? gone->release(std::chrono::hours(24)).status() : Status();
+    });
+}
+
+hk_string hk_context_device(hk_context context) {
+    hk_string name{"", 0};
+    guarded(nullptr, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        name = hekla::api::view(found->device_name());
+        return {};
+    });
+    return name;
+}
+
+int32_t hk_device_release(hk_context context, uint64_t nanoseconds, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        constexpr uint64_t kDay = uint64_t{86'400} * 1'000'000'000; // more than a clock's arithmetic should meet
+        HK_ASSIGN(const bool released,
+                  found->release(std::chrono::nanoseconds(static_cast<int64_t>(std::min(nanoseconds, kDay)))));
+        if (released) return {};
+        return {hekla::Code::cancelled,
+                "the device is still in use by a call on another thread, which was told to stop: call "
+                "hk_device_release again"};
+    });
+}
+
+} // extern "C"

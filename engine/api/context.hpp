@@ -1,0 +1,68 @@
+// What hk_context stands for: plugins, and a device with everything that is on it.
+#pragma once
+
+#include "base/log.hpp"
+#include "hekla/hekla.h"
+#include "plugin/registry.hpp"
+#include "program/program.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace hekla::api {
+
+class Context {
+public:
+    static constexpr uint64_t kHandleKind = 1;
+
+    static Result<std::shared_ptr<Context>> create(const hk_context_options& options);
+
+    const Log& log() const { return log_; }
+    const plugin::Registry& registry() const { return registry_; }
+    const std::string& device_name() const { return device_name_; }
+    // Whether what runs should end.
+    bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+
+    // One call on the context, for as long as it lives.
+    class Call {
+    public:
+        Call(Call&& other) noexcept : context_(std::move(other.context_)) {}
+        Call& operator=(Call&&) = delete;
+        ~Call();
+        Context& context() const { return *context_; }
+        // failed_precondition: the context has no device, or gave it back.
+        Result<program::Runtime*> runtime() const;
+
+    private:
+        friend class Context;
+        explicit Call(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+        std::shared_ptr<Context> context_;
+    };
+    // By the number that a host gave. failed_precondition where another call runs: on another thread, or the one whose
+    // callback this is.
+    static Result<Call> begin(hk_context handle);
+
+    // Ends what runs and gives the device back. false: the time was up. failed_precondition: called from a callback of
+    // what runs, which ends when that has returned.
+    Result<bool> release(std::chrono::nanoseconds time);
+
+private:
+    Context() = default;
+    Log log_;
+    plugin::Registry registry_ = plugin::Registry::scan({});
+    std::unique_ptr<program::Runtime> runtime_;
+    std::string device_name_;
+    bool has_device_ = false; // or had one
+    std::atomic<bool> stopping_{false};
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    bool busy_ = false;
+    std::thread::id busy_thread_;
+};
+
+} // namespace hekla::api

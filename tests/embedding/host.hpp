@@ -1,0 +1,207 @@
+// An app with a Vulkan device of its own, as a game has one: instance, device and queue made by hand through the real
+// loader, with validation. What the engine is given to call Vulkan with is the fault driver, which counts.
+#pragma once
+
+#include "fault_driver.hpp"
+#include "hekla/hekla.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::testing {
+
+class Host {
+public:
+    // before_device: sees and may change what the device is made with, after the engine's needs were merged in.
+    explicit Host(uint32_t version = VK_API_VERSION_1_3, bool optional = true,
+                  const std::function<void(VkDeviceCreateInfo&)>& before_device = {}) {
+        void* loader = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
+        REQUIRE(loader != nullptr);
+        get_ = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(loader, "vkGetInstanceProcAddr"));
+        VkApplicationInfo app{};
+        app.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+        app.apiVersion = version;
+        const char* layer = "VK_LAYER_KHRONOS_validation";
+        const char* extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+        VkInstanceCreateInfo create{};
+        create.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+        create.pApplicationInfo = &app;
+        create.enabledLayerCount = 1;
+        create.ppEnabledLayerNames = &layer;
+        create.enabledExtensionCount = 1;
+        create.ppEnabledExtensionNames = &extension;
+        REQUIRE(global<PFN_vkCreateInstance>("vkCreateInstance")(&create, nullptr, &instance) == VK_SUCCESS);
+        VkDebugUtilsMessengerCreateInfoEXT messenger{};
+        messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+        messenger.messageSeverity =
+            VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT;
+        messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+        messenger.pfnUserCallback = [](VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
+                                       const VkDebugUtilsMessengerCallbackDataEXT* data, void* user) -> VkBool32 {
+            auto& host = *static_cast<Host*>(user);
+            const std::lock_guard guard(host.messages_mutex_);
+            host.messages_ += std::string(data->pMessage) + "\n";
+            return VK_FALSE;
+        };
+        messenger.pUserData = this;
+        REQUIRE(of<PFN_vkCreateDebugUtilsMessengerEXT>("vkCreateDebugUtilsMessengerEXT")(instance, &messenger, nullptr,
+                                                                                         &messenger_) == VK_SUCCESS);
+        uint32_t count = 1;
+        const VkResult listed =
+            of<PFN_vkEnumeratePhysicalDevices>("vkEnumeratePhysicalDevices")(instance, &count, &physical);
+        REQUIRE((listed == VK_SUCCESS || listed == VK_INCOMPLETE));
+
+        const hk_physical_device where{sizeof where, version, engine_loader(), instance, physical};
+        hk_device_requirements needs{};
+        REQUIRE(hk_device_requirements_create(&where, &needs, nullptr) == HK_OK);
+        hk_queue_advice advice{};
+        advice.struct_size = sizeof advice;
+        REQUIRE(hk_device_requirements_queue(needs, &advice, nullptr) == HK_OK);
+        family = advice.family;
+        const std::array<float, 2> priorities{1.0F, advice.priority};
+        VkDeviceQueueCreateInfo queues{};
+        queues.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+        queues.queueFamilyIndex = advice.family;
+        queues.queueCount = advice.index + 1;
+        queues.pQueuePriorities = priorities.data();
+        info = {};
+        info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+        info.queueCreateInfoCount = 1;
+        info.pQueueCreateInfos = &queues;
+        REQUIRE(hk_device_requirements_merge(needs, optional ? 1 : 0, &info, nullptr) == HK_OK);
+        if (before_device) before_device(info);
+        REQUIRE(of<PFN_vkCreateDevice>("vkCreateDevice")(physical, &info, nullptr, &device) == VK_SUCCESS);
+        needs_ = needs; // what it added is read again by hk_context_create
+        of<PFN_vkGetDeviceQueue>("vkGetDeviceQueue")(device, family, advice.index, &queue);
+        info.pQueueCreateInfos = nullptr;
+        info.queueCreateInfoCount = 0;
+
+        wrapped = {};
+        wrapped.struct_size = sizeof wrapped;
+        wrapped.api_version = version;
+        wrapped.get_instance_proc_addr = engine_loader();
+        wrapped.instance = instance;
+        wrapped.physical_device = physical;
+        wrapped.device = device;
+        wrapped.queue = queue;
+        wrapped.queue_family = family;
+        wrapped.device_create_info = &info;
+        wrapped.user = this;
+        wrapped.lock_queue = [](void* user) {
+            auto& host = *static_cast<Host*>(user);
+            host.queue_mutex.lock();
+            ++host.locks;
+        };
+        wrapped.unlock_queue = [](void* user) { static_cast<Host*>(user)->queue_mutex.unlock(); };
+    }
+    ~Host() {
+        hk_device_requirements_destroy(needs_);
+        of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(device);
+        of<PFN_vkDestroyDevice>("vkDestroyDevice")(device, nullptr);
+        of<PFN_vkDestroyDebugUtilsMessengerEXT>("vkDestroyDebugUtilsMessengerEXT")(instance, messenger_, nullptr);
+        of<PFN_vkDestroyInstance>("vkDestroyInstance")(instance, nullptr);
+        CHECK_MESSAGE(messages_.empty(), messages_);
+    }
+    Host(const Host&) = delete;
+    Host& operator=(const Host&) = delete;
+
+    static hk_get_instance_proc_addr engine_loader() {
+        return reinterpret_cast<hk_get_instance_proc_addr>(&FaultDriver::get_instance_proc_addr);
+    }
+    template<class F>
+    F of(const char* name) const {
+        return reinterpret_cast<F>(get_(instance, name));
+    }
+    // A context on this device, with the built-in plugins.
+    int32_t context(hk_context& out, hk_error* error = nullptr) const {
+        const std::string folder = HEKLA_PLUGIN_FOLDER;
+        const hk_string plugins{folder.data(), folder.size()};
+        hk_context_options options{};
+        options.struct_size = sizeof options;
+        options.plugin_folders = &plugins;
+        options.plugin_folder_count = 1;
+        options.device_kind = HK_DEVICE_WRAPPED;
+        options.vulkan = &wrapped;
+        return hk_context_create(&options, &out, error);
+    }
+
+    VkInstance instance = VK_NULL_HANDLE;
+    VkPhysicalDevice physical = VK_NULL_HANDLE;
+    VkDevice device = VK_NULL_HANDLE;
+    VkQueue queue = VK_NULL_HANDLE;
+    uint32_t family = 0;
+    VkDeviceCreateInfo info{};
+    hk_vulkan_device wrapped{};
+    std::mutex queue_mutex;
+    int locks = 0;
+
+private:
+    template<class F>
+    F global(const char* name) const {
+        return reinterpret_cast<F>(get_(nullptr, name));
+    }
+    PFN_vkGetInstanceProcAddr get_ = nullptr;
+    VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+    hk_device_requirements needs_{};
+    std::mutex messages_mutex_;
+    std::string messages_;
+};
+
+// An error object for one call.
+class Error {
+public:
+    Error() : error_(hk_error_create()) {}
+    ~Error() { hk_error_destroy(error_); }
+    Error(const Error&) = delete;
+    Error& operator=(const Error&) = delete;
+    operator hk_error*() const { return error_; }
+    std::string message() const {
+        const hk_string text = hk_error_message(error_);
+        return {text.data, static_cast<std::size_t>(text.size)};
+    }
+    bool says(const char* part) const { return message().find(part) != std::string::npos; }
+
+private:
+    hk_error* error_;
+};
+
+// The hidden states of one row of ids through a model of the fixtures.
+struct Embedding {
+    std::vector<float> values;
+    std::function<void()> during; // called once while the call runs
+};
+inline int32_t embed(hk_context context, const char* model, Embedding& result, hk_error* error = nullptr,
+                     bool reference = false) {
+    const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/" + model;
+    const std::array<int32_t, 7> ids{3, 1, 4, 1, 5, 9, 2};
+    const int32_t* row = ids.data();
+    const uint64_t length = ids.size();
+    hk_embed_options options;
+    hk_embed_defaults(&options);
+    options.model = {folder.data(), folder.size()};
+    options.pooling = HK_POOLING_NONE;
+    options.rows = &row;
+    options.row_lengths = &length;
+    options.row_count = 1;
+    options.reference = reference ? 1 : 0;
+    options.user = &result;
+    options.row = [](void* user, uint64_t, const float* values, const int64_t* dims, uint32_t rank) -> int32_t {
+        auto& to = *static_cast<Embedding*>(user);
+        int64_t count = 1;
+        for (uint32_t i = 0; i < rank; ++i) count *= dims[i];
+        to.values.assign(values, values + count);
+        if (to.during) to.during();
+        return 0;
+    };
+    return hk_embed(context, &options, error);
+}
+
+} // namespace hekla::testing
