@@ -148,11 +148,14 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
         head.name = rest.substr(0, plus);
         head.what = fmt::format("head '{}'", head.name);
         rest.remove_prefix(plus == std::string_view::npos ? rest.size() : plus + 1);
-        // A native head needs no plugin; build() finds out. A head plugin is used where there is none, and reads the
-        // outputs of either.
+        // A native head needs no plugin; build() finds out. A head plugin is used where there is none, or where
+        // something is asked for that it alone knows, and reads the outputs of either.
         if (const Result<Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, head.name); entry.ok()) {
             HK_ASSIGN(const void* table, registry.load(entry.value()));
             head.table = static_cast<const hk_head*>(table);
+            head.asked_for = std::ranges::any_of(entry.value().provided->parameters, [&](const std::string& key) {
+                return key != "num_labels" && spec.head_config.contains(key); // which comes from the data
+            });
             hk_config config;
             config.values = completed(*entry.value().provided, spec.head_config);
             HK_TRY(check_ranges(*entry.value().provided, config.values, head.what));
@@ -205,10 +208,13 @@ Status Composition::describe(Joint& joint, int32_t body_mode, int32_t mode) cons
     if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_id_));
     joint.mode = mode;
     for (const Head& head : heads_) {
-        HK_ASSIGN(const int32_t native, build_part(joint, head.what, [&](hk_builder* b, hk_error* e) {
-                      return architecture_->build_head(architecture_self_, b, {head.name.data(), head.name.size()}, e);
-                  }));
-        if (native != HK_NOT_FOUND) continue;
+        if (!head.asked_for) {
+            HK_ASSIGN(
+                const int32_t native, build_part(joint, head.what, [&](hk_builder* b, hk_error* e) {
+                    return architecture_->build_head(architecture_self_, b, {head.name.data(), head.name.size()}, e);
+                }));
+            if (native != HK_NOT_FOUND) continue;
+        }
         if (head.table == nullptr)
             return not_found(
                 fmt::format("{} has no head '{}' of its own and no plugin provides one", architecture_id_, head.name));
@@ -420,6 +426,7 @@ Result<std::string> Composition::write_config() const {
             if (!writer.values.contains(key)) writer.values[key] = value;
     // The reference picks its class by this key.
     for (const ReferenceClass& c : architecture_entry_.provided->classes) {
+        if (std::ranges::any_of(heads_, &Head::asked_for)) break; // the reference's class has a head of its own
         if (c.head != head_name_ || (objective_ != nullptr && c.objective != objective_name_)) continue;
         writer.values["architectures"] = nlohmann::ordered_json::array({c.name});
         break;

@@ -115,6 +115,7 @@ private:
         std::string name, what;         // `what`: for messages
         const hk_head* table = nullptr; // null: only the architecture has it
         void* self = nullptr;
+        bool asked_for = false; // by keys that the plugin alone knows: it stands in for a native one
     };
     std::vector<Head> heads_;
     std::string architecture_id_, objective_id_; // for messages

@@ -26,6 +26,15 @@ std::string stored_head(const plugin::Registry& registry, const json& config) {
     return found.ok() ? found->second->head : std::string();
 }
 
+// Whether the model in a folder has the head that the recipe describes, as far as the recipe's keys say.
+bool same_head_config(const json& config, const Recipe& recipe) {
+    const auto own = config.find("hekla");
+    json before = own != config.end() && own->is_object() ? own->value("head_config", json::object()) : json::object();
+    json now = recipe.head.config;
+    for (json* one : {&before, &now}) one->erase("num_labels"); // the data's, told apart by shapes
+    return before == now;
+}
+
 // Whether both configurations name their classes, and name others.
 bool other_classes(const json& a, const json& b) {
     const auto names = [](const json& config) { return config.value("id2label", json()); };
@@ -146,7 +155,8 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
                    model::grown_axis(stored->dims, wanted, {old_vocabulary, vocabulary}) >= 0;
         });
     };
-    const bool keeps_head = old_head == recipe.head.id && !other_classes(config, ours) && same_shapes();
+    const bool keeps_head =
+        old_head == recipe.head.id && same_head_config(config, recipe) && !other_classes(config, ours) && same_shapes();
     plugin::NameRules rules = names;
     rules.grown = {old_vocabulary, vocabulary};
     std::vector<std::string> may_be_missing;

@@ -202,6 +202,25 @@ TEST_CASE("a new head takes the place of an output table that the model does not
     CHECK_MESSAGE(has(ran.err, "left out (head 'lm'): lm_head.weight"), ran.err);
 }
 
+TEST_CASE("a general head stands in for the family's own where something is asked for that it alone knows") {
+    const Place place;
+    write_task(place);
+    succeed(place.run({"train", "task.toml", "train.max_steps=1"}));
+    const Ran mean = succeed(place.run(
+        {"train", "task.toml", "model.from=run", "head.pooling=mean", "output.dir=mean", "train.max_steps=1"}));
+    CHECK_MESSAGE(has(mean.err, "classifier.weight"), mean.err); // of the old head: left out
+    CHECK(has(mean.err, "head 'classifier' starts random: head.classifier.bias, head.classifier.weight"));
+    const json config = json::parse(place.read("mean/config.json"));
+    CHECK(config["hekla"]["head_config"]["pooling"] == "mean");
+    CHECK(!config.contains("architectures")); // the reference has no such class
+    const std::string said = succeed(place.run({"predict", "mean", "--text", "a good film"})).out;
+    CHECK_MESSAGE(has(said, "positive"), said);
+    // The same head goes on where it was.
+    const Ran again = succeed(place.run(
+        {"train", "task.toml", "model.from=mean", "head.pooling=mean", "output.dir=again", "train.max_steps=0"}));
+    CHECK_MESSAGE(!has(again.err, "starts random"), again.err);
+}
+
 TEST_CASE("frozen parts keep their values and have no moments; a frozen body is run once") {
     const Place place;
     write_task(place);
