@@ -3,10 +3,9 @@
 
     apps/recipes/make_demonstrations.py data
 
-Every line has a task of its own: a table that gives each of eight letters one of eight letters, drawn at random. The line
-shows entries of the table, letters drawn with replacement: "c>f a>b c>f h>a". What a letter becomes can be known only
-where it was shown before, so that with k demonstrations the best there is is 1 - (7/8)^(k + 1) of the answers: seen, or
-guessed right.
+Every line has a task of its own: a table that gives each of eight letters one of eight digits, drawn at random. The line
+shows entries of the table, letters drawn with replacement: "c5 a2 c5 h1". A letter's digit can be known only where it was
+shown before, so that with k demonstrations the best there is is 1 - (7/8)^(k + 1) of the answers: seen, or guessed right.
 
 demonstrations.txt, demonstrations_valid.txt: lines of 13 entries to train a language model on.
 demonstrations_test.jsonl: prompts with k = 0 to 12 demonstrations and a question, 200 of each, over other tables.
@@ -17,12 +16,13 @@ import random
 import sys
 
 LETTERS = "abcdefgh"
+DIGITS = "12345678"
 ENTRIES = 13
 
 
 def line(draw: random.Random) -> list[str]:
-    table = {letter: draw.choice(LETTERS) for letter in LETTERS}
-    return [f"{letter}>{table[letter]}" for letter in draw.choices(LETTERS, k=ENTRIES)]
+    table = {letter: draw.choice(DIGITS) for letter in LETTERS}
+    return [f"{letter}{table[letter]}" for letter in draw.choices(LETTERS, k=ENTRIES)]
 
 
 def main() -> None:

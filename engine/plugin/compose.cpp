@@ -424,7 +424,8 @@ Result<std::string> Composition::write_config() const {
     for (const nlohmann::json* more : {&given_, &notes_})
         for (const auto& [key, value] : more->items())
             if (!writer.values.contains(key)) writer.values[key] = value;
-    // The reference picks its class by this key.
+    // The reference picks its class by this key. That of a model that a run began with had another head, or none.
+    if (objective_ != nullptr) writer.values.erase("architectures");
     for (const ReferenceClass& c : architecture_entry_.provided->classes) {
         if (std::ranges::any_of(heads_, &Head::asked_for)) break; // the reference's class has a head of its own
         if (c.head != head_name_ || (objective_ != nullptr && c.objective != objective_name_)) continue;
