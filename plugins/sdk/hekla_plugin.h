@@ -123,26 +123,35 @@ static inline hk_value hk_rms_norm_layer(hk_builder* builder, hk_value x, const 
 
 // ---- examples, fields and outputs by name; null where there is none of it
 
+// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one says
+// how far it is from one to the next. [abi.5]
+static inline const void* hk_element(const void* first, uint32_t i) {
+    uint32_t size;
+    memcpy(&size, first, sizeof size); // every data struct begins with its struct_size
+    return (const char*)first + (size_t)i * size;
+}
 static inline const hk_example* hk_example_at(const hk_batch* batch, uint32_t row) {
-    return (const hk_example*)((const char*)batch->examples + (size_t)row * batch->examples->struct_size);
+    return (const hk_example*)hk_element(batch->examples, row);
 }
 static inline const hk_column* hk_find_column(const hk_example* example, const char* name) {
-    const char* at = (const char*)example->columns;
     for (uint32_t i = 0; i < example->column_count; ++i) {
-        const hk_column* column = (const hk_column*)at;
+        const hk_column* column = (const hk_column*)hk_element(example->columns, i);
         if (hk_same(column->name, name)) return column;
-        at += column->struct_size;
     }
     return NULL;
 }
 static inline const hk_field* hk_find_field(const hk_field* fields, uint32_t count, const char* name, int32_t kind) {
-    for (uint32_t i = 0; i < count; ++i)
-        if (hk_same(fields[i].name, name) && fields[i].kind == kind) return &fields[i];
+    for (uint32_t i = 0; i < count; ++i) {
+        const hk_field* field = (const hk_field*)hk_element(fields, i);
+        if (hk_same(field->name, name) && field->kind == kind) return field;
+    }
     return NULL;
 }
 static inline const hk_output* hk_find_output(const hk_decode_input* input, const char* port) {
-    for (uint32_t i = 0; i < input->output_count; ++i)
-        if (hk_same(input->outputs[i].port, port)) return &input->outputs[i];
+    for (uint32_t i = 0; i < input->output_count; ++i) {
+        const hk_output* output = (const hk_output*)hk_element(input->outputs, i);
+        if (hk_same(output->port, port)) return output;
+    }
     return NULL;
 }
 
@@ -157,6 +166,44 @@ static inline hk_field hk_int_field(const char* name, int64_t batch, int64_t len
     field.dims[0] = batch;
     field.dims[1] = length;
     return field;
+}
+
+// ---- operations of the plugin's own
+
+// A hk_string of a literal, or of an array of char, where only a constant can stand: .glsl = HK_TEXT("...")
+#define HK_TEXT(literal) {literal, sizeof(literal) - 1}
+
+// One operation of a plugin's own, of this or another one, by name and revision; its first output.
+static inline hk_value hk_own(hk_builder* builder, const char* name, uint32_t revision, const hk_value* inputs,
+                              uint32_t input_count, const hk_attribute* attributes, uint32_t attribute_count) {
+    hk_value output = 0;
+    hk.graph->emit(builder, hk_text(name), revision, inputs, input_count, attributes, attribute_count, &output, 1);
+    return output;
+}
+
+static inline const hk_operation_tensor* hk_use_input(const hk_operation_use* use, uint32_t i) {
+    return (const hk_operation_tensor*)hk_element(use->inputs, i);
+}
+static inline hk_operation_tensor* hk_use_output(const hk_operation_use* use, uint32_t i) {
+    return (hk_operation_tensor*)((char*)use->outputs + (size_t)i * use->outputs->struct_size);
+}
+// Attribute i of a use, in the order of the description.
+static inline const hk_attribute* hk_attribute_at(const hk_attribute* attributes, uint32_t i) {
+    return (const hk_attribute*)hk_element(attributes, i);
+}
+static inline int64_t hk_elements(const hk_operation_tensor* tensor) {
+    int64_t count = 1;
+    for (uint32_t d = 0; d < tensor->rank; ++d) count *= tensor->dims[d];
+    return count;
+}
+static inline int hk_same_shape(const hk_operation_tensor* a, const hk_operation_tensor* b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+}
+// In shape(): the output is a float tensor of the shape of another.
+static inline void hk_give_shape_of(hk_operation_tensor* output, const hk_operation_tensor* like) {
+    output->kind = HK_KIND_FLOAT;
+    output->rank = like->rank;
+    memcpy(output->dims, like->dims, sizeof output->dims);
 }
 
 // ---- the entry
