@@ -1,5 +1,6 @@
 // C manners over the plugin ABI: the host's interfaces in one place, messages as printf makes them, examples and fields
-// by name, and the one export. C11, header only; one file of the plugin has HEKLA_PLUGIN at its end.
+// by name, and the one export. C11, or C++17 where exceptions or the standard library shall not be; header only; one file
+// of the plugin has HEKLA_PLUGIN at its end.
 //
 // The operations are hk_NAME(hk.graph, builder, ...) of operations.h. Errors stick: after the first one every value is
 // 0 and every call does nothing, so a build function needs no checks and ends with `return hk_status(builder)`.
@@ -208,6 +209,12 @@ static inline void hk_give_shape_of(hk_operation_tensor* output, const hk_operat
 
 // ---- the entry
 
+#if defined(__cplusplus)
+#define HK_EXTERN_C extern "C"
+#else
+#define HK_EXTERN_C
+#endif
+
 // What a plugin library holds: {HK_OBJECTIVE_INTERFACE, "focal", &table}.
 typedef struct hk_offered {
     const char* interface_id;
@@ -216,16 +223,22 @@ typedef struct hk_offered {
 } hk_offered;
 
 static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host, hk_error* error) {
+    if (all->host != NULL) { // [entry.8]
+        const hk_error_interface* set = (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
+        if (set != NULL)
+            set->set(error, HK_FAILED_PRECONDITION, hk_text("the plugin serves another host in this process already"));
+        return HK_FAILED_PRECONDITION;
+    }
     all->host = host;
     all->error = (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
     all->config = (const hk_config_interface*)host->get_interface(host, hk_text(HK_CONFIG_INTERFACE));
     all->graph = (const hk_graph_interface*)host->get_interface(host, hk_text(HK_GRAPH_INTERFACE));
     all->tokenizer = (const hk_tokenizer_interface*)host->get_interface(host, hk_text(HK_TOKENIZER_INTERFACE));
     all->log = (const hk_log_interface*)host->get_interface(host, hk_text(HK_LOG_INTERFACE));
+    if (all->error != NULL && all->config != NULL && all->graph != NULL) return HK_OK;
+    all->host = NULL;
     if (all->error == NULL) return HK_UNSUPPORTED;
-    if (all->config == NULL || all->graph == NULL)
-        return hk_fail(error, HK_UNSUPPORTED, "the host lacks %s or %s", HK_CONFIG_INTERFACE, HK_GRAPH_INTERFACE);
-    return HK_OK;
+    return hk_fail(error, HK_UNSUPPORTED, "the host lacks %s or %s", HK_CONFIG_INTERFACE, HK_GRAPH_INTERFACE);
 }
 
 // HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "focal", &focal}, ...): the one export.
@@ -234,18 +247,18 @@ static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host
     static int32_t HK_ABI hk_plugin_init(const hk_host* host, hk_error* error) {                                       \
         return hk_take_interfaces(&hk, host, error);                                                                   \
     }                                                                                                                  \
-    static void HK_ABI hk_plugin_deinit(void) {}                                                                       \
+    static void HK_ABI hk_plugin_deinit(void) { hk.host = NULL; }                                                      \
     static const void* HK_ABI hk_plugin_get(hk_string interface_id, hk_string id) {                                    \
         static const hk_offered offers[] = {__VA_ARGS__};                                                              \
         for (size_t i = 0; i < sizeof offers / sizeof offers[0]; ++i)                                                  \
             if (hk_same(interface_id, offers[i].interface_id) && hk_same(id, offers[i].id)) return offers[i].table;    \
         return NULL;                                                                                                   \
     }                                                                                                                  \
-    HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                                         \
-    HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {                                                        \
+    HK_EXTERN_C HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                             \
+    HK_EXTERN_C HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {                                            \
         static const hk_plugin_entry entry = {                                                                         \
-            HK_ENTRY_MAGIC, (uint32_t)sizeof(hk_plugin_entry), HK_ABI_MAJOR, HK_TARGET_ABI_MINOR, HK_ABI_MINOR, 0, "", \
-            hk_plugin_init, hk_plugin_deinit, hk_plugin_get};                                                          \
+            HK_ENTRY_MAGIC, (uint32_t)sizeof(hk_plugin_entry), HK_ABI_MAJOR, HK_TARGET_ABI_MINOR, HK_ABI_MINOR, 0,     \
+            {NULL, 0}, hk_plugin_init, hk_plugin_deinit, hk_plugin_get};                                               \
         return &entry;                                                                                                 \
     }                                                                                                                  \
     typedef int hk_needs_a_semicolon

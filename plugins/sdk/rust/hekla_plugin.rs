@@ -659,11 +659,9 @@ impl ConfigWriter<'_> {
     pub fn null(&mut self, key: &str) -> Result<()> {
         written(call!(CONFIG, set_null(self.raw, text(key), std::ptr::null_mut())), key)
     }
-    since_2! {
-        /// An array whose elements then are written as "KEY.0", "KEY.1", ...
-        pub fn array(&mut self, key: &str, count: u64) -> Result<()> {
-            written(call!(CONFIG, set_array(self.raw, text(key), count, std::ptr::null_mut())), key)
-        }
+    /// An array whose elements then are written as "KEY.0", "KEY.1", ...
+    pub fn array(&mut self, key: &str, count: u64) -> Result<()> {
+        written(call!(CONFIG, set_array(self.raw, text(key), count, std::ptr::null_mut())), key)
     }
 }
 
@@ -697,10 +695,8 @@ impl Tokenizer {
     pub fn is_word_start(&self, id: i32) -> bool {
         call!(TOKENIZER, is_word_start(self.0, id.into())) != 0
     }
-    since_3! {
-        pub fn is_sentence_end(&self, id: i32) -> bool {
-            call!(TOKENIZER, is_sentence_end(self.0, id.into())) != 0
-        }
+    pub fn is_sentence_end(&self, id: i32) -> bool {
+        call!(TOKENIZER, is_sentence_end(self.0, id.into())) != 0
     }
     pub fn decode(&self, ids: &[i32]) -> String {
         let wide: Vec<i64> = ids.iter().map(|&id| id.into()).collect();
@@ -1389,7 +1385,6 @@ impl<T: Objective> ObjectiveTables<T> {
         columns: if T::EXAMPLE_KIND == HK_EXAMPLE_ROW { Some(Self::columns) } else { None },
         example_length: if T::KNOWS_LENGTHS { Some(Self::example_length) } else { None },
         fields: Some(Self::fields),
-        prepare: None,
         build: Some(Self::build),
         collate: if T::COLLATES { Some(Self::collate) } else { None },
     };
@@ -1661,7 +1656,15 @@ pub fn operation_table<T: Operation>() -> *const c_void {
 unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
     guarded(std::ptr::null_mut(), || {
         let get = |id: &str| (*host).get_interface.map_or(std::ptr::null(), |f| f(host, text(id))) as *mut c_void;
-        HOST.0.store(host as *mut hk_host, Ordering::Release);
+        // [entry.8]
+        let free = HOST.0.compare_exchange(std::ptr::null_mut(), host as *mut hk_host, Ordering::AcqRel, Ordering::Acquire);
+        if free.is_err() {
+            let message = "the plugin serves another host in this process already";
+            if let Some(set) = (get(HK_ERROR_INTERFACE) as *const hk_error_interface).as_ref().and_then(|table| table.set) {
+                set(error, HK_FAILED_PRECONDITION, text(message));
+            }
+            return Err(Error::new(HK_FAILED_PRECONDITION, message));
+        }
         ERROR.0.store(get(HK_ERROR_INTERFACE) as *mut _, Ordering::Release);
         CONFIG.0.store(get(HK_CONFIG_INTERFACE) as *mut _, Ordering::Release);
         GRAPH.0.store(get(HK_GRAPH_INTERFACE) as *mut _, Ordering::Release);
@@ -1673,13 +1676,16 @@ unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
         if needed.contains(&false) {
             let e = Error::unsupported("the host lacks hekla.error/1, hekla.config/1 or hekla.graph/1");
             report(error, &e);
+            HOST.0.store(std::ptr::null_mut(), Ordering::Release);
             return Err(e);
         }
         Ok(())
     })
 }
 
-unsafe extern "C" fn deinit() {}
+unsafe extern "C" fn deinit() {
+    HOST.0.store(std::ptr::null_mut(), Ordering::Release);
+}
 
 /// For `plugin!`: the table of (interface, id), or null.
 #[doc(hidden)]
@@ -1703,7 +1709,7 @@ impl Entry {
             abi_minor_needed: HK_TARGET_ABI_MINOR,
             abi_minor_built: HK_ABI_MINOR,
             reserved: 0,
-            build_tag: b"\0".as_ptr() as *const c_char,
+            build_tag: hk_string { data: std::ptr::null(), size: 0 },
             init: Some(init),
             deinit: Some(deinit),
             get_interface: Some(get),
