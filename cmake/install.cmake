@@ -1,7 +1,7 @@
 # cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, and what a plugin's
 # author needs: headers, the C and C++ layers, the Rust and Zig ones, their reference, a CMake package and a pkg-config file.
 #     bin/hekla   lib/hekla/plugins/   lib/*.so   include/hekla/   include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/
-#     share/hekla/   share/hekla/rust/   share/hekla/zig/   share/doc/hekla/reference/
+#     share/hekla/   share/hekla/rust/   share/hekla/zig/   share/doc/hekla/ (the guide, and reference/)
 # The folders are plain `lib` and `bin` everywhere: the program finds plugins and modules from where it lies itself.
 install(TARGETS hekla RUNTIME DESTINATION bin)
 foreach(module hekla_glsl hekla_sentencepiece)
@@ -17,6 +17,7 @@ file(GLOB sdk_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/sdk/*.h ${CM
 install(FILES ${sdk_headers} DESTINATION include/hekla/sdk)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/sdk/rust ${CMAKE_SOURCE_DIR}/plugins/sdk/zig DESTINATION share/hekla)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
+install(FILES ${CMAKE_SOURCE_DIR}/plugins/README.md ${CMAKE_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
 install(FILES ${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
 
 include(CMakePackageConfigHelpers)

@@ -95,6 +95,8 @@ Result<std::vector<std::string>> own_command(const Globals& globals, const fs::p
     }
     if (!globals.device.empty()) command.insert(command.end(), {"--device", globals.device});
     if (globals.no_cache) command.emplace_back("--no-cache");
+    if (!globals.trace.empty()) command.insert(command.end(), {"--trace-plugins", globals.trace});
+    if (globals.trace_json) command.emplace_back("--trace-json");
     return command;
 }
 

@@ -25,6 +25,8 @@ struct Globals {
     bool validate = false;                 // the validation layer
     bool verbose = false;
     bool no_cache = false;
+    std::string trace; // of calls between plugins and the host: a file, "-" for standard error; empty: none
+    bool trace_json = false;
     std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
 
     std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
@@ -53,9 +55,15 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs);          /
 void add_plugin_check(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin check
 void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs);   // plugin dev
 void add_plugin_new(CLI::App& plugin, Verbs& verbs);                           // plugin new
+void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin trace
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
+
+// Around a verb that runs traced: plugin_trace.cpp. end_trace says how many calls there were and which rules were broken,
+// and gives the verb's status, or kFailed where one was.
+Status begin_trace(const Globals& globals);
+int end_trace(const Globals& globals, int status);
 
 // "hekla: error: MESSAGE" on standard error; kFailed.
 int fail(const Status& status);

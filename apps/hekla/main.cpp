@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
     app.add_flag("--validate", globals.validate, "run with Vulkan's validation layer");
     app.add_flag("--verbose", globals.verbose, "say more");
     app.add_flag("--no-cache", globals.no_cache, "keep no compiled kernels between runs");
+    app.add_option("--trace-plugins", globals.trace, "as plugin trace: where it is written")->group("");
+    app.add_flag("--trace-json", globals.trace_json)->group("");
     Verbs verbs;
     add_train(app, globals, verbs);
     add_predict(app, globals, verbs);
@@ -41,8 +43,9 @@ int main(int argc, char** argv) {
         return code == 0 ? kDone : kUsage;
     }
     try {
+        if (const hekla::Status traced = begin_trace(globals); !traced.ok()) return fail(traced);
         for (const Verb& verb : verbs)
-            if (verb.parser->parsed()) return verb.run();
+            if (verb.parser->parsed()) return end_trace(globals, verb.run());
     } catch (const std::bad_alloc&) { return fail(std::string("out of memory")); } catch (const std::exception& e) {
         return fail(std::string(e.what()));
     }

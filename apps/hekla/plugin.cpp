@@ -187,6 +187,7 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     verbs.push_back({list, [&globals, as_json] { return run_list(globals, *as_json); }});
 
     add_plugin_check(*group, globals, verbs);
+    add_plugin_trace(*group, globals, verbs);
     add_plugin_dev(*group, globals, verbs);
     add_plugin_new(*group, verbs);
 

@@ -9,7 +9,11 @@
 #include "plugin/host_tokenizer.hpp"
 
 #include <chrono>
+#include <iterator>
+#include <system_error>
+#include <thread>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -124,8 +128,18 @@ Status test_entry(Trial& trial) {
     return {};
 }
 
+namespace {
+// Threads of this process.
+std::size_t thread_count() {
+    std::error_code problem;
+    std::filesystem::directory_iterator tasks("/proc/self/task", problem);
+    return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+} // namespace
+
 Status test_unknown_ids(Trial& trial) {
     HK_ASSIGN(const hk_plugin_entry* entry, entry_of(trial));
+    const std::size_t threads = thread_count();
     PartialHost host("");
     hk_error error;
     trial.doing("init()");
@@ -161,6 +175,12 @@ Status test_unknown_ids(Trial& trial) {
         trial.fail("get_interface() of null strings gives something; null was expected");
     trial.doing("deinit()");
     entry->deinit();
+    // [entry.7] One that was joined is seen for a moment longer.
+    for (int tries = 0; tries < 50 && thread_count() > threads; ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (const std::size_t left = thread_count(); left > threads)
+        trial.fail(fmt::format("{} thread{} that it began still run{} after deinit()", left - threads,
+                               left - threads == 1 ? "" : "s", left - threads == 1 ? "s" : ""));
     return {};
 }
 

@@ -1,6 +1,7 @@
 #include "infer/collate.hpp"
 
 #include "plugin/host_error.hpp"
+#include "plugin/host_struct.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -48,14 +49,20 @@ struct Asked {
 int32_t get_example(void* context, uint64_t index, hk_example* out, hk_error* error) {
     auto& asked = *static_cast<Asked*>(context);
     try {
-        if (out == nullptr || index >= asked.corpus->size()) {
+        if (out == nullptr || out->struct_size < plugin::kFirstSize<hk_example>) {
+            const std::string message = fmt::format("an example to be filled has struct_size {}, expected {} or more",
+                                                    out == nullptr ? 0 : out->struct_size, sizeof(hk_example));
+            plugin::host_error_interface()->set(error, HK_INVALID_ARGUMENT, {message.data(), message.size()});
+            return HK_INVALID_ARGUMENT;
+        }
+        if (index >= asked.corpus->size()) {
             const std::string message =
                 fmt::format("the corpus has {} examples, number {} was asked for", asked.corpus->size(), index);
             plugin::host_error_interface()->set(error, HK_INVALID_ARGUMENT, {message.data(), message.size()});
             return HK_INVALID_ARGUMENT;
         }
         asked.corpus->get(index, asked.examples.emplace_back());
-        *out = asked.views.emplace_back(asked.examples.back(), 0).raw();
+        plugin::fill_struct(out, asked.views.emplace_back(asked.examples.back(), 0).raw());
         return HK_OK;
     } catch (const std::exception& e) {
         const std::string_view what = e.what();

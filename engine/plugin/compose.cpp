@@ -3,6 +3,7 @@
 #include "base/nearest_name.hpp"
 #include "model/names.hpp"
 #include "plugin/host_error.hpp"
+#include "plugin/host_struct.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -289,11 +290,12 @@ Result<std::vector<BatchField>> Composition::batch_fields(int64_t batch, int64_t
         Status status;
     } collected;
     hk_error error;
-    const auto push = [](void* context, const hk_field* field) {
+    const auto push = [](void* context, const hk_field* given) {
         auto& into = *static_cast<Collected*>(context);
-        if (field == nullptr || field->struct_size < sizeof(hk_field) || field->rank > HK_MAX_RANK ||
+        const std::optional<hk_field> field = struct_of(given);
+        if (!field || field->rank > HK_MAX_RANK || field->reserved != 0 ||
             (field->kind != HK_KIND_INT32 && field->kind != HK_KIND_FLOAT32) || field->name.data == nullptr) {
-            into.status = corrupt("it described a field with a wrong size, rank, kind or name");
+            into.status = corrupt("it described a field with a wrong size, rank, kind, name or reserved member");
             return;
         }
         into.fields.push_back({std::string(field->name.data, field->name.size), kind_from(field->kind),
@@ -320,9 +322,11 @@ Result<std::vector<ColumnNeed>> columns_of(const hk_objective& objective, void* 
         std::vector<ColumnNeed>& needs;
         bool bad = false;
     } collected{needs};
-    const auto push = [](void* context, const hk_column_need* need) {
+    const auto push = [](void* context, const hk_column_need* given) {
         auto& into = *static_cast<Collected*>(context);
-        if (need == nullptr || need->struct_size < sizeof(hk_column_need) || need->name.data == nullptr ||
+        const std::optional<hk_column_need> need = struct_of(given);
+        constexpr uint32_t kKnown = HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET;
+        if (!need || need->name.data == nullptr || (need->flags & ~kKnown) != 0 || need->reserved != 0 ||
             need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_SPANS)
             into.bad = true;
         else
@@ -331,7 +335,9 @@ Result<std::vector<ColumnNeed>> columns_of(const hk_objective& objective, void* 
     };
     hk_error error;
     HK_TRY(status_of(guarded(error, [&] { return objective.columns(self, push, &collected, &error); }), error, what));
-    if (collected.bad) return corrupt(fmt::format("{}: it described a column with a wrong size, kind or name", what));
+    if (collected.bad)
+        return corrupt(
+            fmt::format("{}: it described a column with a wrong size, kind, name, flag or reserved member", what));
     return needs;
 }
 

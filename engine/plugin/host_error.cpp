@@ -4,6 +4,18 @@
 
 namespace hekla::plugin {
 
+bool is_utf8(std::string_view s) {
+    for (std::size_t i = 0; i < s.size();) {
+        const auto c = static_cast<unsigned char>(s[i]);
+        const std::size_t more = c < 0x80 ? 0 : (c >> 5) == 6 ? 1 : (c >> 4) == 14 ? 2 : (c >> 3) == 30 ? 3 : 9;
+        if (more == 9 || i + more >= s.size() + (more == 0 ? 1 : 0)) return false;
+        for (std::size_t k = 1; k <= more; ++k)
+            if ((static_cast<unsigned char>(s[i + k]) >> 6) != 2) return false;
+        i += more + 1;
+    }
+    return true;
+}
+
 const hk_error_interface* host_error_interface() {
     static const hk_error_interface table = {
         [](hk_error* error, int32_t code, hk_string message) {

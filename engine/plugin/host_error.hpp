@@ -22,6 +22,9 @@ inline std::string_view view(hk_string s) {
     return s.data != nullptr ? std::string_view(s.data, static_cast<std::size_t>(s.size)) : std::string_view();
 }
 
+// Whether a text is UTF-8. [abi.1]
+bool is_utf8(std::string_view s);
+
 const hk_error_interface* host_error_interface();
 
 // The Status of a plugin's call: its code, with what it said, or a sentence that it said nothing.

@@ -1,6 +1,7 @@
 #include "plugin/host_graph.hpp"
 
 #include "plugin/host_error.hpp"
+#include "plugin/host_struct.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -23,18 +24,6 @@ constexpr std::size_t kMostValues = 1u << 18;
 
 std::string text(hk_string s) {
     return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
-}
-
-bool is_utf8(std::string_view s) {
-    for (std::size_t i = 0; i < s.size();) {
-        const auto c = static_cast<unsigned char>(s[i]);
-        const std::size_t more = c < 0x80 ? 0 : (c >> 5) == 6 ? 1 : (c >> 4) == 14 ? 2 : (c >> 3) == 30 ? 3 : 9;
-        if (more == 9 || i + more >= s.size() + (more == 0 ? 1 : 0)) return false;
-        for (std::size_t k = 1; k <= more; ++k)
-            if ((static_cast<unsigned char>(s[i + k]) >> 6) != 2) return false;
-        i += more + 1;
-    }
-    return true;
 }
 
 // Every function of the table goes through here: nothing is done after the first error, and no exception leaves.
@@ -145,13 +134,15 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
         std::vector<std::string> names(attribute_count);
         std::vector<graph::NamedAttribute> given;
         for (uint32_t i = 0; i < attribute_count; ++i) {
-            if (attributes[i].struct_size < sizeof(hk_attribute)) {
-                fail(b, invalid_argument(fmt::format("{}: attribute {} has struct_size {}, expected {}", operation, i,
-                                                     attributes[i].struct_size, sizeof(hk_attribute))));
+            const std::optional<hk_attribute> attribute = struct_at(attributes, i);
+            if (!attribute) {
+                fail(b, invalid_argument(fmt::format("{}: attribute {} has not the struct_size of the first, which is "
+                                                     "{}, or that is less than {}",
+                                                     operation, i, attributes->struct_size, kFirstSize<hk_attribute>)));
                 return false;
             }
-            names[i] = text(attributes[i].name);
-            Result<graph::AttributeValue> value = read_attribute(attributes[i]);
+            names[i] = text(attribute->name);
+            Result<graph::AttributeValue> value = read_attribute(*attribute);
             if (!value.ok()) {
                 fail(b, value.status().with_context(operation));
                 return false;
@@ -243,6 +234,11 @@ const hk_graph_interface* host_graph_interface() {
                 if (initializer < HK_INITIALIZE_CONSTANT || initializer > HK_INITIALIZE_TRUNCATED_NORMAL)
                     return fail(b, invalid_argument(
                                        fmt::format("parameter '{}': initializer {} is not 0 to 3", n, initializer)));
+                if ((flags & ~HK_PARAMETER_NO_DECAY) != 0)
+                    return fail(b, invalid_argument(fmt::format(
+                                       "parameter '{}': flags {:#x}, of which only {:#x} (HK_PARAMETER_NO_DECAY) is "
+                                       "known",
+                                       n, flags, HK_PARAMETER_NO_DECAY)));
                 if (!std::isfinite(a) || !std::isfinite(c))
                     return fail(b, invalid_argument(fmt::format("parameter '{}': its initializer is not finite", n)));
                 return handle_of(

@@ -2,6 +2,7 @@
 
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
+#include "plugin/host_struct.hpp"
 
 #include "graph/reference.hpp"
 #include "graph/rewrite.hpp"
@@ -20,22 +21,14 @@ using graph::kNone;
 using graph::Shape;
 using graph::ValueId;
 
-// Element i of an array whose elements all have the struct_size of the first; null where that is too small.
-template<class T>
-const T* element(const T* array, uint32_t i) {
-    const uint32_t size = array->struct_size;
-    if (size < sizeof(T) || size % alignof(T) != 0) return nullptr;
-    const auto* at = reinterpret_cast<const T*>(reinterpret_cast<const char*>(array) + std::size_t{size} * i);
-    return at->struct_size == size ? at : nullptr;
-}
-
 Result<graph::OwnDeclaration> read_description(const hk_operation_description* given, const std::string& name) {
     const auto bad = [&](const std::string& what) {
         return corrupt(fmt::format("operation '{}': its description {}", name, what));
     };
-    if (given == nullptr || given->struct_size < sizeof(hk_operation_description))
-        return bad("is null or has a struct_size of another version");
-    const hk_operation_description& d = *given;
+    const std::optional<hk_operation_description> whole = struct_of(given);
+    if (!whole) return bad("is null or has a struct_size of another version");
+    const hk_operation_description& d = *whole;
+    if (d.reserved != 0) return bad("has a reserved member that is not 0");
     if ((d.input_count > 0 && d.inputs == nullptr) || (d.attribute_count > 0 && d.attributes == nullptr) ||
         (d.output_count > 0 && d.outputs == nullptr) || (d.spirv_count > 0 && d.spirv == nullptr))
         return bad("has a null array with a count above 0");
@@ -47,19 +40,21 @@ Result<graph::OwnDeclaration> read_description(const hk_operation_description* g
     out.name = name;
     out.revision = d.revision;
     for (uint32_t i = 0; i < d.input_count; ++i) {
-        const hk_operation_input* input = element(d.inputs, i);
-        if (input == nullptr || (input->kind != HK_KIND_FLOAT && input->kind != HK_KIND_INT32))
+        const std::optional<hk_operation_input> input = struct_at(d.inputs, i);
+        if (!input || (input->kind != HK_KIND_FLOAT && input->kind != HK_KIND_INT32))
             return bad(fmt::format("has an input {} with a wrong struct_size or kind", i));
         out.inputs.push_back({std::string(view(input->name)), input->kind == HK_KIND_INT32});
     }
     for (uint32_t i = 0; i < d.attribute_count; ++i) {
-        const hk_operation_attribute* attribute = element(d.attributes, i);
-        if (attribute == nullptr || attribute->type < HK_ATTRIBUTE_INT || attribute->type > HK_ATTRIBUTE_REALS)
+        const std::optional<hk_operation_attribute> attribute = struct_at(d.attributes, i);
+        if (!attribute || attribute->type < HK_ATTRIBUTE_INT || attribute->type > HK_ATTRIBUTE_REALS)
             return bad(fmt::format("has an attribute {} with a wrong struct_size or type", i));
         graph::OwnDeclaration::Attribute a{
             std::string(view(attribute->name)), static_cast<AttributeType>(attribute->type), {}};
         if (attribute->fallback != nullptr) {
-            Result<AttributeValue> value = read_attribute(*attribute->fallback);
+            const std::optional<hk_attribute> fallback = struct_of(attribute->fallback);
+            if (!fallback) return bad(fmt::format("has an attribute {} whose fallback has a wrong struct_size", i));
+            Result<AttributeValue> value = read_attribute(*fallback);
             if (!value.ok()) return value.status().with_context(fmt::format("operation '{}'", name));
             a.fallback = value.take();
         }
@@ -161,6 +156,8 @@ Status ask_shapes(const OwnOperations::Known& known, std::span<const hk_operatio
     const hk_operation_use raw = raw_use(inputs, attributes, outputs);
     hk_error error;
     HK_TRY(status_of(guarded(error, [&] { return known.table->shape(&raw, &cost, &error); }), error, d.name));
+    if (cost.reserved != 0)
+        return corrupt(fmt::format("{}: its shape rule sets a reserved member of the cost", d.name));
     double elements = 0, bytes = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         const hk_operation_tensor& out = outputs[i];

@@ -4,8 +4,10 @@
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
 #include "plugin/host_tokenizer.hpp"
+#include "plugin/trace.hpp"
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/drafts.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/log.h"
 #include "hekla/plugin/objective.h"
@@ -17,15 +19,39 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
+#include <mutex>
 #include <string_view>
+#include <vector>
 
 namespace hekla::plugin {
 
-// The host as this one plugin sees it; hk_host is its first member, so that log calls find their way back.
-struct Library::Host {
+// What every Library of one file has in common. hk_host is its first member, so that calls find their way back.
+struct Library::Shared {
     hk_host host{};
-    Log log;
     std::string plugin;
+    const hk_plugin_entry* entry = nullptr;
+    std::vector<Draft> drafts; // those that its manifest names
+    std::mutex lock;
+    std::vector<std::pair<const Library*, Log>> users;
+
+    static const void* get_interface(const hk_host* host, hk_string id);
+    static void log(const hk_host* host, int32_t severity, hk_string message);
+    static const void* draft(const hk_host* host, hk_string id);
+    Log newest_log() {
+        const std::scoped_lock hold(lock);
+        return users.empty() ? Log() : users.back().second;
+    }
+};
+
+// The files that are initialized, by dlopen's handle. The dynamic linker's state is the process's, and so is this.
+struct Library::Process {
+    std::mutex lock;
+    std::map<void*, std::unique_ptr<Shared>> shared;
+    static Process& get() {
+        static Process* process = new Process(); // outlives whatever else is destroyed at the end
+        return *process;
+    }
 };
 
 namespace {
@@ -90,7 +116,39 @@ std::vector<std::string_view> missing_functions(std::string_view interface_id, c
 
 } // namespace
 
-Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const Log& log) {
+void Library::Shared::log(const hk_host* host, int32_t severity, hk_string message) {
+    auto* self = reinterpret_cast<Shared*>(const_cast<hk_host*>(host));
+    if (severity < HK_LOG_DEBUG || severity > HK_LOG_ERROR || message.data == nullptr) return;
+    try {
+        self->newest_log().write(static_cast<Severity>(severity), fmt::format("{}: {}", self->plugin, view(message)));
+    } catch (...) { // a message that cannot be written must not end the host
+    }
+}
+
+const void* Library::Shared::draft(const hk_host* host, hk_string id) {
+    const auto* self = reinterpret_cast<const Shared*>(host);
+    const auto found = std::ranges::find(self->drafts, view(id), &Draft::id);
+    return found != self->drafts.end() ? found->table : nullptr;
+}
+
+const void* Library::Shared::get_interface(const hk_host* host, hk_string id) {
+    static const hk_log_interface log_table = {log};
+    static const hk_drafts_interface drafts_table = {draft};
+    const auto* self = reinterpret_cast<const Shared*>(host);
+    const std::string_view wanted = view(id);
+    trace_entry(self->plugin, "host.get_interface", wanted);
+    const void* table = wanted == HK_ERROR_INTERFACE       ? static_cast<const void*>(host_error_interface())
+                        : wanted == HK_CONFIG_INTERFACE    ? host_config_interface()
+                        : wanted == HK_GRAPH_INTERFACE     ? host_graph_interface()
+                        : wanted == HK_TOKENIZER_INTERFACE ? host_tokenizer_interface()
+                        : wanted == HK_LOG_INTERFACE       ? static_cast<const void*>(&log_table)
+                        : wanted == HK_DRAFTS_INTERFACE && !self->drafts.empty() ? &drafts_table
+                                                                                 : nullptr;
+    return traced_host_table(wanted, table);
+}
+
+Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const Log& log,
+                                               const std::vector<Draft>& drafts) {
     const std::string path = manifest.library.string();
     const auto refuse = [&](Code code, const std::string& what) {
         return Status(code, fmt::format("plugin {}: {}", path, what));
@@ -127,51 +185,63 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
                         "HK_TARGET_ABI_MINOR={4} (hekla_add_plugin does), or correct \"abi_minor_needed\"",
                         entry->abi_major, entry->abi_minor_needed, manifest.file.string(), manifest.abi_major,
                         manifest.abi_minor_needed));
-    if (entry->build_tag != nullptr && entry->build_tag[0] != '\0')
-        return refuse(Code::unsupported,
-                      fmt::format("was built for the fork '{}', this is upstream Hekla: get a build of it for upstream",
-                                  entry->build_tag));
+    if (entry->reserved != 0) return refuse(Code::corrupt, "its entry is damaged: its reserved member is not 0");
+    if (const std::string_view fork = view(entry->build_tag); !fork.empty())
+        return refuse(
+            Code::unsupported,
+            fmt::format("was built for the fork '{}', this is upstream Hekla: get a build of it for upstream", fork));
+
+    for (const std::string& draft : manifest.drafts)
+        if (std::ranges::none_of(drafts, [&](const Draft& d) { return d.id == draft; }))
+            return refuse(
+                Code::unsupported,
+                fmt::format("its manifest asks for the draft {}, this Hekla {} has {}: drafts come and go with "
+                            "a release; get a build of the plugin for this one",
+                            draft, kVersion, drafts.empty() ? "none" : "others"));
 
     std::unique_ptr<Library> result(new Library());
-    result->host_ = std::make_unique<Host>();
-    result->host_->log = log;
-    result->host_->plugin = manifest.plugin;
-    hk_host& host = result->host_->host;
-    host.struct_size = sizeof(hk_host);
-    host.abi_major = HK_ABI_MAJOR;
-    host.abi_minor = HK_ABI_MINOR;
-    host.name = {kName, std::string_view(kName).size()};
-    host.version = {kVersion, std::string_view(kVersion).size()};
-    host.get_interface = [](const hk_host*, hk_string id) -> const void* {
-        static const hk_log_interface log_table = {
-            [](const hk_host* h, int32_t severity, hk_string message) {
-                const auto* self = reinterpret_cast<const Library::Host*>(h);
-                if (severity < HK_LOG_DEBUG || severity > HK_LOG_ERROR || message.data == nullptr) return;
-                try {
-                    self->log.write(static_cast<Severity>(severity),
-                                    fmt::format("{}: {}", self->plugin, view(message)));
-                } catch (...) { // a message that cannot be written must not end the host
-                }
-            },
-        };
-        const std::string_view wanted = id.data != nullptr ? view(id) : std::string_view();
-        if (wanted == HK_ERROR_INTERFACE) return host_error_interface();
-        if (wanted == HK_CONFIG_INTERFACE) return host_config_interface();
-        if (wanted == HK_GRAPH_INTERFACE) return host_graph_interface();
-        if (wanted == HK_TOKENIZER_INTERFACE) return host_tokenizer_interface();
-        if (wanted == HK_LOG_INTERFACE) return &log_table;
-        return nullptr;
-    };
-    hk_error error;
-    int32_t code = HK_INTERNAL;
-    try {
-        code = entry->init(&host, &error);
-    } catch (...) { return refuse(Code::internal, "threw an exception out of init(); plugins must not"); }
-    if (code != HK_OK) return status_of(code, error, fmt::format("plugin {}: init", path));
-    result->entry_ = entry; // from here on deinit() is owed
+    {
+        Process& process = Process::get();
+        const std::scoped_lock hold(process.lock);
+        std::unique_ptr<Shared>& place = process.shared[library];
+        const bool first = place == nullptr;
+        if (first) {
+            place = std::make_unique<Shared>();
+            place->plugin = manifest.plugin;
+            place->entry = entry;
+            for (const Draft& draft : drafts)
+                if (std::ranges::find(manifest.drafts, draft.id) != manifest.drafts.end())
+                    place->drafts.push_back(draft);
+            hk_host& host = place->host;
+            host.struct_size = sizeof(hk_host);
+            host.abi_major = HK_ABI_MAJOR;
+            host.abi_minor = HK_ABI_MINOR;
+            host.name = {kName, std::string_view(kName).size()};
+            host.version = {kVersion, std::string_view(kVersion).size()};
+            host.get_interface = Shared::get_interface;
+        }
+        {
+            const std::scoped_lock users(place->lock);
+            place->users.emplace_back(result.get(), log);
+        }
+        if (first) {
+            hk_error error;
+            int32_t code = HK_INTERNAL;
+            bool threw = false;
+            trace_entry(manifest.plugin, "init", path);
+            try {
+                code = entry->init(&place->host, &error);
+            } catch (...) { threw = true; }
+            if (code != HK_OK) process.shared.erase(library);
+            if (threw) return refuse(Code::internal, "threw an exception out of init(); plugins must not");
+            if (code != HK_OK) return status_of(code, error, fmt::format("plugin {}: init", path));
+        }
+        result->shared_ = place.get(); // from here on deinit() is owed
+    }
     // All or nothing: what the manifest promises is there and whole, whichever of it is wanted now.
     for (const Provided& provided : manifest.provides) {
-        if (!is_known_interface(provided.interface_id)) continue; // of another host; it may be served there
+        if (!is_known_interface(provided.interface_id) && !is_draft(provided.interface_id))
+            continue; // of another host; it may be served there
         const void* table = result->get_interface(provided.interface_id, provided.id);
         if (table == nullptr)
             return refuse(
@@ -190,16 +260,33 @@ bool is_known_interface(std::string_view interface_id) {
 }
 
 Library::~Library() {
-    if (entry_ == nullptr) return;
+    if (shared_ == nullptr) return;
+    Process& process = Process::get();
+    const std::scoped_lock hold(process.lock);
+    {
+        const std::scoped_lock users(shared_->lock);
+        if (shared_->users.size() > 1) {
+            std::erase_if(shared_->users, [&](const auto& user) { return user.first == this; });
+            return;
+        }
+    }
+    trace_entry(shared_->plugin, "deinit", "");
     try {
-        entry_->deinit();
+        shared_->entry->deinit();
     } catch (...) { // it is leaving anyway
     }
+    std::erase_if(process.shared, [&](const auto& one) { return one.second.get() == shared_; });
 }
 
 const void* Library::get_interface(std::string_view interface_id, std::string_view id) const {
+    const auto text = [](std::string_view s) { return hk_string{s.data(), s.size()}; };
     try {
-        return entry_->get_interface({interface_id.data(), interface_id.size()}, {id.data(), id.size()});
+        if (!is_draft(interface_id))
+            return traced_plugin_table(shared_->plugin, interface_id, id,
+                                       shared_->entry->get_interface(text(interface_id), text(id)));
+        const auto* offers =
+            static_cast<const hk_draft_offers*>(shared_->entry->get_interface(text(HK_DRAFT_OFFERS_INTERFACE), {}));
+        return offers != nullptr && offers->get != nullptr ? offers->get(text(interface_id), text(id)) : nullptr;
     } catch (...) { return nullptr; }
 }
 

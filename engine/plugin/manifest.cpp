@@ -177,6 +177,11 @@ const Ancestor* Provided::ancestor(std::string_view model_type) const {
     return found != begins_as.end() ? &*found : nullptr;
 }
 
+bool is_draft(std::string_view interface_id) {
+    const std::size_t number = interface_id.rfind('/');
+    return number != std::string_view::npos && interface_id.substr(0, number).ends_with(".draft");
+}
+
 Result<Manifest> read_manifest(const std::filesystem::path& file) {
     HK_ASSIGN(const std::string content, read_file(file));
     const json root = json::parse(content, nullptr, false);
@@ -194,11 +199,19 @@ Result<Manifest> read_manifest(const std::filesystem::path& file) {
     m.library = std::filesystem::absolute(file, ignored).parent_path() / library;
     m.abi_major = in.number("abi_major");
     m.abi_minor_needed = in.number("abi_minor_needed");
+    m.drafts = in.texts("drafts");
+    for (const std::string& draft : m.drafts)
+        if (!is_draft(draft)) in.fail("drafts", "ids of drafts, as in \"hekla.adapter.draft/1\"");
     in.each(
         "provides",
         [&](const json& value, const std::string& at) { m.provides.push_back(read_provided(value, at + ".", status)); },
         true);
     if (!status.ok()) return status.with_context(file.string());
+    for (const Provided& p : m.provides)
+        if (is_draft(p.interface_id) && std::ranges::find(m.drafts, p.interface_id) == m.drafts.end())
+            return corrupt(fmt::format("{}: manifest: provides {} '{}', a draft, and claims to be stable: add "
+                                       "\"drafts\": [\"{}\"], and it loads where that very draft is",
+                                       file.string(), p.interface_id, p.id, p.interface_id));
     return m;
 }
 

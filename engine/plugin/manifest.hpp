@@ -75,8 +75,13 @@ struct Manifest {
     std::filesystem::path library; // absolute
     std::string plugin, version, licence;
     uint32_t abi_major = 0, abi_minor_needed = 0;
+    // Interfaces that are not stable yet and that it uses or provides; empty: it claims to be stable. [drafts.2]
+    std::vector<std::string> drafts;
     std::vector<Provided> provides;
 };
+
+// Whether an interface of that id is a draft: "hekla.adapter.draft/1".
+bool is_draft(std::string_view interface_id);
 
 // Reads and checks one manifest. Errors name the file, the key and what was expected.
 Result<Manifest> read_manifest(const std::filesystem::path& file);

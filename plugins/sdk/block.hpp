@@ -1,5 +1,6 @@
 // The pieces that transformers are made of, each said once: layers under their file names, heads, activations, and one
-// block whose arrangement is an option. Everything here is composed of the operations of operations.hpp.
+// block whose arrangement is an option. Everything here is composed of the operations of operations.hpp. `at` is never
+// given: errors name the line of the call.
 #pragma once
 
 #include "settings.hpp"
@@ -16,7 +17,9 @@ struct LayerOptions {
 };
 
 // NAME.weight and NAME.bias: x [..., in] -> [..., out].
-inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t out, const LayerOptions& o = {}) {
+inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t out, const LayerOptions& o = {},
+                          Place at = Place::here()) {
+    const Caller caller(g, at);
     const int64_t in = x.dim(-1);
     const Value weight = g.parameter(name + ".weight", o.input_first ? Dims{in, out} : Dims{out, in}, o.initializer);
     const Value bias = o.bias ? g.parameter(name + ".bias", {out}, zeros()) : Value{};
@@ -24,7 +27,8 @@ inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t ou
 }
 
 // NAME.weight and NAME.bias over the last axis.
-inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon) {
+inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Place at = Place::here()) {
+    const Caller caller(g, at);
     const int64_t d = x.dim(-1);
     return layer_norm(x, {.gain = g.parameter(name + ".weight", {d}, ones()),
                           .bias = g.parameter(name + ".bias", {d}, zeros()),
@@ -32,50 +36,61 @@ inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double
 }
 
 // NAME.weight over the last axis.
-inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon) {
+inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Place at = Place::here()) {
+    const Caller caller(g, at);
     return rms_norm(x, {.gain = g.parameter(name + ".weight", {x.dim(-1)}, ones()), .epsilon = epsilon});
 }
 
 // NAME.weight [rows, width], ids [...] -> [..., width].
 inline Value embedding_layer(Graph& g, Value ids, const std::string& name, int64_t rows, int64_t width,
-                             int64_t no_gradient_id = -1, Initializer initializer = normal(0.02)) {
+                             int64_t no_gradient_id = -1, Initializer initializer = normal(0.02),
+                             Place at = Place::here()) {
+    const Caller caller(g, at);
     return embedding(g.parameter(name + ".weight", {rows, width}, initializer), ids,
                      {.no_gradient_id = no_gradient_id});
 }
 
 // Dropout where the mode is train and the probability above 0.
-inline Value drop(Graph& g, Value x, double probability) {
+inline Value drop(Graph& g, Value x, double probability, Place at = Place::here()) {
+    const Caller caller(g, at);
     return g.training() && probability > 0.0 ? dropout(x, probability) : x;
 }
 // The probability to give to attention: 0 outside training.
 inline double attention_dropout(Graph& g, double probability) { return g.training() ? probability : 0.0; }
 
 // [B, T, H D] -> [B, H, T, D] and back.
-inline Value split_heads(Value x, int64_t heads) {
+inline Value split_heads(Value x, int64_t heads, Place at = Place::here()) {
+    const Caller caller(x.graph, at);
     return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
 }
-inline Value merge_heads(Value x) {
+inline Value merge_heads(Value x, Place at = Place::here()) {
+    const Caller caller(x.graph, at);
     return reshape(transpose(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
 // The field, or nothing where the batch has none. Choices [B, C, T] are rows of their own.
-inline Value optional_input(Graph& g, std::string_view field) {
+inline Value optional_input(Graph& g, std::string_view field, Place at = Place::here()) {
+    const Caller caller(g, at);
     if (!g.has_field(field)) return {};
     const Value x = g.input(field);
     return field == "attention_mask" && x.rank() == 3 ? reshape(x, {-1, x.dim(2)}) : x;
 }
 // prefix_length [B] for causal self-attention that sees a prefix from both sides; says by a port that it is read.
-inline Value causal_prefix(Graph& g) {
+inline Value causal_prefix(Graph& g, Place at = Place::here()) {
+    const Caller caller(g, at);
     if (g.mode() == HK_MODE_DECODE || !g.has_field("prefix_length")) return {};
     if (!g.has_port("reads_prefix")) g.offer("reads_prefix", g.input("prefix_length"));
     return g.input("prefix_length");
 }
 // attention_mask for causal self-attention: decode mode knows each row's length from its cache, and needs none.
-inline Value causal_padding(Graph& g) {
+inline Value causal_padding(Graph& g, Place at = Place::here()) {
+    const Caller caller(g, at);
     return g.mode() == HK_MODE_DECODE ? Value{} : optional_input(g, "attention_mask");
 }
 // position_ids [B, T] if the batch has them, else 0, 1, ... (in decode mode counted from the cache).
-inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most, const char* key) {
+inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most, const char* key,
+                          Place at = Place::here()) {
+    const Caller caller(g, at);
     if (length > most)
         g.fail("the batch has rows of " + std::to_string(length) + " tokens, the model " + key + " = " +
                std::to_string(most));
@@ -83,7 +98,8 @@ inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most,
 }
 // What the decoder reads: decoder_input_ids, or the labels (the source, where labels are none) one place to the right
 // behind the start token; without either (encode mode), the start token.
-inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad) {
+inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Place at = Place::here()) {
+    const Caller caller(g, at);
     if (g.has_field("decoder_input_ids")) return g.input("decoder_input_ids");
     const Value first = g.fill({source.dim(0), 1}, static_cast<double>(start), HK_KIND_INT32);
     if (g.mode() == HK_MODE_ENCODE || g.mode() == HK_MODE_DECODE) return first;
@@ -93,27 +109,34 @@ inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad) {
     return where(equal(shifted, -100.0), g.integer(pad), shifted);
 }
 // The source's attention_mask for cross-attention, kept from the encode pass.
-inline Value source_padding(Graph& g) {
+inline Value source_padding(Graph& g, Place at = Place::here()) {
+    const Caller caller(g, at);
     return g.has_field("attention_mask") ? once(g.input("attention_mask"), "encoder.padding") : Value{};
 }
 
 // With a probability x, else the layer's result y: LayerDrop (Fan et al. 2020), one draw for the batch.
-inline Value layer_drop(Graph& g, Value x, Value y, double probability) {
+inline Value layer_drop(Graph& g, Value x, Value y, double probability, Place at = Place::here()) {
+    const Caller caller(g, at);
     if (!g.training() || probability <= 0.0) return y;
     return where(greater(random_uniform(g, {}), probability), y, x);
 }
 // The first token of each row: x [B, T, D] -> [B, D].
-inline Value first_token(Value x) { return reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)}); }
+inline Value first_token(Value x, Place at = Place::here()) {
+    const Caller caller(x.graph, at);
+    return reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)});
+}
 
 // The place of each row's last token that is not `pad` (of the last token without one): ids [B, T] -> int32 [B].
-inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad) {
+inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad, Place at = Place::here()) {
+    const Caller caller(g, at);
     const int64_t batch = ids.dim(0), length = ids.dim(1);
     if (!pad) return g.fill({batch}, static_cast<double>(length - 1), HK_KIND_INT32);
     return max(not_equal(ids, static_cast<double>(*pad)) * g.iota(length), {1});
 }
 
 // Activations by the names of transformers' table (ACT2FN).
-inline Value activation(Value x, const std::string& name) {
+inline Value activation(Value x, const std::string& name, Place at = Place::here()) {
+    const Caller caller(x.graph, at);
     if (name == "gelu" || name == "gelu_python") return gelu(x);
     if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast" || name == "gelu_python_tanh" ||
         name == "gelu_accurate")
@@ -144,7 +167,8 @@ struct AttentionLayer {
     AttentionOptions options{};
     std::string once{}; // cross-attention: the name under which decode mode finds keys and values of the encode pass
 };
-inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLayer& a) {
+inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLayer& a, Place at = Place::here()) {
+    const Caller caller(g, at);
     const int64_t width = x.dim(2);
     const auto project = [&](Value in, const std::string& name) {
         return split_heads(linear_layer(g, in, name, width, a.layer), a.heads);
@@ -160,7 +184,8 @@ inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLay
 
 // What a masked language model's head looks at: the places that masked_positions [B, P] names, or every place where the
 // batch does not say: hidden [B, T, D] -> [B, P, D] or as it is.
-inline Value predicted_places(Graph& g, Value hidden) {
+inline Value predicted_places(Graph& g, Value hidden, Place at = Place::here()) {
+    const Caller caller(g, at);
     return g.has_field("masked_positions") ? gather(hidden, g.input("masked_positions"), {.batch_dimensions = 1})
                                            : hidden;
 }
@@ -172,7 +197,8 @@ struct MaskedHead {
     double epsilon = 1e-12;
     double range = 0.02;
 };
-inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead& h) {
+inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead& h, Place at = Place::here()) {
+    const Caller caller(g, at);
     const Value x =
         activation(linear_layer(g, hidden, h.dense, decoder.dim(1), {.initializer = normal(h.range)}), h.activation);
     return linear(layer_norm_layer(g, x, h.norm, h.epsilon), decoder, {.bias = g.parameter(h.bias, {decoder.dim(0)})});
@@ -199,7 +225,7 @@ struct Block {
 };
 
 // One region for recomputation: of a block only its result need be kept for the gradient.
-inline Value transformer_block(Graph& g, Value x, const Block& b) {
+inline Value transformer_block(Graph& g, Value x, const Block& b, Place at = Place::here()) {
     const Recompute region(g);
     const auto apply = [](const Block::Part& part, Value value) { return part ? part(value) : value; };
     const bool before = b.norm == NormPlace::before || b.norm == NormPlace::both;
@@ -208,7 +234,7 @@ inline Value transformer_block(Graph& g, Value x, const Block& b) {
         const Scope name(g, scope);
         Value y = compute(before ? apply(norm, in) : in);
         if (b.norm == NormPlace::both) y = apply(after, y);
-        return drop(g, y, b.residual_dropout);
+        return drop(g, y, b.residual_dropout, at);
     };
     const auto close = [&](Value y, const Block::Part& norm) {
         return b.norm == NormPlace::after ? apply(norm, y) : y;
@@ -218,31 +244,34 @@ inline Value transformer_block(Graph& g, Value x, const Block& b) {
         const Block::Part& second = b.feed_forward_norm ? b.feed_forward_norm : b.attention_norm;
         const Value a = part("attention", b.attention, b.attention_norm, b.attention_after_norm, x);
         const Value f = part("mlp", b.feed_forward, second, b.feed_forward_after_norm, x);
-        return close(x + a + f, b.attention_norm);
+        return close(add(add(x, a, at), f, at), b.attention_norm);
     }
     case Arrangement::one_residual: {
         const Value a = part("attention", b.attention, b.attention_norm, b.attention_after_norm, x);
         const Value f = part("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm, a);
-        return close(x + f, b.feed_forward_norm);
+        return close(add(x, f, at), b.feed_forward_norm);
     }
     case Arrangement::serial: break;
     }
-    x = close(x + part("attention", b.attention, b.attention_norm, b.attention_after_norm, x), b.attention_norm);
-    if (b.cross_attention)
-        x = close(x + part("cross_attention", b.cross_attention, b.cross_attention_norm, {}, x),
-                  b.cross_attention_norm);
-    return close(x + part("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm, x),
-                 b.feed_forward_norm);
+    const auto residual = [&](const char* scope, const Block::Part& compute, const Block::Part& norm,
+                              const Block::Part& after) {
+        return close(add(x, part(scope, compute, norm, after, x), at), norm);
+    };
+    x = residual("attention", b.attention, b.attention_norm, b.attention_after_norm);
+    if (b.cross_attention) x = residual("cross_attention", b.cross_attention, b.cross_attention_norm, {});
+    return residual("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm);
 }
 
 // Where labels count. labels int32, -100 where none is asked for.
-inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0) {
+inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0, Place at = Place::here()) {
+    const Caller caller(logits.graph, at);
     const Value rows = cross_entropy(logits, labels, {.smoothing = smoothing});
     return {sum_all(rows), sum_all(not_equal(labels, -100.0))};
 }
 
 // How many labels that count are the likeliest class, as a number to report; nothing in training.
-inline void accuracy_metric(Graph& g, const char* name, Value logits, Value labels) {
+inline void accuracy_metric(Graph& g, const char* name, Value logits, Value labels, Place at = Place::here()) {
+    const Caller caller(g, at);
     if (g.training()) return;
     const Value counts = not_equal(labels, -100.0);
     g.metric(name, sum_all(equal(argmax(logits), labels) * counts), sum_all(counts));

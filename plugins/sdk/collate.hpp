@@ -31,9 +31,7 @@ public:
                       " token, and the tokenizer has none: use one that has it, or let [tokenizer] train one");
     }
     bool word_start(int32_t id) const { return api().is_word_start(tokenizer_, id) != 0; }
-#if HK_TARGET_ABI_MINOR >= 3
     bool sentence_end(int32_t id) const { return api().is_sentence_end(tokenizer_, id) != 0; }
-#endif
     std::string decode(Ids ids) const {
         if (tokenizer_ == nullptr) return {};
         const std::vector<int64_t> wide(ids.begin(), ids.end());
@@ -69,12 +67,8 @@ public:
     const hk_example& raw() const { return *raw_; }
     // Empty where the data has no such column.
     ColumnView find(std::string_view name) const {
-        const auto* bytes = reinterpret_cast<const char*>(raw_->columns);
-        for (uint32_t i = 0; i < raw_->column_count; ++i) {
-            const auto* column = reinterpret_cast<const hk_column*>(bytes);
-            if (view(column->name) == name) return {column};
-            bytes += column->struct_size;
-        }
+        for (uint32_t i = 0; i < raw_->column_count; ++i)
+            if (const hk_column& column = element(raw_->columns, i); view(column.name) == name) return {&column};
         return {};
     }
     ColumnView get(std::string_view name) const {
@@ -91,10 +85,7 @@ class BatchView {
 public:
     explicit BatchView(const hk_batch& raw) : raw_(raw) {}
     uint32_t size() const { return raw_.example_count; }
-    Example operator[](uint32_t row) const {
-        const auto* bytes = reinterpret_cast<const char*>(raw_.examples);
-        return Example(*reinterpret_cast<const hk_example*>(bytes + row * raw_.examples->struct_size));
-    }
+    Example operator[](uint32_t row) const { return Example(element(raw_.examples, row)); }
     uint64_t seed() const { return raw_.seed; }
     const hk_corpus* corpus() const { return raw_.corpus; }
 
@@ -127,7 +118,7 @@ public:
     FieldSet(hk_field* fields, uint32_t count) : fields_(fields), count_(count) {}
     hk_field* find(std::string_view name) const {
         for (uint32_t i = 0; i < count_; ++i)
-            if (view(fields_[i].name) == name) return &fields_[i];
+            if (hk_field& field = element(fields_, i); view(field.name) == name) return &field;
         return nullptr;
     }
     FieldRows<int32_t> ints(std::string_view name) const { return FieldRows<int32_t>(get(name, HK_KIND_INT32)); }

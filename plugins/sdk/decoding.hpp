@@ -14,7 +14,7 @@ public:
     const Tokens& tokens() const { return tokens_; }
     const hk_output& output(std::string_view port) const {
         for (uint32_t i = 0; i < raw_.output_count; ++i)
-            if (view(raw_.outputs[i].port) == port) return raw_.outputs[i];
+            if (const hk_output& output = element(raw_.outputs, i); view(output.port) == port) return output;
         throw invalid("there is no output '" + std::string(port) + "' to read");
     }
     // The values of one row of an output, and their number.

@@ -1,5 +1,6 @@
 // C manners over the plugin ABI: the host's interfaces in one place, messages as printf makes them, examples and fields
-// by name, and the one export. C11, header only; one file of the plugin has HEKLA_PLUGIN at its end.
+// by name, and the one export. C11, or C++17 where exceptions or the standard library shall not be; header only; one file
+// of the plugin has HEKLA_PLUGIN at its end.
 //
 // The operations are hk_NAME(hk.graph, builder, ...) of operations.h. Errors stick: after the first one every value is
 // 0 and every call does nothing, so a build function needs no checks and ends with `return hk_status(builder)`.
@@ -123,26 +124,35 @@ static inline hk_value hk_rms_norm_layer(hk_builder* builder, hk_value x, const 
 
 // ---- examples, fields and outputs by name; null where there is none of it
 
+// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one says
+// how far it is from one to the next. [abi.5]
+static inline const void* hk_element(const void* first, uint32_t i) {
+    uint32_t size;
+    memcpy(&size, first, sizeof size); // every data struct begins with its struct_size
+    return (const char*)first + (size_t)i * size;
+}
 static inline const hk_example* hk_example_at(const hk_batch* batch, uint32_t row) {
-    return (const hk_example*)((const char*)batch->examples + (size_t)row * batch->examples->struct_size);
+    return (const hk_example*)hk_element(batch->examples, row);
 }
 static inline const hk_column* hk_find_column(const hk_example* example, const char* name) {
-    const char* at = (const char*)example->columns;
     for (uint32_t i = 0; i < example->column_count; ++i) {
-        const hk_column* column = (const hk_column*)at;
+        const hk_column* column = (const hk_column*)hk_element(example->columns, i);
         if (hk_same(column->name, name)) return column;
-        at += column->struct_size;
     }
     return NULL;
 }
 static inline const hk_field* hk_find_field(const hk_field* fields, uint32_t count, const char* name, int32_t kind) {
-    for (uint32_t i = 0; i < count; ++i)
-        if (hk_same(fields[i].name, name) && fields[i].kind == kind) return &fields[i];
+    for (uint32_t i = 0; i < count; ++i) {
+        const hk_field* field = (const hk_field*)hk_element(fields, i);
+        if (hk_same(field->name, name) && field->kind == kind) return field;
+    }
     return NULL;
 }
 static inline const hk_output* hk_find_output(const hk_decode_input* input, const char* port) {
-    for (uint32_t i = 0; i < input->output_count; ++i)
-        if (hk_same(input->outputs[i].port, port)) return &input->outputs[i];
+    for (uint32_t i = 0; i < input->output_count; ++i) {
+        const hk_output* output = (const hk_output*)hk_element(input->outputs, i);
+        if (hk_same(output->port, port)) return output;
+    }
     return NULL;
 }
 
@@ -159,7 +169,51 @@ static inline hk_field hk_int_field(const char* name, int64_t batch, int64_t len
     return field;
 }
 
+// ---- operations of the plugin's own
+
+// A hk_string of a literal, or of an array of char, where only a constant can stand: .glsl = HK_TEXT("...")
+#define HK_TEXT(literal) {literal, sizeof(literal) - 1}
+
+// One operation of a plugin's own, of this or another one, by name and revision; its first output.
+static inline hk_value hk_own(hk_builder* builder, const char* name, uint32_t revision, const hk_value* inputs,
+                              uint32_t input_count, const hk_attribute* attributes, uint32_t attribute_count) {
+    hk_value output = 0;
+    hk.graph->emit(builder, hk_text(name), revision, inputs, input_count, attributes, attribute_count, &output, 1);
+    return output;
+}
+
+static inline const hk_operation_tensor* hk_use_input(const hk_operation_use* use, uint32_t i) {
+    return (const hk_operation_tensor*)hk_element(use->inputs, i);
+}
+static inline hk_operation_tensor* hk_use_output(const hk_operation_use* use, uint32_t i) {
+    return (hk_operation_tensor*)((char*)use->outputs + (size_t)i * use->outputs->struct_size);
+}
+// Attribute i of a use, in the order of the description.
+static inline const hk_attribute* hk_attribute_at(const hk_attribute* attributes, uint32_t i) {
+    return (const hk_attribute*)hk_element(attributes, i);
+}
+static inline int64_t hk_elements(const hk_operation_tensor* tensor) {
+    int64_t count = 1;
+    for (uint32_t d = 0; d < tensor->rank; ++d) count *= tensor->dims[d];
+    return count;
+}
+static inline int hk_same_shape(const hk_operation_tensor* a, const hk_operation_tensor* b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+}
+// In shape(): the output is a float tensor of the shape of another.
+static inline void hk_give_shape_of(hk_operation_tensor* output, const hk_operation_tensor* like) {
+    output->kind = HK_KIND_FLOAT;
+    output->rank = like->rank;
+    memcpy(output->dims, like->dims, sizeof output->dims);
+}
+
 // ---- the entry
+
+#if defined(__cplusplus)
+#define HK_EXTERN_C extern "C"
+#else
+#define HK_EXTERN_C
+#endif
 
 // What a plugin library holds: {HK_OBJECTIVE_INTERFACE, "focal", &table}.
 typedef struct hk_offered {
@@ -169,16 +223,22 @@ typedef struct hk_offered {
 } hk_offered;
 
 static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host, hk_error* error) {
+    if (all->host != NULL) { // [entry.8]
+        const hk_error_interface* set = (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
+        if (set != NULL)
+            set->set(error, HK_FAILED_PRECONDITION, hk_text("the plugin serves another host in this process already"));
+        return HK_FAILED_PRECONDITION;
+    }
     all->host = host;
     all->error = (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
     all->config = (const hk_config_interface*)host->get_interface(host, hk_text(HK_CONFIG_INTERFACE));
     all->graph = (const hk_graph_interface*)host->get_interface(host, hk_text(HK_GRAPH_INTERFACE));
     all->tokenizer = (const hk_tokenizer_interface*)host->get_interface(host, hk_text(HK_TOKENIZER_INTERFACE));
     all->log = (const hk_log_interface*)host->get_interface(host, hk_text(HK_LOG_INTERFACE));
+    if (all->error != NULL && all->config != NULL && all->graph != NULL) return HK_OK;
+    all->host = NULL;
     if (all->error == NULL) return HK_UNSUPPORTED;
-    if (all->config == NULL || all->graph == NULL)
-        return hk_fail(error, HK_UNSUPPORTED, "the host lacks %s or %s", HK_CONFIG_INTERFACE, HK_GRAPH_INTERFACE);
-    return HK_OK;
+    return hk_fail(error, HK_UNSUPPORTED, "the host lacks %s or %s", HK_CONFIG_INTERFACE, HK_GRAPH_INTERFACE);
 }
 
 // HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "focal", &focal}, ...): the one export.
@@ -187,18 +247,18 @@ static inline int32_t hk_take_interfaces(hk_interfaces* all, const hk_host* host
     static int32_t HK_ABI hk_plugin_init(const hk_host* host, hk_error* error) {                                       \
         return hk_take_interfaces(&hk, host, error);                                                                   \
     }                                                                                                                  \
-    static void HK_ABI hk_plugin_deinit(void) {}                                                                       \
+    static void HK_ABI hk_plugin_deinit(void) { hk.host = NULL; }                                                      \
     static const void* HK_ABI hk_plugin_get(hk_string interface_id, hk_string id) {                                    \
         static const hk_offered offers[] = {__VA_ARGS__};                                                              \
         for (size_t i = 0; i < sizeof offers / sizeof offers[0]; ++i)                                                  \
             if (hk_same(interface_id, offers[i].interface_id) && hk_same(id, offers[i].id)) return offers[i].table;    \
         return NULL;                                                                                                   \
     }                                                                                                                  \
-    HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                                         \
-    HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {                                                        \
+    HK_EXTERN_C HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                             \
+    HK_EXTERN_C HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {                                            \
         static const hk_plugin_entry entry = {                                                                         \
-            HK_ENTRY_MAGIC, (uint32_t)sizeof(hk_plugin_entry), HK_ABI_MAJOR, HK_TARGET_ABI_MINOR, HK_ABI_MINOR, 0, "", \
-            hk_plugin_init, hk_plugin_deinit, hk_plugin_get};                                                          \
+            HK_ENTRY_MAGIC, (uint32_t)sizeof(hk_plugin_entry), HK_ABI_MAJOR, HK_TARGET_ABI_MINOR, HK_ABI_MINOR, 0,     \
+            {NULL, 0}, hk_plugin_init, hk_plugin_deinit, hk_plugin_get};                                               \
         return &entry;                                                                                                 \
     }                                                                                                                  \
     typedef int hk_needs_a_semicolon

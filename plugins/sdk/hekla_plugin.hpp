@@ -2,8 +2,8 @@
 // and trampolines that let no exception cross. Header only; the author writes build functions and one HEKLA_PLUGIN at
 // the end.
 //
-// Errors stick: after the first one every value is empty and every call does nothing, so a build function needs no
-// checks.
+// An operation that cannot be, and every other error of the graph, ends the build function where it stands, so it needs
+// no checks; the host's message names the file and line of the author's source.
 #pragma once
 
 #include "hekla/plugin/architecture.h"
@@ -17,6 +17,7 @@
 #include <initializer_list>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -40,6 +41,15 @@ inline HostInterfaces& host_interfaces() {
 
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
+
+// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one says
+// how far it is from one to the next. [abi.5]
+template<class T>
+T& element(T* first, std::size_t i) {
+    const uint32_t size = first->struct_size;
+    const char* at = reinterpret_cast<const char*>(first) + i * size;
+    return *reinterpret_cast<T*>(const_cast<char*>(at));
+}
 
 // What a constructor or a function of a plugin may throw; the trampolines turn it into the ABI's code and message.
 class Error : public std::runtime_error {
@@ -70,6 +80,22 @@ int32_t guarded(hk_error* error, F&& f) noexcept {
         return report(error, HK_INTERNAL, "an exception of an unknown type");
     }
 }
+
+// Where in the author's source something is said. As a default argument it is the caller's place. (std::source_location
+// is not there yet in every compiler that can build plugins.)
+struct Place {
+    const char* file = "";
+    uint32_t line = 0;
+    static constexpr Place here(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
+        return {file, line};
+    }
+    // "mixer.cpp:12"
+    std::string said() const {
+        std::string name = file;
+        name.erase(0, name.find_last_of("/\\") + 1);
+        return name + ":" + std::to_string(line);
+    }
+};
 
 class Graph;
 
@@ -153,7 +179,8 @@ inline void complete(NamedAttribute& a) {
     if (a.raw.type == HK_ATTRIBUTE_REALS) a.raw.count = a.reals.size();
 }
 
-// The builder of one build() call. Not copied; values point to it.
+// The builder of one build() call. Not copied; values point to it. What cannot be throws Error with the place of the
+// author's source; the graph keeps the reason. `at` is never given: it is where the call stands.
 class Graph {
 public:
     explicit Graph(hk_builder* builder) : builder_(builder), api_(*host_interfaces().graph) {}
@@ -163,50 +190,68 @@ public:
     int32_t mode() const { return api_.mode(builder_); }
     bool training() const { return mode() == HK_MODE_TRAIN; }
     bool has_field(std::string_view field) { return api_.has_field(builder_, text(field)) != 0; }
-    Value input(std::string_view field) { return got(api_.input(builder_, text(field))); }
-    Value parameter(std::string_view name, const Dims& dims, Initializer initializer = zeros(), uint32_t flags = 0) {
+    Value input(std::string_view field, Place at = Place::here()) { return got(api_.input(builder_, text(field)), at); }
+    Value parameter(std::string_view name, const Dims& dims, Initializer initializer = zeros(), uint32_t flags = 0,
+                    Place at = Place::here()) {
         return got(api_.parameter(builder_, text(name), dims.data(), rank(dims), initializer.kind, initializer.a,
-                                  initializer.b, flags));
+                                  initializer.b, flags),
+                   at);
     }
-    Value buffer(std::string_view name, int32_t kind, const Dims& dims, const std::vector<double>& values) {
-        if (!holds(dims, values)) return fail("buffer: the number of values does not fit the shape");
-        return got(api_.buffer(builder_, text(name), kind, dims.data(), rank(dims), values.data()));
+    Value buffer(std::string_view name, int32_t kind, const Dims& dims, const std::vector<double>& values,
+                 Place at = Place::here()) {
+        if (!holds(dims, values))
+            return fail("buffer: the number of values does not fit the shape", HK_INVALID_ARGUMENT, at);
+        return got(api_.buffer(builder_, text(name), kind, dims.data(), rank(dims), values.data()), at);
     }
-    Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values) {
-        if (!holds(dims, values)) return fail("constant: the number of values does not fit the shape");
-        return got(api_.constant(builder_, kind, dims.data(), rank(dims), values.data()));
+    Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values, Place at = Place::here()) {
+        if (!holds(dims, values))
+            return fail("constant: the number of values does not fit the shape", HK_INVALID_ARGUMENT, at);
+        return got(api_.constant(builder_, kind, dims.data(), rank(dims), values.data()), at);
     }
-    Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT) {
-        return got(api_.fill(builder_, kind, dims.data(), rank(dims), value));
+    Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT, Place at = Place::here()) {
+        return got(api_.fill(builder_, kind, dims.data(), rank(dims), value), at);
     }
-    Value number(double value) { return fill({}, value); }
-    Value integer(int64_t value) { return fill({}, static_cast<double>(value), HK_KIND_INT32); }
-    Value iota(int64_t length, int64_t start = 0, int64_t step = 1) {
-        return got(api_.iota(builder_, length, start, step));
+    Value number(double value, Place at = Place::here()) { return fill({}, value, HK_KIND_FLOAT, at); }
+    Value integer(int64_t value, Place at = Place::here()) {
+        return fill({}, static_cast<double>(value), HK_KIND_INT32, at);
     }
-    Value positions(int64_t batch, int64_t length) { return got(api_.positions(builder_, batch, length)); }
-    Value step_scalar(std::string_view name, double initial) {
-        return got(api_.step_scalar(builder_, text(name), initial));
+    Value iota(int64_t length, int64_t start = 0, int64_t step = 1, Place at = Place::here()) {
+        return got(api_.iota(builder_, length, start, step), at);
+    }
+    Value positions(int64_t batch, int64_t length, Place at = Place::here()) {
+        return got(api_.positions(builder_, batch, length), at);
+    }
+    Value step_scalar(std::string_view name, double initial, Place at = Place::here()) {
+        return got(api_.step_scalar(builder_, text(name), initial), at);
     }
 
-    void offer(std::string_view port, Value value) { api_.offer(builder_, text(port), value.id); }
+    void offer(std::string_view port, Value value, Place at = Place::here()) {
+        api_.offer(builder_, text(port), value.id);
+        check(at);
+    }
     bool has_port(std::string_view port) { return api_.has_port(builder_, text(port)) != 0; }
-    Value ask(std::string_view port) { return got(api_.ask(builder_, text(port))); }
-    void loss(std::string_view name, Value sum, Value count, double weight = 1.0) {
+    Value ask(std::string_view port, Place at = Place::here()) { return got(api_.ask(builder_, text(port)), at); }
+    void loss(std::string_view name, Value sum, Value count, double weight = 1.0, Place at = Place::here()) {
         api_.loss(builder_, text(name), sum.id, count.id, weight);
+        check(at);
     }
-    void loss(std::string_view name, const LossSum& total, double weight = 1.0) {
-        loss(name, total.sum, total.count, weight);
+    void loss(std::string_view name, const LossSum& total, double weight = 1.0, Place at = Place::here()) {
+        loss(name, total.sum, total.count, weight, at);
     }
-    void metric(std::string_view name, Value sum, Value count) { api_.metric(builder_, text(name), sum.id, count.id); }
-    Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT) {
+    void metric(std::string_view name, Value sum, Value count, Place at = Place::here()) {
+        api_.metric(builder_, text(name), sum.id, count.id);
+        check(at);
+    }
+    // Ends the build function with an error of the author's own.
+    Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT, Place at = Place::here()) {
         api_.fail(builder_, code, text(message));
+        check(at);
         return {this, 0};
     }
     bool ok() const { return api_.status(builder_, nullptr) == HK_OK; }
 
     std::vector<Value> emit(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                            std::vector<NamedAttribute> attributes, uint32_t output_count) {
+                            std::vector<NamedAttribute> attributes, uint32_t output_count, Place at = Place::here()) {
         std::vector<hk_value> ids;
         for (const Value& input : inputs) ids.push_back(input.id);
         std::vector<hk_attribute> raw;
@@ -217,7 +262,7 @@ public:
         std::vector<hk_value> outputs(output_count, 0);
         const int32_t code = api_.emit(builder_, text(name), revision, ids.data(), static_cast<uint32_t>(ids.size()),
                                        raw.data(), static_cast<uint32_t>(raw.size()), outputs.data(), output_count);
-        if (code != HK_OK) throw Error(code, kEnded);
+        if (code != HK_OK) end(code, at);
         std::vector<Value> values;
         for (const hk_value id : outputs) values.push_back({this, id});
         return values;
@@ -241,11 +286,15 @@ public:
     void recompute_end() { api_.recompute_end(builder_); }
 
 private:
+    friend class Caller;
     // After the first error nothing more can come of this description: it ends here, however much was still to be said.
-    static constexpr const char* kEnded = "the graph has an error"; // the host knows which
-    Value got(hk_value id) {
-        if (id == 0)
-            if (const int32_t code = api_.status(builder_, nullptr); code != HK_OK) throw Error(code, kEnded);
+    // The host knows the reason; this says where.
+    [[noreturn]] void end(int32_t code, Place at) const { throw Error(code, (caller_ ? *caller_ : at).said()); }
+    void check(Place at) const {
+        if (const int32_t code = api_.status(builder_, nullptr); code != HK_OK) end(code, at);
+    }
+    Value got(hk_value id, Place at) {
+        if (id == 0) check(at);
         return {this, id};
     }
     static uint32_t rank(const Dims& dims) { return static_cast<uint32_t>(dims.size()); }
@@ -256,6 +305,25 @@ private:
     }
     hk_builder* builder_;
     const hk_graph_interface& api_;
+    std::optional<Place> caller_;
+};
+
+// While it lives, errors are said to be at `at`: for functions that are made of several operations and take the place
+// of their caller, as those of block.hpp do. Of several, the outermost counts.
+class Caller {
+public:
+    Caller(Graph* graph, Place at) : graph_(graph != nullptr && !graph->caller_ ? graph : nullptr) {
+        if (graph_ != nullptr) graph_->caller_ = at;
+    }
+    Caller(Graph& graph, Place at) : Caller(&graph, at) {}
+    Caller(const Caller&) = delete;
+    Caller& operator=(const Caller&) = delete;
+    ~Caller() {
+        if (graph_ != nullptr) graph_->caller_.reset();
+    }
+
+private:
+    Graph* graph_;
 };
 
 inline Dims Value::shape() const { return graph != nullptr ? graph->shape(id) : Dims{}; }
@@ -268,10 +336,10 @@ inline int64_t Value::dim(int axis) const {
 }
 inline int32_t Value::kind() const { return graph != nullptr ? graph->kind(id) : HK_KIND_FLOAT; }
 
-inline Graph& graph_of(const std::vector<Value>& values) {
+inline Graph& graph_of(const std::vector<Value>& values, Place at = Place::here()) {
     for (const Value& value : values)
         if (value.graph != nullptr) return *value.graph;
-    throw Error(HK_INVALID_ARGUMENT, "an operation was called on values that belong to no graph");
+    throw Error(HK_INVALID_ARGUMENT, "an operation was called on values that belong to no graph (" + at.said() + ")");
 }
 
 // Names everything described while it lives: "block.3", "attention".
@@ -304,47 +372,56 @@ private:
 
 namespace hekla::plugin {
 
-inline Value operator+(Value a, Value b) { return add(a, b); }
-inline Value operator-(Value a, Value b) { return sub(a, b); }
-inline Value operator*(Value a, Value b) { return mul(a, b); }
-inline Value operator/(Value a, Value b) { return div(a, b); }
-inline Value operator-(Value a) { return neg(a); }
 // Numbers take the kind of the value beside them.
-inline Value like(Value a, double number) {
+inline Value like(Value a, double number, Place at = Place::here()) {
     const int32_t kind = a.kind();
-    return graph_of({a}).fill({}, number, kind < 0 ? HK_KIND_FLOAT : kind);
+    return graph_of({a}, at).fill({}, number, kind < 0 ? HK_KIND_FLOAT : kind, at);
 }
-inline Value operator+(Value a, double b) { return add(a, like(a, b)); }
-inline Value operator-(Value a, double b) { return sub(a, like(a, b)); }
-inline Value operator*(Value a, double b) { return mul(a, like(a, b)); }
-inline Value operator/(Value a, double b) { return div(a, like(a, b)); }
-inline Value operator+(double a, Value b) { return add(like(b, a), b); }
-inline Value operator-(double a, Value b) { return sub(like(b, a), b); }
-inline Value operator*(double a, Value b) { return mul(like(b, a), b); }
+
+// A value where it is written: operators have no room for the default argument that functions have.
+struct Operand {
+    Operand(Value written, Place here = Place::here()) : value(written), at(here) {}
+    Value value;
+    Place at;
+};
+inline Value operator+(Operand a, Value b) { return add(a.value, b, a.at); }
+inline Value operator-(Operand a, Value b) { return sub(a.value, b, a.at); }
+inline Value operator*(Operand a, Value b) { return mul(a.value, b, a.at); }
+inline Value operator/(Operand a, Value b) { return div(a.value, b, a.at); }
+inline Value operator-(Operand a) { return neg(a.value, a.at); }
+inline Value operator+(Operand a, double b) { return add(a.value, like(a.value, b, a.at), a.at); }
+inline Value operator-(Operand a, double b) { return sub(a.value, like(a.value, b, a.at), a.at); }
+inline Value operator*(Operand a, double b) { return mul(a.value, like(a.value, b, a.at), a.at); }
+inline Value operator/(Operand a, double b) { return div(a.value, like(a.value, b, a.at), a.at); }
+inline Value operator+(double a, Operand b) { return add(like(b.value, a, b.at), b.value, b.at); }
+inline Value operator-(double a, Operand b) { return sub(like(b.value, a, b.at), b.value, b.at); }
+inline Value operator*(double a, Operand b) { return mul(like(b.value, a, b.at), b.value, b.at); }
+inline Value operator/(double a, Operand b) { return div(like(b.value, a, b.at), b.value, b.at); }
 
 // A plugin's own operation, of this plugin or another: its first output. own_outputs: the first `count`.
 inline std::vector<Value> own_outputs(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                                      uint32_t count, const std::vector<NamedAttribute>& attributes = {}) {
-    return graph_of(inputs).emit(name, revision, inputs, attributes, count);
+                                      uint32_t count, const std::vector<NamedAttribute>& attributes = {},
+                                      Place at = Place::here()) {
+    return graph_of(inputs, at).emit(name, revision, inputs, attributes, count, at);
 }
 inline Value own(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                 const std::vector<NamedAttribute>& attributes = {}) {
-    return own_outputs(name, revision, inputs, 1, attributes)[0];
+                 const std::vector<NamedAttribute>& attributes = {}, Place at = Place::here()) {
+    return own_outputs(name, revision, inputs, 1, attributes, at)[0];
 }
 
-inline Value equal(Value a, Value b) { return compare(a, b, 0); }
-inline Value not_equal(Value a, Value b) { return compare(a, b, 1); }
-inline Value less(Value a, Value b) { return compare(a, b, 2); }
-inline Value equal(Value a, double b) { return compare(a, like(a, b), 0); }
-inline Value not_equal(Value a, double b) { return compare(a, like(a, b), 1); }
-inline Value greater(Value a, double b) { return compare(a, like(a, b), 4); }
-inline Value to_float(Value x) { return cast(x, HK_KIND_FLOAT); }
-inline Value to_float32(Value x) { return cast(x, HK_KIND_FLOAT32); }
-inline Value to_int(Value x) { return cast(x, HK_KIND_INT32); }
-inline Value sum_all(Value x) {
+inline Value equal(Value a, Value b, Place at = Place::here()) { return compare(a, b, 0, at); }
+inline Value not_equal(Value a, Value b, Place at = Place::here()) { return compare(a, b, 1, at); }
+inline Value less(Value a, Value b, Place at = Place::here()) { return compare(a, b, 2, at); }
+inline Value equal(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 0, at); }
+inline Value not_equal(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 1, at); }
+inline Value greater(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 4, at); }
+inline Value to_float(Value x, Place at = Place::here()) { return cast(x, HK_KIND_FLOAT, at); }
+inline Value to_float32(Value x, Place at = Place::here()) { return cast(x, HK_KIND_FLOAT32, at); }
+inline Value to_int(Value x, Place at = Place::here()) { return cast(x, HK_KIND_INT32, at); }
+inline Value sum_all(Value x, Place at = Place::here()) {
     Dims axes;
     for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
-    return sum(x, axes);
+    return sum(x, axes, {}, at);
 }
 
 // A configuration under its names. Every function throws Error when a key is missing or of another type.
@@ -412,13 +489,11 @@ public:
     }
     void set(std::string_view key, const char* value) { set(key, std::string(value)); }
     void set_null(std::string_view key) { check(api_.set_null(writer_, text(key), nullptr), key); }
-#if HK_TARGET_ABI_MINOR >= 2
     template<class T>
     void set(std::string_view key, const std::vector<T>& values) {
         check(api_.set_array(writer_, text(key), values.size(), nullptr), key);
         for (std::size_t i = 0; i < values.size(); ++i) set(std::string(key) + "." + std::to_string(i), values[i]);
     }
-#endif
 
 private:
     void check(int32_t code, std::string_view key) {
@@ -579,15 +654,21 @@ struct Offer {
 inline int32_t initialize(const hk_host* host, hk_error* error) {
     HostInterfaces& interfaces = host_interfaces();
     const auto get = [host](const char* id) { return host->get_interface(host, {id, std::strlen(id)}); };
+    if (interfaces.host != nullptr) { // [entry.8]
+        constexpr std::string_view kTaken = "the plugin serves another host in this process already";
+        const auto* set = static_cast<const hk_error_interface*>(get(HK_ERROR_INTERFACE));
+        if (set != nullptr) set->set(error, HK_FAILED_PRECONDITION, text(kTaken));
+        return HK_FAILED_PRECONDITION;
+    }
     interfaces.host = host;
     interfaces.error = static_cast<const hk_error_interface*>(get(HK_ERROR_INTERFACE));
     interfaces.config = static_cast<const hk_config_interface*>(get(HK_CONFIG_INTERFACE));
     interfaces.graph = static_cast<const hk_graph_interface*>(get(HK_GRAPH_INTERFACE));
     interfaces.tokenizer = static_cast<const hk_tokenizer_interface*>(get(HK_TOKENIZER_INTERFACE));
     interfaces.log = static_cast<const hk_log_interface*>(get(HK_LOG_INTERFACE));
-    if (interfaces.error == nullptr || interfaces.config == nullptr || interfaces.graph == nullptr)
-        return report(error, HK_UNSUPPORTED, "the host lacks hekla.error/1, hekla.config/1 or hekla.graph/1");
-    return HK_OK;
+    if (interfaces.error != nullptr && interfaces.config != nullptr && interfaces.graph != nullptr) return HK_OK;
+    interfaces.host = nullptr;
+    return report(error, HK_UNSUPPORTED, "the host lacks hekla.error/1, hekla.config/1 or hekla.graph/1");
 }
 
 } // namespace hekla::plugin
@@ -603,9 +684,9 @@ inline int32_t initialize(const hk_host* host, hk_error* error) {
             HK_TARGET_ABI_MINOR,                                                                                       \
             HK_ABI_MINOR,                                                                                              \
             0,                                                                                                         \
-            "",                                                                                                        \
+            {nullptr, 0},                                                                                              \
             [](const hk_host* host, hk_error* error) -> int32_t { return hekla::plugin::initialize(host, error); },    \
-            [] {},                                                                                                     \
+            [] { hekla::plugin::host_interfaces().host = nullptr; },                                                   \
             [](hk_string interface_id, hk_string id) -> const void* {                                                  \
                 static const hekla::plugin::Offer offers[] = {__VA_ARGS__};                                            \
                 for (const auto& offer : offers)                                                                       \

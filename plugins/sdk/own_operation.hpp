@@ -34,7 +34,6 @@
 
 #include "hekla/plugin/operation.h"
 
-#include <source_location>
 #include <span>
 
 namespace hekla::plugin {
@@ -42,9 +41,8 @@ namespace hekla::plugin {
 // GLSL, and where it stands in the author's file: messages of the compiler then name its lines.
 struct Glsl {
     Glsl() = default;
-    Glsl(const char* glsl, std::source_location at = std::source_location::current())
-        : text(glsl), file(at.file_name()), line(at.line()) {
-        file.erase(0, file.find_last_of('/') + 1);
+    Glsl(const char* glsl, Place at = Place::here()) : text(glsl), file(at.file), line(at.line) {
+        file.erase(0, file.find_last_of("/\\") + 1);
     }
     std::string text, file;
     uint32_t line = 0;
@@ -92,7 +90,7 @@ public:
 private:
     const hk_attribute& find(std::string_view name, int32_t type) const {
         for (uint32_t i = 0; i < count_; ++i)
-            if (view(attributes_[i].name) == name && attributes_[i].type == type) return attributes_[i];
+            if (const hk_attribute& a = element(attributes_, i); view(a.name) == name && a.type == type) return a;
         throw Error(HK_INTERNAL, "there is no attribute '" + std::string(name) + "' of this type");
     }
     const hk_attribute* attributes_;
@@ -147,11 +145,11 @@ private:
     }
     const hk_operation_tensor& in(std::size_t i) const {
         if (i >= use_.input_count) throw Error(HK_INTERNAL, "there is no input " + std::to_string(i));
-        return use_.inputs[i];
+        return element(use_.inputs, i);
     }
     hk_operation_tensor& out(std::size_t i) const {
         if (i >= use_.output_count) throw Error(HK_INTERNAL, "there is no output " + std::to_string(i));
-        return use_.outputs[i];
+        return element(use_.outputs, i);
     }
     hk_operation_cost& cost() {
         if (cost_ == nullptr) throw Error(HK_INTERNAL, "the cost is said in shape()");

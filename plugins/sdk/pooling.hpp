@@ -17,7 +17,8 @@ inline PoolingKind pooling_kind(const Config& c) {
 }
 
 // attention_mask [B, T], or ones where the batch has none. Choices [B, C, T] are rows of their own.
-inline Value token_mask(Graph& g, Value hidden) {
+inline Value token_mask(Graph& g, Value hidden, Place at = Place::here()) {
+    const Caller caller(g, at);
     const Dims dims{hidden.dim(0), hidden.dim(1)};
     if (!g.has_field("attention_mask")) return g.fill(dims, 1.0, HK_KIND_INT32);
     const Value mask = g.input("attention_mask");
@@ -25,7 +26,8 @@ inline Value token_mask(Graph& g, Value hidden) {
 }
 
 // hidden [B, T, D] -> [B, D]; padding never counts. pooler: a layer and tanh over the first token, NAME.dense.
-inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::string& name) {
+inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::string& name, Place at = Place::here()) {
+    const Caller caller(g, at);
     if (hidden.rank() != 3) return g.fail("a head that pools over tokens needs states [rows, tokens, width]");
     switch (kind) {
     case PoolingKind::first:

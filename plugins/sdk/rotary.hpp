@@ -58,7 +58,8 @@ inline int64_t rotary_rows(Graph& g, int64_t length, int64_t most) {
 struct RotaryTables {
     Value cosine, sine;
 
-    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_width, int64_t positions) {
+    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_width, int64_t positions, Place at = Place::here()) {
+        const Caller caller(g, at);
         // An odd number of turned places is taken with one more, as the reference does; the angles go by the number.
         const auto turned = static_cast<int64_t>(static_cast<double>(head_width) * r.part);
         const int64_t half = (turned + 1) / 2;
@@ -76,7 +77,9 @@ struct RotaryTables {
         sine = g.constant(HK_KIND_FLOAT32, {positions, half}, s);
     }
 
-    Value turn(Value x, Value positions) const { return rotary(x, cosine, sine, {.positions = positions}); }
+    Value turn(Value x, Value positions, Place at = Place::here()) const {
+        return rotary(x, cosine, sine, {.positions = positions}, at);
+    }
 
 private:
     static float frequency(const RotarySettings& r, int64_t i, int64_t turned) {

@@ -29,3 +29,11 @@ add_test(NAME abi_bindgen COMMAND ${abi}/bindgen.sh ${CMAKE_SOURCE_DIR})
 add_test(NAME abi_rust COMMAND ${abi}/rust.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
 add_test(NAME abi_mingw COMMAND ${abi}/mingw.sh ${CMAKE_SOURCE_DIR} ${generate})
 set_tests_properties(abi_layout abi_abidiff abi_bindgen abi_rust abi_mingw PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+# Promises to those who build plugins: what was built for a released version goes on working, however it was built, and the next
+# version will keep them too.
+add_test(NAME abi_golden COMMAND ${abi}/golden.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_C_COMPILER})
+add_test(NAME abi_next_minor COMMAND ${abi}/next_minor.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
+add_test(NAME abi_variants COMMAND ${abi}/variants.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla)
+add_test(NAME abi_rules COMMAND ${abi}/rules.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla)
+set_tests_properties(abi_golden abi_variants PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77)
+set_tests_properties(abi_next_minor abi_rules PROPERTIES TIMEOUT 300)

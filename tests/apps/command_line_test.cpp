@@ -185,8 +185,8 @@ TEST_CASE("plugin list reads manifests, and nothing else") {
     // A library that could not be loaded is no matter here; where it is said to be, is shown.
     place.write("mine/broken.so", "this is no library");
     place.write("mine/broken.json",
-                R"({"plugin": "broken", "library": "broken.so", "version": "1.0.0", "licence": "MIT", "abi_major": 0,
-        "abi_minor_needed": 1, "provides": [{"interface": "hekla.objective/1", "id": "broken", "about": "nothing", "parameters": []}]})");
+                R"({"plugin": "broken", "library": "broken.so", "version": "1.0.0", "licence": "MIT", "abi_major": 1,
+        "abi_minor_needed": 0, "provides": [{"interface": "hekla.objective/1", "id": "broken", "about": "nothing", "parameters": []}]})");
     const Ran mine = place.run({"--plugin-path", "mine", "plugin", "list"});
     CHECK(mine.status == 0);
     CHECK(has(mine.out, "broken.so"));

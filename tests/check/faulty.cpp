@@ -229,8 +229,8 @@ int32_t next_collate(void* self, const hk_batch* batch, hk_field* fields, uint32
     if (fault("writes_before")) ids[-1] = 1;
     return HK_OK;
 }
-const hk_objective objective_table = {next_create, next_destroy, next_kind, next_tokens, nullptr,
-                                      nullptr,     next_fields,  nullptr,   next_build,  next_collate};
+const hk_objective objective_table = {next_create, next_destroy, next_kind,  next_tokens, nullptr,
+                                      nullptr,     next_fields,  next_build, next_collate};
 
 // The head: logits of the next token, and what is likeliest behind the last one.
 struct Head {
@@ -286,6 +286,7 @@ int32_t init(const hk_host* host, hk_error* error) {
     if (fault("needs_graph") && graph->emit == nullptr) return HK_INTERNAL;
     if (fault("needs_error")) errors->set(error, HK_OK, hk_text("fine"));
     if (fault("init_fails")) return HK_INTERNAL;
+    if (fault("thread_stays")) std::thread([] { std::this_thread::sleep_for(std::chrono::seconds(5)); }).detach();
     if (fault("init_fails_in_silence") && config_ == nullptr) return HK_INTERNAL;
     if (graph == nullptr || config_ == nullptr)
         return refuse(error, "a host with hekla.graph/1 and hekla.config/1 is needed");
@@ -325,9 +326,11 @@ extern "C" HK_EXPORT int compress(int x) { return x; } // zlib's name, too
 #endif
 
 extern "C" HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {
-    static hk_plugin_entry entry = {
-        HK_ENTRY_MAGIC, sizeof(hk_plugin_entry), HK_ABI_MAJOR, HK_TARGET_ABI_MINOR, HK_ABI_MINOR, 0, "", init, deinit,
-        get_interface};
+    static hk_plugin_entry entry = {HK_ENTRY_MAGIC, sizeof(hk_plugin_entry),
+                                    HK_ABI_MAJOR,   HK_TARGET_ABI_MINOR,
+                                    HK_ABI_MINOR,   0,
+                                    {nullptr, 0},   init,
+                                    deinit,         get_interface};
     static hk_plugin_entry second = entry;
     if (fault("null_entry")) return nullptr;
     if (fault("throw_in_entry")) throw 1;
@@ -337,7 +340,7 @@ extern "C" HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {
     if (fault("no_deinit")) entry.deinit = nullptr;
     if (fault("newer_abi")) entry.abi_minor_needed = 99;
     if (fault("other_major")) entry.abi_major = HK_ABI_MAJOR + 7;
-    if (fault("built_before_needed")) entry.abi_minor_built = 0;
+    if (fault("built_before_needed")) entry.abi_minor_needed = entry.abi_minor_built + 1;
     if (fault("reserved_bits")) entry.reserved = 5;
     static int calls = 0;
     if (fault("two_entries") && ++calls % 2 == 0) return &second;

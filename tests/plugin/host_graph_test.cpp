@@ -3,6 +3,8 @@
 #include "plugin/host_error.hpp"
 
 #include <doctest/doctest.h>
+#include <functional>
+#include <limits>
 
 using namespace hekla;
 
@@ -32,4 +34,51 @@ TEST_CASE("host graph: a parameter that is asked for twice is one, and both agre
     CHECK(asked_twice(5, HK_INITIALIZE_CONSTANT, 0).find("when it was first asked for") != std::string::npos);
     CHECK(asked_twice(4, HK_INITIALIZE_CONSTANT, HK_PARAMETER_NO_DECAY).find("'w' has other flags") !=
           std::string::npos);
+}
+
+TEST_CASE("host graph: what cannot be is refused in words, and the first error stays") {
+    const hk_graph_interface& g = *plugin::host_graph_interface();
+    const auto said = [&](const std::function<void(hk_builder*)>& f) {
+        plugin::Joint joint;
+        hk_builder view(joint, 1);
+        f(&view);
+        hk_error error;
+        CHECK(g.status(&view, &error) != HK_OK);
+        // From here on nothing is done, and the reason stays.
+        CHECK(g.iota(&view, 3, 0, 1) == 0);
+        CHECK(g.has_port(&view, text("hidden")) == 0);
+        hk_error again;
+        g.fail(&view, HK_UNSUPPORTED, text("another"));
+        g.status(&view, &again);
+        CHECK(again.message == error.message);
+        return error.message;
+    };
+    const auto has = [](const std::string& message, const char* part) {
+        CAPTURE(message);
+        CHECK(message.find(part) != std::string::npos);
+    };
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const int64_t two[] = {2}, negative[] = {3, -1}, huge[] = {int64_t{1} << 40, int64_t{1} << 40};
+    const int64_t seven[] = {1, 1, 1, 1, 1, 1, 1};
+    const double values[] = {1, nan};
+    // [graph.4]
+    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, negative, 2, 0); }), "dimension 1 is -1");
+    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, huge, 2, 0); }), "2^46");
+    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, seven, 7, 0); }), "at most 6");
+    has(said([&](hk_builder* b) { g.fill(b, 9, two, 1, 0); }), "kind 9");
+    // [graph.5]
+    has(said([&](hk_builder* b) { g.parameter(b, text(""), two, 1, 0, 0, 0, 0); }), "the name is empty or not UTF-8");
+    has(said([&](hk_builder* b) { g.step_scalar(b, text("\xff"), 0); }), "the name is empty or not UTF-8");
+    // [graph.6]
+    has(said([&](hk_builder* b) { g.parameter(b, text("w"), two, 1, 0, nan, 0, 0); }), "not finite");
+    has(said([&](hk_builder* b) { g.constant(b, HK_KIND_FLOAT, two, 1, values); }), "NaN");
+    has(said([&](hk_builder* b) { g.buffer(b, text("w"), HK_KIND_FLOAT, two, 1, values); }), "NaN");
+    // [graph.2]
+    has(said([&](hk_builder* b) { g.fail(b, HK_UNSUPPORTED, text("the author's own")); }), "the author's own");
+    // [graph.9]
+    has(said([&](hk_builder* b) {
+            for (int i = 0; i <= 1 << 18; ++i)
+                if (g.iota(b, 1, i, 1) == 0) break;
+        }),
+        "more than 262144 values");
 }

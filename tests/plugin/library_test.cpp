@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 // A folder with one plugin of refused.c and its manifest; gone with this.
 class PluginFolder {
 public:
-    explicit PluginFolder(const std::string& wrong, const std::string& minor = "1", const std::string& major = "",
+    explicit PluginFolder(const std::string& wrong, const std::string& minor = "0", const std::string& major = "",
                           const std::string& interface = HK_HEAD_INTERFACE)
         : path(fs::temp_directory_path() / fmt::format("hekla_refused_{}_{}", wrong, static_cast<const void*>(this))) {
         fs::create_directories(path);
@@ -77,25 +77,19 @@ TEST_CASE("library: a refusal says what was asked, what is offered and which lin
                                HK_ABI_MAJOR, here, HK_ABI_MINOR, manifest(f)));
     }
     {
-        const PluginFolder f("nothing", "1", "77");
+        const PluginFolder f("nothing", "0", "77");
         refused(f,
-                fmt::format("its manifest asks for plugin ABI 77.1, {}: use a Hekla of ABI 77.x, or build the plugin "
+                fmt::format("its manifest asks for plugin ABI 77.0, {}: use a Hekla of ABI 77.x, or build the plugin "
                             "with this one's headers and \"abi_major\": {} in {}",
                             here, HK_ABI_MAJOR, manifest(f)));
     }
-    CHECK(said(PluginFolder("other_major")).find("asks for plugin ABI 77.1") != std::string::npos);
-    {
-        const PluginFolder f("nothing", "2");
-        refused(f, fmt::format("its code asks for plugin ABI {0}.1, its manifest {1} for {0}.2: give the compiler "
-                               "HK_TARGET_ABI_MINOR=2 (hekla_add_plugin does), or correct \"abi_minor_needed\"",
-                               HK_ABI_MAJOR, manifest(f)));
-    }
+    CHECK(said(PluginFolder("other_major")).find("asks for plugin ABI 77.0") != std::string::npos);
     refused(PluginFolder("fork"),
             "was built for the fork 'spoon', this is upstream Hekla: get a build of it for upstream");
     {
-        const PluginFolder f("nothing", "1", "", "hekla.head/1");
+        const PluginFolder f("nothing", "0", "", "hekla.head/7");
         CHECK(said(f) ==
-              fmt::format("plugin p provides the head 'h' as hekla.head/1, this Hekla uses {}: build it against "
+              fmt::format("plugin p provides the head 'h' as hekla.head/7, this Hekla uses {}: build it against "
                           "that one (\"interface\" in {}), or update Hekla where the plugin's is the newer",
                           HK_HEAD_INTERFACE, manifest(f)));
     }
@@ -107,7 +101,7 @@ TEST_CASE("library: what is damaged or not whole is refused as a whole") {
         CHECK(said(folder) == fmt::format("plugin {}: {}", (folder.path / "p.so").string(), expected));
     };
     refused("magic", "its entry is damaged: its magic is 0x7, expected 0x4c504b48");
-    refused("size", "its entry is damaged: its struct_size is 8, expected 56 or more");
+    refused("size", "its entry is damaged: its struct_size is 8, expected 64 or more");
     refused("no_init", "its entry is damaged: its init() is null");
     refused("init_fails", "init: not today");
     const PluginFolder folder("no_table");
@@ -120,10 +114,88 @@ TEST_CASE("library: what is damaged or not whole is refused as a whole") {
 
 TEST_CASE("library: create() that says it worked gives an instance") {
     const auto columns = [](const char* wrong) {
-        const PluginFolder folder(wrong, "1", "", HK_OBJECTIVE_INTERFACE);
+        const PluginFolder folder(wrong, "0", "", HK_OBJECTIVE_INTERFACE);
         const plugin::Registry registry = plugin::Registry::scan({folder.path});
         return plugin::objective_columns(registry, "h", nlohmann::json::object()).status();
     };
     CHECK(columns("nothing").ok());
     CHECK(columns("no_instance").message() == "objective 'h': create() said HK_OK and gave no instance");
+}
+
+TEST_CASE("library: loaded twice it is initialized once, and serves until the last is gone") {
+    const PluginFolder folder("nothing"); // its init() refuses to be called twice without a deinit() between
+    const Result<plugin::Manifest> manifest = plugin::read_manifest(folder.path / "p.json");
+    REQUIRE(manifest.ok());
+    std::vector<std::string> first_log, second_log;
+    const auto log_into = [](std::vector<std::string>& lines) {
+        return Log([&lines](Severity, std::string_view line) { lines.emplace_back(line); });
+    };
+    auto first = plugin::Library::load(manifest.value(), log_into(first_log));
+    auto second = plugin::Library::load(manifest.value(), log_into(second_log));
+    REQUIRE(first.ok());
+    REQUIRE(second.ok());
+    const void* table = first.value()->get_interface(HK_HEAD_INTERFACE, "h");
+    CHECK(table != nullptr);
+    CHECK(second.value()->get_interface(HK_HEAD_INTERFACE, "h") == table);
+    first.value().reset();
+    CHECK(second.value()->get_interface(HK_HEAD_INTERFACE, "h") == table); // deinit() was not called
+    second.value().reset();
+    CHECK(plugin::Library::load(manifest.value(), {}).ok()); // and now it was
+    CHECK(first_log == std::vector<std::string>{"p: init"});
+    CHECK(second_log == std::vector<std::string>{"p: deinit"}); // the one that was last there heard it
+}
+
+TEST_CASE("library: drafts are behind a door of their own, for plugins that name them") {
+    constexpr const char* kDraft = "hekla.adapter.draft/1";
+    CHECK(plugin::is_draft(kDraft));
+    CHECK_FALSE(plugin::is_draft("hekla.adapter/1"));
+    CHECK_FALSE(plugin::is_draft("hekla.draft-offers/1"));
+    const PluginFolder folder("drafts");
+    const fs::path file = folder.path / "p.json";
+    const auto manifest = [&](const std::string& drafts, const std::string& interface) {
+        REQUIRE(write_file_atomically(
+                    file, fmt::format(
+                              R"({{"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": {},
+                        "abi_minor_needed": 0, {} "provides": [{{"interface": "{}", "id": "h"}}]}})",
+                              HK_ABI_MAJOR, drafts, interface))
+                    .ok());
+        return plugin::read_manifest(file);
+    };
+    const std::string named = fmt::format("\"drafts\": [\"{}\"],", kDraft);
+    // One that claims to be stable may not provide a draft.
+    CHECK(manifest("", kDraft).message() ==
+          fmt::format("{}: manifest: provides {} 'h', a draft, and claims to be stable: add \"drafts\": [\"{}\"], and "
+                      "it loads where that very draft is",
+                      file.string(), kDraft, kDraft));
+    CHECK(manifest("\"drafts\": [\"hekla.head/1\"],", HK_HEAD_INTERFACE).message().find("ids of drafts") !=
+          std::string::npos);
+    // A host without this very draft refuses it.
+    {
+        const auto there = manifest(named, kDraft);
+        REQUIRE(there.ok());
+        const auto refused = plugin::Library::load(there.value(), {});
+        CHECK(refused.message().find("asks for the draft hekla.adapter.draft/1, this Hekla 0.1.0 has none") !=
+              std::string::npos);
+        CHECK_FALSE(plugin::Library::load(there.value(), {}, {{"hekla.adapter.draft/2", nullptr}}).ok());
+    }
+    static const int table = 7;
+    const std::vector<plugin::Draft> drafts{{kDraft, &table}};
+    // With it, the plugin gets the host's table through the door, and gives its own through the other.
+    {
+        const auto there = manifest(named, kDraft);
+        const auto library = plugin::Library::load(there.value(), {}, drafts);
+        REQUIRE(library.ok());
+        // It offers what the door gave it, so that both can be seen.
+        CHECK(library.value()->get_interface(kDraft, "h") == &table);
+        CHECK(library.value()->get_interface(kDraft, "unknown") == nullptr);
+    }
+    // One that names no draft finds the door closed, whatever the host has.
+    {
+        const auto there = manifest("", HK_HEAD_INTERFACE);
+        REQUIRE(there.ok());
+        const auto library = plugin::Library::load(there.value(), {}, drafts);
+        REQUIRE(library.ok());
+        CHECK(library.value()->get_interface(kDraft, "h") == nullptr);
+        CHECK(library.value()->get_interface(HK_HEAD_INTERFACE, "h") != nullptr);
+    }
 }

@@ -11,8 +11,8 @@ namespace {
 
 // A manifest of one architecture whose names.ties are these.
 std::string manifest_with_ties(const std::string& ties) {
-    return R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 0,
-        "abi_minor_needed": 1, "provides": [{"interface": "hekla.architecture/1", "id": "a", "names": {"ties": )" +
+    return R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1,
+        "abi_minor_needed": 0, "provides": [{"interface": "hekla.architecture/1", "id": "a", "names": {"ties": )" +
            ties + "}}]}";
 }
 

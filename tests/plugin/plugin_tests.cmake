@@ -1,6 +1,6 @@
 # refused.c once for every way in which a library can be wrong: NAME.so in the folder refused/.
 set(refused_folder ${CMAKE_CURRENT_BINARY_DIR}/refused)
-foreach(wrong nothing magic size no_init newer other_major fork init_fails no_table no_destroy no_instance)
+foreach(wrong nothing magic size no_init newer other_major fork init_fails no_table no_destroy no_instance drafts)
   add_library(refused_${wrong} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugin/refused.c)
   string(TOUPPER ${wrong} name)
   target_compile_definitions(refused_${wrong} PRIVATE WRONG=${name})

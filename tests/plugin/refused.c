@@ -1,5 +1,5 @@
 // A plugin of one head and one objective, both 'h', that is wrong in the way that WRONG names, or right where it is 0.
-#define HK_TARGET_ABI_MINOR 1
+#define HK_TARGET_ABI_MINOR 0
 #include "hekla/plugin/plugin.h"
 
 #define NOTHING 0
@@ -13,6 +13,7 @@
 #define NO_TABLE 8
 #define NO_DESTROY 9
 #define NO_INSTANCE 10
+#define DRAFTS 11
 
 static const hk_host* host;
 static int inits;
@@ -40,18 +41,35 @@ static int32_t HK_ABI fields(void* self, int64_t batch, int64_t length, void(HK_
     return HK_OK;
 }
 static const hk_head head = {create, WRONG == NO_DESTROY ? NULL : destroy, build, NULL, NULL};
-static const hk_objective objective = {create_objective, destroy, example_kind, tokens_per_example, NULL, NULL, fields, NULL, build, NULL};
+static const hk_objective objective = {create_objective, destroy, example_kind, tokens_per_example, NULL, NULL, fields, build, NULL};
 
 static int32_t HK_ABI init(const hk_host* given, hk_error* error) {
     host = given;
     ++inits;
-    if (WRONG != INIT_FAILS) return HK_OK;
+    const hk_log_interface* log = (const hk_log_interface*)host->get_interface(host, hk_text(HK_LOG_INTERFACE));
+    if (WRONG == NOTHING && inits == 1) log->write(host, HK_LOG_INFO, hk_text("init"));
+    if (WRONG != INIT_FAILS && inits == 1) return HK_OK;
     const hk_error_interface* errors = (const hk_error_interface*)host->get_interface(host, hk_text(HK_ERROR_INTERFACE));
     errors->set(error, HK_FAILED_PRECONDITION, hk_text(inits == 1 ? "not today" : "init() was called twice"));
     return HK_FAILED_PRECONDITION;
 }
-static void HK_ABI deinit(void) {}
+static void HK_ABI deinit(void) {
+    const hk_log_interface* log = (const hk_log_interface*)host->get_interface(host, hk_text(HK_LOG_INTERFACE));
+    if (WRONG == NOTHING) log->write(host, HK_LOG_INFO, hk_text("deinit"));
+    inits = 0;
+}
+// What it offers as a draft is what the host's door gives it, or nothing; neither get_interface() has any.
+static const void* HK_ABI draft(hk_string interface_id, hk_string id) {
+    const hk_string wanted = hk_text("hekla.adapter.draft/1");
+    if (id.size != 1 || interface_id.size != wanted.size || memcmp(interface_id.data, wanted.data, wanted.size) != 0) return NULL;
+    if (host->get_interface(host, wanted) != NULL) return &inits;
+    const hk_drafts_interface* door = (const hk_drafts_interface*)host->get_interface(host, hk_text(HK_DRAFTS_INTERFACE));
+    return door != NULL ? door->get(host, wanted) : NULL;
+}
+static const hk_draft_offers offers = {draft};
 static const void* HK_ABI get(hk_string interface_id, hk_string id) {
+    const hk_string is_offers = hk_text(HK_DRAFT_OFFERS_INTERFACE);
+    if (WRONG == DRAFTS && interface_id.size == is_offers.size && memcmp(interface_id.data, is_offers.data, is_offers.size) == 0) return &offers;
     if (WRONG == NO_TABLE || id.size != 1 || id.data[0] != 'h') return NULL;
     const hk_string is_head = hk_text(HK_HEAD_INTERFACE), is_objective = hk_text(HK_OBJECTIVE_INTERFACE);
     if (interface_id.size == is_head.size && memcmp(interface_id.data, is_head.data, is_head.size) == 0) return &head;
@@ -68,7 +86,7 @@ HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void) {
         WRONG == NEWER ? 99 : HK_TARGET_ABI_MINOR,
         WRONG == NEWER ? 99 : HK_ABI_MINOR,
         0,
-        WRONG == FORK ? "spoon" : "",
+        {WRONG == FORK ? "spoon" : NULL, WRONG == FORK ? 5 : 0},
         WRONG == NO_INIT ? NULL : init,
         deinit,
         get,

@@ -23,8 +23,8 @@ std::string abi_prelude(const Description& d) {
 #define HK_EXPORT __attribute__((visibility("default")))
 #endif
 
-// The version of these headers. Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no
-// plan for one.
+// The version of these headers. A plugin that was built for one minor version loads in every later one of its major
+// version; the reference says what a minor version may add, and there is no plan for another major one.
 #define HK_ABI_MAJOR {}
 #define HK_ABI_MINOR {}
 #define HK_ABI_OLDEST_MINOR {} // that a plugin can still be built for
@@ -164,6 +164,31 @@ std::string c_header(const Description& d, const Header& h) {
     for (const std::string& include : h.includes) s += fmt::format("#include \"{}.h\"\n", include);
     for (const Item& item : h.items) s += "\n" + with_struct_tags(item_text(d, item), item);
     return s + "\n#endif\n";
+}
+
+std::string rule_table(const Description& d) {
+    std::string s = kAbiNotice;
+    s += "// The rules: number, whether a trace can see it broken, text.\n";
+    for (const Header& h : d.headers)
+        for (const Rule& r : h.rules) s += fmt::format("HK_RULE(\"{}\", {}, R\"({})\")\n", r.id, r.traced, r.text);
+    return s;
+}
+
+std::string traced_functions(const Description& d) {
+    std::string s = kAbiNotice;
+    s += "// Every function of every struct of functions: struct, function, names of its parameters.\n";
+    for (const Header& h : d.headers)
+        for (const Item& item : h.items) {
+            if (item.kind != ItemKind::table) continue;
+            for (const Member& m : item.members) {
+                std::string names;
+                for (const Variable& p : m.is.function[0].parameters)
+                    names += (names.empty() ? "" : " ") + (p.function.empty() ? p.name : p.function[0].name);
+                s += fmt::format("HK_TRACED_{}({}, {}, \"{}\")\n", item.by_host ? "HOST" : "PLUGIN", item.name,
+                                 m.is.name, names);
+            }
+        }
+    return s;
 }
 
 std::string table_slots(const Description& d) {

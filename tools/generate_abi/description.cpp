@@ -182,8 +182,10 @@ Header read_header(const json& j, const std::set<std::string>& threads) {
     h.about = texts(j, "about");
     h.includes = texts(j, "includes");
     for (const json& r : j.value("rules", json::array())) {
-        h.rules.push_back({need(r, "id", h.name), need(r, "text", h.name), need(r, "by", h.name)});
+        h.rules.push_back({need(r, "id", h.name), need(r, "text", h.name), need(r, "by", h.name), texts(r, "tests"),
+                           r.value("traced", false)});
         const Rule& rule = h.rules.back();
+        if (rule.tests.empty()) fail(rule.id, "'tests' says what fails where the rule is broken, or none: and why");
         // Numbers are never given again, so those of a header go up without a gap.
         if (rule.id != fmt::format("{}.{}", h.name, h.rules.size()))
             fail(rule.id, fmt::format("expected {}.{}", h.name, h.rules.size()));

@@ -65,6 +65,8 @@ struct Item {
 
 struct Rule {
     std::string id, text, by;
+    std::vector<std::string> tests; // "check file.ids", "plugin/library_test.cpp", "none: why"
+    bool traced = false;            // `hekla plugin trace` names it where it sees it broken
 };
 
 struct Header {
@@ -131,6 +133,11 @@ std::string c_operations(const std::vector<Operation>& operations);
 std::string cpp_operations(const std::vector<Operation>& operations);
 std::string engine_table(const std::vector<Operation>& operations);
 std::string table_slots(const Description& description);
+// The size that every data struct had when it was first released: less than that is damage.
+std::string first_sizes(const Description& description);
+// Functions and rules as data for `hekla plugin trace`.
+std::string traced_functions(const Description& description);
+std::string rule_table(const Description& description);
 std::string rust_bindings(const Description& description);
 std::string rust_operations(const std::vector<Operation>& operations);
 std::string zig_bindings(const Description& description);

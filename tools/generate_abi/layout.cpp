@@ -142,6 +142,31 @@ std::string layout(const Description& d) {
     return s;
 }
 
+std::string first_sizes(const Description& d) {
+    std::string s = kAbiNotice;
+    s += "// The size of every data struct when it was first released.\n";
+    Known known;
+    for (const Header& h : d.headers)
+        for (const Item& item : h.items) {
+            if (item.kind == ItemKind::constants && item.name == "size")
+                for (const Constant& c : item.constants) known.sizes[c.name] = std::stoul(c.value);
+            if (item.kind == ItemKind::alias) known.types[item.name] = known.types.at(item.alias);
+            if (item.kind != ItemKind::structure) continue;
+            Extent whole, first;
+            for (const Member& m : item.members) {
+                const Extent extent = known.of(m.is);
+                whole = {rounded(whole.size, extent.alignment) + extent.size,
+                         std::max(whole.alignment, extent.alignment)};
+                if (m.since == 0) first = whole;
+            }
+            whole.size = rounded(whole.size, whole.alignment);
+            known.types[item.name] = whole;
+            if (item.members.front().is.name == "struct_size")
+                s += fmt::format("HK_FIRST_SIZE({}, {})\n", item.name, rounded(first.size, first.alignment));
+        }
+    return s;
+}
+
 std::string broken(const std::string& golden, const std::string& current) {
     std::map<std::string, Entry> now;
     for (Entry& entry : entries_of(current)) now.emplace(entry.head, std::move(entry));

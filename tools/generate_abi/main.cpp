@@ -7,6 +7,8 @@
 //   plugins/reference/*.md                   the reference pages
 //   engine/plugin/abi_layout.txt             every struct, member and slot
 //   engine/plugin/table_slots.inc            what the loader asks of a plugin's structs of functions
+//   engine/plugin/first_sizes.inc            how long a plugin's data structs are at least
+//   engine/plugin/rules.inc, traced.inc      rules and functions, for traces that name them
 //   engine/graph/operation_table.inc         the engine's table
 // The results are committed; a test runs this again and fails where they differ.
 #include "description.hpp"
@@ -62,6 +64,9 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
     files.emplace_back("plugins/sdk/zig/hekla_plugin.zig", zig_bindings(d));
     files.emplace_back("engine/plugin/abi_layout.txt", layout(d));
     files.emplace_back("engine/plugin/table_slots.inc", table_slots(d));
+    files.emplace_back("engine/plugin/first_sizes.inc", first_sizes(d));
+    files.emplace_back("engine/plugin/rules.inc", rule_table(d));
+    files.emplace_back("engine/plugin/traced.inc", traced_functions(d));
     files.emplace_back("engine/graph/operation_table.inc", engine_table(d.operations));
     return files;
 }

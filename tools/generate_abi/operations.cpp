@@ -122,7 +122,9 @@ std::string c_operations(const std::vector<Operation>& operations) {
 
 std::string cpp_operations(const std::vector<Operation>& operations) {
     std::string s = std::string(kOperationsNotice);
-    s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp.\n#pragma once\n\nnamespace "
+    s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp. `at` is never given: it is where "
+         "the call "
+         "stands.\n#pragma once\n\nnamespace "
          "hekla::plugin {\n";
     for (const Operation& o : operations) {
         if (o.internal) continue;
@@ -156,7 +158,7 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
         };
         if (o.variadic()) {
             add(fmt::format("const std::vector<Value>& {}", o.inputs[0].name));
-            graph = fmt::format("graph_of({})", o.inputs[0].name);
+            graph = fmt::format("graph_of({}, at)", o.inputs[0].name);
         } else if (o.inputs.empty()) {
             add("Graph& graph");
             graph = "graph";
@@ -166,7 +168,7 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
             graph = "graph_of({";
             for (std::size_t n = 0; n < o.inputs.size(); ++n)
                 if (!o.inputs[n].optional) graph += (n ? ", " : "") + o.inputs[n].name;
-            graph += "})";
+            graph += "}, at)";
         }
         for (const Attribute& a : o.attributes) {
             if (!a.required()) continue;
@@ -176,6 +178,7 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
             if (a.type == "ints") add(fmt::format("const std::vector<int64_t>& {}", a.name));
         }
         if (o.has_options()) add(fmt::format("const {}Options& options = {{}}", name));
+        add("Place at = Place::here()");
         s += fmt::format("inline {} {}({}) {{\n", result, o.name, parameters);
         std::string inputs = "{";
         if (o.variadic()) {
@@ -194,13 +197,14 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
         }
         attributes += "}";
         if (visible.size() > 1) {
-            s += fmt::format("    const std::vector<Value> outputs = {}.emit(\"{}\", {}, {}, {}, {});\n    return {{",
-                             graph, o.name, o.revision, inputs, attributes, visible.size());
+            s += fmt::format(
+                "    const std::vector<Value> outputs = {}.emit(\"{}\", {}, {}, {}, {}, at);\n    return {{", graph,
+                o.name, o.revision, inputs, attributes, visible.size());
             for (std::size_t n = 0; n < visible.size(); ++n) s += fmt::format("{}outputs[{}]", n ? ", " : "", n);
             s += "};\n}\n";
         } else {
-            s += fmt::format("    return {}.emit(\"{}\", {}, {}, {}, 1)[0];\n}}\n", graph, o.name, o.revision, inputs,
-                             attributes);
+            s += fmt::format("    return {}.emit(\"{}\", {}, {}, {}, 1, at)[0];\n}}\n", graph, o.name, o.revision,
+                             inputs, attributes);
         }
     }
     return s + "\n} // namespace hekla::plugin\n";

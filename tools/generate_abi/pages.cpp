@@ -55,12 +55,23 @@ std::string members(const Description& d, const Item& item) {
 
 } // namespace
 
+namespace {
+std::string tests_of(const Rule& r) {
+    std::string s;
+    for (const std::string& test : r.tests)
+        s += (s.empty() ? "" : ", ") + (test.starts_with("none: ") ? cell(test) : "`" + test + "`");
+    return s;
+}
+} // namespace
+
 std::string page(const Description& d, const Header& h) {
     std::string s = fmt::format("{}# {}.h\n\n{}\n", kPagesNotice, h.name, linked(d, h.title));
     for (const std::string& about : h.about) s += "\n" + linked(d, about) + "\n";
     if (!h.rules.empty()) {
-        s += "\n## Rules\n\n| | rule | enforced by |\n| --- | --- | --- |\n";
-        for (const Rule& r : h.rules) s += fmt::format("| {} | {} | {} |\n", r.id, cell(r.text), r.by);
+        s += "\n## Rules\n\n| | rule | enforced by | traced | tests |\n| --- | --- | --- | --- | --- |\n";
+        for (const Rule& r : h.rules)
+            s += fmt::format("| {} | {} | {} | {} | {} |\n", r.id, cell(r.text), r.by, r.traced ? "yes" : "",
+                             tests_of(r));
     }
     for (const Item& item : h.items) {
         switch (item.kind) {
@@ -133,10 +144,28 @@ std::string index_page(const Description& d) {
          "| compiler | what breaks it does not compile |\n"
          "| build | `hekla_add_plugin`, and the flags that pkg-config gives |\n"
          "| author | nobody else can |\n"
-         "\n## Rules\n\n| | rule | enforced by |\n| --- | --- | --- |\n";
+         "\n## What stays, and what a minor version may bring\n\n"
+         "Everything here is stable from 1.0 on; drafts stand behind a door of their own ([drafts.h](drafts.md)).\n\n"
+         "* A plugin that was built for 1.N runs on every host of 1.N and later, unchanged. A host of an older minor "
+         "version refuses it with what to do.\n"
+         "* A minor version may add: a function at the end of a struct that the host gives; a member at the end of a "
+         "data struct; a constant; an interface; an operation, or another revision of one; a rule for what is new. Its "
+         "name is declared from that `HK_TARGET_ABI_MINOR` on.\n"
+         "* It never removes, reorders, retypes or renames what is there, nor gives it another meaning. What is "
+         "better said in another way gets another id, and the old one goes on working.\n"
+         "* A struct of functions that plugins give never grows. Limits are raised, never lowered.\n"
+         "* Not promised: texts of messages, names of kernels, speed, and bits of results, which are those of a "
+         "device, driver and choice of kernels. The values of constants are promised, their number is not.\n"
+         "* The layout of every released version is kept in `tests/abi/golden/`, with plugins that were built for it; "
+         "both are tried at every change.\n"
+         "\n## Rules\n\n"
+         "Traced: `hekla plugin trace` names the rule where it sees it broken. Tests: what fails where it is broken, "
+         "`check NAME` being one of `hekla plugin check`, the others files of `tests/`.\n\n"
+         "| | rule | enforced by | traced | tests |\n| --- | --- | --- | --- | --- |\n";
     for (const Header& h : d.headers)
         for (const Rule& r : h.rules)
-            s += fmt::format("| [{}]({}.md#rules) | {} | {} |\n", r.id, h.name, cell(r.text), r.by);
+            s += fmt::format("| [{}]({}.md#rules) | {} | {} | {} | {} |\n", r.id, h.name, cell(r.text), r.by,
+                             r.traced ? "yes" : "", tests_of(r));
     return s;
 }
 

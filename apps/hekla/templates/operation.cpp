@@ -72,7 +72,8 @@ public:
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
         const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
-        Value x = embedding(words(g), ids) + embedding_layer(g, places, "positions", s_.positions, s_.width);
+        const Value of_words = embedding(words(g), ids);
+        Value x = of_words + embedding_layer(g, places, "positions", s_.positions, s_.width);
         const Value padding = causal_padding(g);
         for (int64_t layer = 0; layer < s_.layers; ++layer) {
             const Scope scope(g, "block." + std::to_string(layer)); // errors and pictures name it
@@ -105,7 +106,8 @@ private:
         b.feed_forward_norm = [&](Value in) { return rms_norm_layer(g, in, name + "mlp_norm", 1e-6); };
         b.attention = [&](Value in) {
             const auto part = [&](const char* what) { return split_heads(layer_of(in, what, s_.width), s_.heads); };
-            const Value y = attention(part("query"), part("key"), part("value"),
+            const Value q = part("query"), k = part("key"), v = part("value");
+            const Value y = attention(q, k, v,
                                       {.key_padding = padding,
                                        .scale = 1.0 / std::sqrt(static_cast<double>(s_.width / s_.heads)),
                                        .causal = 1,

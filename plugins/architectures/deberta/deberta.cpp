@@ -1,7 +1,6 @@
 // DeBERTa (He et al. 2021): a bidirectional encoder whose scores add content to position and position to content, by a
 // table of relative distances. Version 2 buckets distances by logarithm, may share projections with the content, norms
 // the table, and has a convolution after the first block in its largest models.
-#define HK_TARGET_ABI_MINOR 2 // config.json has an array
 #include "deberta.hpp"
 
 using namespace hekla::plugin;

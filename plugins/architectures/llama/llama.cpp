@@ -1,6 +1,5 @@
 // Llama (Touvron et al. 2023): rms norms before, rotary positions, gated feed-forward, fewer heads for keys and values.
 // Qwen3 (Yang et al. 2025) is the same with a norm on every query and key, and windows in some layers.
-#define HK_TARGET_ABI_MINOR 2 // config.json has an array
 #include "rotary.hpp"
 
 using namespace hekla::plugin;

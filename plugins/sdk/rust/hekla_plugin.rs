@@ -4,8 +4,8 @@
 //!     rustc --edition 2021 --crate-type rlib -O --cfg 'hekla_minor="1"' hekla_plugin.rs -o libhekla_plugin.rlib
 //!     rustc --edition 2021 --crate-type cdylib -O --extern hekla_plugin=libhekla_plugin.rlib mixer.rs -o mixer.so
 //!
-//! `hekla_minor` is the manifest's abi_minor_needed. A plugin is one or more of the traits Architecture, Objective and
-//! Head, and one `plugin!` at the end.
+//! `hekla_minor` is the manifest's abi_minor_needed. A plugin is one or more of the traits Architecture, Objective, Head
+//! and Operation, and one `plugin!` at the end.
 //!
 //! Errors stick: after the first one every value is empty and every call does nothing, so a build function needs no
 //! checks, and the host says at which line of the plugin the first one was.
@@ -20,6 +20,7 @@ pub mod operations;
 pub use operations::*;
 pub use raw::*;
 
+use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::fmt;
@@ -28,6 +29,7 @@ use std::ops;
 use std::os::raw::c_char;
 use std::panic::{catch_unwind, AssertUnwindSafe, Location};
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Mutex;
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
@@ -109,6 +111,17 @@ unsafe fn slice_of<'a, T>(data: *const T, size: u64) -> &'a [T] {
     std::slice::from_raw_parts(data, size as usize)
 }
 
+// Element i of an array of the host's. A later host's structs may be longer than this binding knows: the first one says how
+// far it is from one to the next. [abi.5]
+unsafe fn element<T>(first: *const T, i: usize) -> *const T {
+    (first as *const u8).add(i * *(first as *const u32) as usize) as *const T // every data struct begins with its struct_size
+}
+
+// All of them, and none of a null pointer.
+unsafe fn elements<'a, T: 'a>(first: *const T, count: u32) -> impl Iterator<Item = &'a T> {
+    (0..if first.is_null() { 0 } else { count as usize }).map(move |i| &*element(first, i))
+}
+
 fn say(severity: i32, message: &str) {
     if let (Some(host), Some(_)) = (HOST.find(), LOG.find()) {
         call!(LOG, write(host, severity, text(message)));
@@ -130,6 +143,7 @@ pub enum Attribute<'a> {
     Real(f64),
     Text(&'a str),
     Ints(&'a [i64]),
+    Reals(&'a [f64]),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -377,6 +391,11 @@ fn raw_attribute(name: &str, value: &Attribute) -> hk_attribute {
             a.integers = values.as_ptr();
             a.count = values.len() as u64;
         }
+        Attribute::Reals(values) => {
+            a.r#type = HK_ATTRIBUTE_REALS;
+            a.reals = values.as_ptr();
+            a.count = values.len() as u64;
+        }
     }
     a
 }
@@ -513,6 +532,19 @@ pub fn sum_all(x: Value) -> Value {
     sum(x, &axes)
 }
 
+/// One operation of a plugin's own, of this or another one, by name and revision; its first output.
+#[track_caller]
+pub fn own<'g>(name: &str, revision: u32, inputs: &[Value<'g>], attributes: &[(&str, Attribute)]) -> Value<'g> {
+    own_outputs(name, revision, inputs, attributes, 1)[0]
+}
+/// The first `count` outputs.
+#[track_caller]
+pub fn own_outputs<'g>(
+    name: &str, revision: u32, inputs: &[Value<'g>], attributes: &[(&str, Attribute)], count: usize,
+) -> Vec<Value<'g>> {
+    Graph::of(inputs).emit(name, revision, &Value::ids(inputs), attributes, count)
+}
+
 // Layers under their file names, as in the C++ layer's block.hpp.
 
 /// NAME.weight: x [..., in] -> [..., out].
@@ -627,11 +659,9 @@ impl ConfigWriter<'_> {
     pub fn null(&mut self, key: &str) -> Result<()> {
         written(call!(CONFIG, set_null(self.raw, text(key), std::ptr::null_mut())), key)
     }
-    since_2! {
-        /// An array whose elements then are written as "KEY.0", "KEY.1", ...
-        pub fn array(&mut self, key: &str, count: u64) -> Result<()> {
-            written(call!(CONFIG, set_array(self.raw, text(key), count, std::ptr::null_mut())), key)
-        }
+    /// An array whose elements then are written as "KEY.0", "KEY.1", ...
+    pub fn array(&mut self, key: &str, count: u64) -> Result<()> {
+        written(call!(CONFIG, set_array(self.raw, text(key), count, std::ptr::null_mut())), key)
     }
 }
 
@@ -665,10 +695,8 @@ impl Tokenizer {
     pub fn is_word_start(&self, id: i32) -> bool {
         call!(TOKENIZER, is_word_start(self.0, id.into())) != 0
     }
-    since_3! {
-        pub fn is_sentence_end(&self, id: i32) -> bool {
-            call!(TOKENIZER, is_sentence_end(self.0, id.into())) != 0
-        }
+    pub fn is_sentence_end(&self, id: i32) -> bool {
+        call!(TOKENIZER, is_sentence_end(self.0, id.into())) != 0
     }
     pub fn decode(&self, ids: &[i32]) -> String {
         let wide: Vec<i64> = ids.iter().map(|&id| id.into()).collect();
@@ -711,15 +739,8 @@ pub struct Example<'a>(&'a hk_example);
 impl<'a> Example<'a> {
     /// None where the data has no such column.
     pub fn find(self, name: &str) -> Option<Column<'a>> {
-        let mut at = self.0.columns as *const u8;
-        for _ in 0..self.0.column_count {
-            let column = unsafe { &*(at as *const hk_column) };
-            if unsafe { bytes_of(column.name) } == name.as_bytes() {
-                return Some(Column(column));
-            }
-            at = unsafe { at.add(column.struct_size as usize) };
-        }
-        None
+        let mut columns = unsafe { elements(self.0.columns, self.0.column_count) };
+        columns.find(|c| unsafe { bytes_of(c.name) } == name.as_bytes()).map(Column)
     }
     pub fn get(self, name: &str) -> Result<Column<'a>> {
         self.find(name).ok_or_else(|| Error::invalid(format!("the example has no column '{}'", name)))
@@ -750,10 +771,7 @@ impl<'a> Batch<'a> {
         self.0.seed
     }
     pub fn examples(&self) -> impl Iterator<Item = Example<'a>> {
-        let first = self.0.examples as *const u8;
-        let count = self.len();
-        let step = if count > 0 { unsafe { (*self.0.examples).struct_size as usize } } else { 0 };
-        (0..count).map(move |row| Example(unsafe { &*(first.add(row * step) as *const hk_example) }))
+        unsafe { elements(self.0.examples, self.0.example_count) }.map(Example)
     }
 }
 
@@ -785,7 +803,9 @@ impl<T: Copy> Rows<'_, T> {
 
 /// The fields that collate fills, by name. Each is given out once.
 pub struct Fields<'a> {
-    fields: &'a mut [hk_field],
+    first: *const hk_field,
+    count: u32,
+    lives: PhantomData<&'a mut hk_field>,
     given: RefCell<Vec<bool>>,
 }
 
@@ -798,14 +818,15 @@ impl<'a> Fields<'a> {
     }
 
     fn rows<T>(&self, name: &str, kind: i32) -> Result<Rows<'a, T>> {
-        let found = self.fields.iter().position(|f| unsafe { bytes_of(f.name) } == name.as_bytes() && f.kind == kind);
+        let mut all = unsafe { elements(self.first, self.count) };
+        let found = all.position(|f| unsafe { bytes_of(f.name) } == name.as_bytes() && f.kind == kind);
         let at = found.ok_or_else(|| {
             Error::new(HK_FAILED_PRECONDITION, format!("the batch has no field '{}' of this kind", name))
         })?;
         if std::mem::replace(&mut self.given.borrow_mut()[at], true) {
             return Err(Error::new(HK_FAILED_PRECONDITION, format!("the field '{}' was asked for twice", name)));
         }
-        let (data, size, width) = extent(&self.fields[at]);
+        let (data, size, width) = extent(unsafe { &*element(self.first, at) });
         Ok(Rows { data: unsafe { std::slice::from_raw_parts_mut(data as *mut T, size) }, width })
     }
 }
@@ -873,15 +894,14 @@ impl<'a> DecodeInput<'a> {
         self.0.row_count as usize
     }
     pub fn output(&self, port: &str) -> Result<Output<'a>> {
-        let outputs: &'a [hk_output] = unsafe { slice_of(self.0.outputs, self.0.output_count.into()) };
-        let found = outputs.iter().find(|o| unsafe { bytes_of(o.port) } == port.as_bytes());
+        let mut outputs = unsafe { elements(self.0.outputs, self.0.output_count) };
+        let found = outputs.find(|o| unsafe { bytes_of(o.port) } == port.as_bytes());
         found.map(Output).ok_or_else(|| Error::invalid(format!("there is no output '{}' to read", port)))
     }
     /// One row of an int32 field of the batch.
     pub fn ints(&self, name: &str, row: usize) -> Result<&'a [i32]> {
-        let fields: &'a [hk_field] = unsafe { slice_of(self.0.fields, self.0.field_count.into()) };
+        let mut fields = unsafe { elements(self.0.fields, self.0.field_count) };
         let found = fields
-            .iter()
             .find(|f| unsafe { bytes_of(f.name) } == name.as_bytes() && f.kind == HK_KIND_INT32)
             .ok_or_else(|| Error::invalid(format!("the batch has no int32 field '{}'", name)))?;
         let (data, size, width) = extent(found);
@@ -1013,6 +1033,230 @@ pub trait Head: Sized + Send + Sync + 'static {
     }
 }
 
+// ---- operations of the plugin's own ----------------------------------------------------------------------------------
+
+/// GLSL, and where it stands in the author's file: messages of the compiler then name its lines. Made by `glsl!`.
+#[derive(Clone, Copy, Default)]
+pub struct Glsl {
+    pub text: &'static str,
+    pub file: &'static str,
+    pub line: u32,
+}
+
+/// glsl!("...") where the text begins on the same line.
+#[macro_export]
+macro_rules! glsl {
+    ($text:expr) => {
+        $crate::Glsl { text: $text, file: file!(), line: line!() }
+    };
+}
+
+pub struct OperationInput {
+    pub name: &'static str,
+    pub kind: i32,
+}
+/// Takes float and float32.
+pub fn float_input(name: &'static str) -> OperationInput {
+    OperationInput { name, kind: HK_KIND_FLOAT }
+}
+pub fn int_input(name: &'static str) -> OperationInput {
+    OperationInput { name, kind: HK_KIND_INT32 }
+}
+
+pub struct OperationAttribute {
+    pub name: &'static str,
+    pub kind: i32,
+    pub fallback: Option<Attribute<'static>>,
+}
+/// An attribute with a default.
+pub fn optional(name: &'static str, fallback: Attribute<'static>) -> OperationAttribute {
+    OperationAttribute { name, kind: raw_attribute(name, &fallback).r#type, fallback: Some(fallback) }
+}
+/// One that must be given; kind: HK_ATTRIBUTE_*.
+pub fn required(name: &'static str, kind: i32) -> OperationAttribute {
+    OperationAttribute { name, kind, fallback: None }
+}
+
+/// What never changes within a revision. Either glsl or spirv.
+pub struct OperationText {
+    pub revision: u32,
+    pub inputs: Vec<OperationInput>,
+    pub attributes: Vec<OperationAttribute>,
+    pub outputs: Vec<&'static str>,
+    /// 0: the host's choice; else 1 to 256.
+    pub local_size: u32,
+    pub glsl: Glsl,
+    pub spirv: Vec<u32>,
+}
+impl Default for OperationText {
+    fn default() -> Self {
+        OperationText {
+            revision: 1,
+            inputs: Vec::new(),
+            attributes: Vec::new(),
+            outputs: Vec::new(),
+            local_size: 0,
+            glsl: Glsl::default(),
+            spirv: Vec::new(),
+        }
+    }
+}
+
+/// The attributes of a use by their names; another name, or another type, is an error.
+#[derive(Clone, Copy)]
+pub struct OperationAttributes<'a> {
+    first: *const hk_attribute,
+    count: u32,
+    lives: PhantomData<&'a hk_attribute>,
+}
+
+impl<'a> OperationAttributes<'a> {
+    pub fn integer(&self, name: &str) -> Result<i64> {
+        Ok(self.find(name, HK_ATTRIBUTE_INT)?.integer)
+    }
+    pub fn real(&self, name: &str) -> Result<f64> {
+        Ok(self.find(name, HK_ATTRIBUTE_REAL)?.real)
+    }
+    pub fn text(&self, name: &str) -> Result<&'a str> {
+        let text = self.find(name, HK_ATTRIBUTE_TEXT)?.text;
+        std::str::from_utf8(unsafe { bytes_of(text) }).map_err(|_| Error::invalid("an attribute that is not UTF-8"))
+    }
+    pub fn integers(&self, name: &str) -> Result<&'a [i64]> {
+        let a = self.find(name, HK_ATTRIBUTE_INTS)?;
+        Ok(unsafe { slice_of(a.integers, a.count) })
+    }
+    pub fn reals(&self, name: &str) -> Result<&'a [f64]> {
+        let a = self.find(name, HK_ATTRIBUTE_REALS)?;
+        Ok(unsafe { slice_of(a.reals, a.count) })
+    }
+
+    fn find(&self, name: &str, kind: i32) -> Result<&'a hk_attribute> {
+        let mut all = unsafe { elements(self.first, self.count) };
+        let found = all.find(|a| unsafe { bytes_of(a.name) } == name.as_bytes() && a.r#type == kind);
+        found.ok_or_else(|| Error::new(HK_INTERNAL, format!("there is no attribute '{}' of this type", name)))
+    }
+}
+
+/// One use: shapes, and in reference() the numbers. Inputs and outputs go by their position.
+pub struct OperationUse<'a> {
+    raw: &'a hk_operation_use,
+    cost: *mut hk_operation_cost,
+    attributes: OperationAttributes<'a>,
+}
+
+impl<'a> ops::Deref for OperationUse<'a> {
+    type Target = OperationAttributes<'a>;
+    fn deref(&self) -> &Self::Target {
+        &self.attributes
+    }
+}
+
+impl<'a> OperationUse<'a> {
+    fn new(raw: &'a hk_operation_use, cost: *mut hk_operation_cost) -> Self {
+        let attributes = OperationAttributes { first: raw.attributes, count: raw.attribute_count, lives: PhantomData };
+        OperationUse { raw, cost, attributes }
+    }
+    pub fn shape(&self, input: usize) -> Result<Vec<i64>> {
+        Ok(dims_of(self.tensor(input)?).to_vec())
+    }
+    /// HK_KIND_*.
+    pub fn kind(&self, input: usize) -> Result<i32> {
+        Ok(self.tensor(input)?.kind)
+    }
+    pub fn input(&self, input: usize) -> Result<&'a [f64]> {
+        let t = self.tensor(input)?;
+        Ok(unsafe { slice_of(t.data, dims_of(t).iter().product::<i64>() as u64) })
+    }
+    pub fn output(&mut self, output: usize) -> Result<&mut [f64]> {
+        let t = unsafe { &mut *self.place(output)? };
+        let size = dims_of(t).iter().product::<i64>() as usize;
+        Ok(if t.data.is_null() { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(t.data, size) } })
+    }
+
+    /// In shape(): what comes out, a float tensor.
+    pub fn give(&mut self, output: usize, shape: &[i64]) -> Result<()> {
+        self.give_kind(output, shape, HK_KIND_FLOAT)
+    }
+    pub fn give_kind(&mut self, output: usize, shape: &[i64], kind: i32) -> Result<()> {
+        if shape.len() > HK_MAX_RANK {
+            return Err(Error::invalid(format!("{} dimensions, at most {} are possible", shape.len(), HK_MAX_RANK)));
+        }
+        let t = unsafe { &mut *self.place(output)? };
+        t.kind = kind;
+        t.rank = shape.len() as u32;
+        t.dims[..shape.len()].copy_from_slice(shape);
+        Ok(())
+    }
+    /// In shape(): what that takes where the host's guess is not right.
+    pub fn cost(&mut self) -> Result<&mut hk_operation_cost> {
+        unsafe { self.cost.as_mut() }.ok_or_else(|| Error::new(HK_INTERNAL, "the cost is said in shape()"))
+    }
+    pub fn require_same_shape(&self, a: usize, b: usize) -> Result<()> {
+        let (of_a, of_b) = (self.shape(a)?, self.shape(b)?);
+        if of_a == of_b {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("inputs {} and {} are {:?} and {:?}; they must be alike", a, b, of_a, of_b)))
+    }
+    pub fn require_rank(&self, input: usize, rank: usize) -> Result<()> {
+        let shape = self.shape(input)?;
+        if shape.len() == rank {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("input {} is {:?}, expected {} dimensions", input, shape, rank)))
+    }
+
+    fn tensor(&self, i: usize) -> Result<&'a hk_operation_tensor> {
+        if i >= self.raw.input_count as usize {
+            return Err(Error::new(HK_INTERNAL, format!("there is no input {}", i)));
+        }
+        Ok(unsafe { &*element(self.raw.inputs, i) })
+    }
+    fn place(&self, i: usize) -> Result<*mut hk_operation_tensor> {
+        if i >= self.raw.output_count as usize {
+            return Err(Error::new(HK_INTERNAL, format!("there is no output {}", i)));
+        }
+        Ok(unsafe { element(self.raw.outputs as *const hk_operation_tensor, i) } as *mut hk_operation_tensor)
+    }
+}
+
+fn dims_of(t: &hk_operation_tensor) -> &[i64] {
+    &t.dims[..(t.rank as usize).min(HK_MAX_RANK)]
+}
+
+/// What gradient() is given.
+pub struct OperationGradient<'g> {
+    pub graph: &'g Graph,
+    pub inputs: Vec<Value<'g>>,
+    pub outputs: Vec<Value<'g>>,
+    /// Empty values for int32 outputs.
+    pub output_gradients: Vec<Value<'g>>,
+    attributes: OperationAttributes<'g>,
+}
+impl<'g> ops::Deref for OperationGradient<'g> {
+    type Target = OperationAttributes<'g>;
+    fn deref(&self) -> &Self::Target {
+        &self.attributes
+    }
+}
+
+/// An operation of the plugin's own; all functions are pure.
+pub trait Operation: Sized + 'static {
+    /// false: it has none, and nothing that learns may stand before it.
+    const HAS_GRADIENT: bool = true;
+
+    fn describe() -> OperationText;
+    /// What comes out, by give().
+    fn shape(u: &mut OperationUse) -> Result<()>;
+    /// A value for each input, None where none reaches it.
+    fn gradient<'g>(d: &OperationGradient<'g>) -> Result<Vec<Option<Value<'g>>>> {
+        let _ = d;
+        Err(Error::unsupported("this operation has no gradient"))
+    }
+    /// The outputs in double precision: what the kernel is checked against.
+    fn reference(u: &mut OperationUse) -> Result<()>;
+}
+
 // ---- trampolines ----------------------------------------------------------------------------------------------------
 
 thread_local! {
@@ -1141,7 +1385,6 @@ impl<T: Objective> ObjectiveTables<T> {
         columns: if T::EXAMPLE_KIND == HK_EXAMPLE_ROW { Some(Self::columns) } else { None },
         example_length: if T::KNOWS_LENGTHS { Some(Self::example_length) } else { None },
         fields: Some(Self::fields),
-        prepare: None,
         build: Some(Self::build),
         collate: if T::COLLATES { Some(Self::collate) } else { None },
     };
@@ -1209,9 +1452,8 @@ impl<T: Objective> ObjectiveTables<T> {
         this: *mut c_void, batch: *const hk_batch, fields: *mut hk_field, count: u32, error: *mut hk_error,
     ) -> i32 {
         guarded(error, || {
-            let storage: &mut [hk_field] =
-                if count == 0 { &mut [] } else { std::slice::from_raw_parts_mut(fields, count as usize) };
-            let fields = Fields { fields: storage, given: RefCell::new(vec![false; count as usize]) };
+            let given = RefCell::new(vec![false; count as usize]);
+            let fields = Fields { first: fields, count, lives: PhantomData, given };
             (*(this as *const T)).collate(&Batch(&*batch), &fields)
         })
     }
@@ -1260,6 +1502,133 @@ impl<T: Head> HeadTables<T> {
     }
 }
 
+// A description as the ABI has it. Points into itself: made once, never moved or freed.
+struct KeptDescription {
+    raw: hk_operation_description,
+    _inputs: Vec<hk_operation_input>,
+    _attributes: Vec<hk_operation_attribute>,
+    _fallbacks: Vec<hk_attribute>,
+    _outputs: Vec<hk_string>,
+    _text: OperationText,
+}
+
+// Statics of generic functions are shared by all types, so the types are told apart here. Addresses of what is leaked.
+static DESCRIBED: Mutex<Vec<(TypeId, usize)>> = Mutex::new(Vec::new());
+
+fn kept_description<T: Operation>() -> Result<*const hk_operation_description> {
+    let mut all = DESCRIBED.lock().map_err(|_| Error::new(HK_INTERNAL, "describe() panicked before"))?;
+    if let Some(found) = all.iter().find(|one| one.0 == TypeId::of::<T>()) {
+        return Ok(found.1 as *const hk_operation_description);
+    }
+    let described = T::describe();
+    let fallbacks: Vec<hk_attribute> = described
+        .attributes
+        .iter()
+        .map(|a| raw_attribute(a.name, a.fallback.as_ref().unwrap_or(&Attribute::Int(0))))
+        .collect();
+    let attributes: Vec<hk_operation_attribute> = described
+        .attributes
+        .iter()
+        .zip(&fallbacks)
+        .map(|(a, fallback)| hk_operation_attribute {
+            struct_size: std::mem::size_of::<hk_operation_attribute>() as u32,
+            r#type: a.kind,
+            name: text(a.name),
+            fallback: if a.fallback.is_some() { fallback } else { std::ptr::null() },
+        })
+        .collect();
+    let inputs: Vec<hk_operation_input> = described
+        .inputs
+        .iter()
+        .map(|i| hk_operation_input {
+            struct_size: std::mem::size_of::<hk_operation_input>() as u32,
+            kind: i.kind,
+            name: text(i.name),
+        })
+        .collect();
+    let outputs: Vec<hk_string> = described.outputs.iter().map(|name| text(name)).collect();
+    let raw = hk_operation_description {
+        struct_size: std::mem::size_of::<hk_operation_description>() as u32,
+        revision: described.revision,
+        input_count: inputs.len() as u32,
+        attribute_count: attributes.len() as u32,
+        output_count: outputs.len() as u32,
+        local_size: described.local_size,
+        inputs: inputs.as_ptr(),
+        attributes: attributes.as_ptr(),
+        outputs: outputs.as_ptr(),
+        glsl: text(described.glsl.text),
+        glsl_file: text(described.glsl.file.rsplit('/').next().unwrap_or("")),
+        glsl_line: described.glsl.line,
+        reserved: 0,
+        spirv: described.spirv.as_ptr(),
+        spirv_count: described.spirv.len() as u64,
+    };
+    // What a Vec holds stays where it is when the Vec moves.
+    let kept = Box::leak(Box::new(KeptDescription {
+        raw,
+        _inputs: inputs,
+        _attributes: attributes,
+        _fallbacks: fallbacks,
+        _outputs: outputs,
+        _text: described,
+    }));
+    all.push((TypeId::of::<T>(), &kept.raw as *const _ as usize));
+    Ok(&kept.raw)
+}
+
+struct OperationTables<T>(PhantomData<T>);
+
+impl<T: Operation> OperationTables<T> {
+    const OPERATION: hk_operation = hk_operation {
+        describe: Some(Self::describe),
+        shape: Some(Self::shape),
+        gradient: if T::HAS_GRADIENT { Some(Self::gradient) } else { None },
+        reference: Some(Self::reference),
+    };
+    unsafe extern "C" fn describe() -> *const hk_operation_description {
+        caught(kept_description::<T>).unwrap_or(std::ptr::null())
+    }
+    unsafe extern "C" fn shape(
+        raw: *const hk_operation_use, cost: *mut hk_operation_cost, error: *mut hk_error,
+    ) -> i32 {
+        guarded(error, || T::shape(&mut OperationUse::new(&*raw, cost)))
+    }
+    unsafe extern "C" fn gradient(
+        builder: *mut hk_builder, raw: *const hk_operation_gradient, error: *mut hk_error,
+    ) -> i32 {
+        built(builder, error, |graph| {
+            let raw = &*raw;
+            let values = |ids: *const hk_value, count: u32| -> Vec<Value> {
+                slice_of(ids, count.into()).iter().map(|&id| Value { graph, id }).collect()
+            };
+            let made = T::gradient(&OperationGradient {
+                graph,
+                inputs: values(raw.inputs, raw.input_count),
+                outputs: values(raw.outputs, raw.output_count),
+                output_gradients: values(raw.output_gradients, raw.output_count),
+                attributes: OperationAttributes {
+                    first: raw.attributes,
+                    count: raw.attribute_count,
+                    lives: PhantomData,
+                },
+            })?;
+            if made.len() != raw.input_count as usize {
+                let (given, wanted) = (made.len(), raw.input_count);
+                let message = format!("there are {} gradients for {} inputs; None stands for one that none reaches", given, wanted);
+                return Err(Error::new(HK_INTERNAL, message));
+            }
+            for (i, value) in made.into_iter().enumerate() {
+                *raw.input_gradients.add(i) = Value::id_or_none(value);
+            }
+            Ok(())
+        })
+    }
+    unsafe extern "C" fn reference(raw: *const hk_operation_use, error: *mut hk_error) -> i32 {
+        guarded(error, || T::reference(&mut OperationUse::new(&*raw, std::ptr::null_mut())))
+    }
+}
+
 // ---- the entry ------------------------------------------------------------------------------------------------------
 
 /// For `plugin!`.
@@ -1278,11 +1647,24 @@ pub fn head_table<T: Head>() -> *const c_void {
     let table: &'static hk_head = &HeadTables::<T>::HEAD;
     table as *const hk_head as *const c_void
 }
+#[doc(hidden)]
+pub fn operation_table<T: Operation>() -> *const c_void {
+    let table: &'static hk_operation = &OperationTables::<T>::OPERATION;
+    table as *const hk_operation as *const c_void
+}
 
 unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
     guarded(std::ptr::null_mut(), || {
         let get = |id: &str| (*host).get_interface.map_or(std::ptr::null(), |f| f(host, text(id))) as *mut c_void;
-        HOST.0.store(host as *mut hk_host, Ordering::Release);
+        // [entry.8]
+        let free = HOST.0.compare_exchange(std::ptr::null_mut(), host as *mut hk_host, Ordering::AcqRel, Ordering::Acquire);
+        if free.is_err() {
+            let message = "the plugin serves another host in this process already";
+            if let Some(set) = (get(HK_ERROR_INTERFACE) as *const hk_error_interface).as_ref().and_then(|table| table.set) {
+                set(error, HK_FAILED_PRECONDITION, text(message));
+            }
+            return Err(Error::new(HK_FAILED_PRECONDITION, message));
+        }
         ERROR.0.store(get(HK_ERROR_INTERFACE) as *mut _, Ordering::Release);
         CONFIG.0.store(get(HK_CONFIG_INTERFACE) as *mut _, Ordering::Release);
         GRAPH.0.store(get(HK_GRAPH_INTERFACE) as *mut _, Ordering::Release);
@@ -1294,13 +1676,16 @@ unsafe extern "C" fn init(host: *const hk_host, error: *mut hk_error) -> i32 {
         if needed.contains(&false) {
             let e = Error::unsupported("the host lacks hekla.error/1, hekla.config/1 or hekla.graph/1");
             report(error, &e);
+            HOST.0.store(std::ptr::null_mut(), Ordering::Release);
             return Err(e);
         }
         Ok(())
     })
 }
 
-unsafe extern "C" fn deinit() {}
+unsafe extern "C" fn deinit() {
+    HOST.0.store(std::ptr::null_mut(), Ordering::Release);
+}
 
 /// For `plugin!`: the table of (interface, id), or null.
 #[doc(hidden)]
@@ -1324,7 +1709,7 @@ impl Entry {
             abi_minor_needed: HK_TARGET_ABI_MINOR,
             abi_minor_built: HK_ABI_MINOR,
             reserved: 0,
-            build_tag: b"\0".as_ptr() as *const c_char,
+            build_tag: hk_string { data: std::ptr::null(), size: 0 },
             init: Some(init),
             deinit: Some(deinit),
             get_interface: Some(get),
@@ -1341,9 +1726,11 @@ macro_rules! plugin {
     (@interface architecture) => { $crate::HK_ARCHITECTURE_INTERFACE };
     (@interface objective) => { $crate::HK_OBJECTIVE_INTERFACE };
     (@interface head) => { $crate::HK_HEAD_INTERFACE };
+    (@interface operation) => { $crate::HK_OPERATION_INTERFACE };
     (@table architecture $type:ty) => { $crate::architecture_table::<$type> };
     (@table objective $type:ty) => { $crate::objective_table::<$type> };
     (@table head $type:ty) => { $crate::head_table::<$type> };
+    (@table operation $type:ty) => { $crate::operation_table::<$type> };
     ($($kind:ident $id:literal : $type:ty),+ $(,)?) => {
         #[no_mangle]
         pub extern "C" fn hekla_plugin_entry() -> *const $crate::hk_plugin_entry {

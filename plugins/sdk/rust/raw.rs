@@ -1,64 +1,16 @@
-// The plugin ABI 0.5, as the headers in hekla/plugin/ say it.
+// The plugin ABI 1.0, as the headers in hekla/plugin/ say it.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
 use std::os::raw::{c_char, c_void};
 
-pub const HK_ABI_MAJOR: u32 = 0;
-pub const HK_ABI_MINOR: u32 = 5;
+pub const HK_ABI_MAJOR: u32 = 1;
+pub const HK_ABI_MINOR: u32 = 0;
 
 /// The oldest host minor that can run the plugin: rustc --cfg 'hekla_minor="N"'.
-#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5")))]
-pub const HK_TARGET_ABI_MINOR: u32 = 1;
-#[cfg(hekla_minor = "2")]
-pub const HK_TARGET_ABI_MINOR: u32 = 2;
-#[cfg(hekla_minor = "3")]
-pub const HK_TARGET_ABI_MINOR: u32 = 3;
-#[cfg(hekla_minor = "4")]
-pub const HK_TARGET_ABI_MINOR: u32 = 4;
-#[cfg(hekla_minor = "5")]
-pub const HK_TARGET_ABI_MINOR: u32 = 5;
+#[cfg(not(any()))]
+pub const HK_TARGET_ABI_MINOR: u32 = 0;
 
 // since_N! { items }: there where the target is N or newer.
-#[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
-#[allow(unused_macros)]
-macro_rules! since_2 {
-    ($($item:tt)*) => { $($item)* };
-}
-#[cfg(not(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5")))]
-#[allow(unused_macros)]
-macro_rules! since_2 {
-    ($($item:tt)*) => {};
-}
-#[cfg(any(hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
-#[allow(unused_macros)]
-macro_rules! since_3 {
-    ($($item:tt)*) => { $($item)* };
-}
-#[cfg(not(any(hekla_minor = "3", hekla_minor = "4", hekla_minor = "5")))]
-#[allow(unused_macros)]
-macro_rules! since_3 {
-    ($($item:tt)*) => {};
-}
-#[cfg(any(hekla_minor = "4", hekla_minor = "5"))]
-#[allow(unused_macros)]
-macro_rules! since_4 {
-    ($($item:tt)*) => { $($item)* };
-}
-#[cfg(not(any(hekla_minor = "4", hekla_minor = "5")))]
-#[allow(unused_macros)]
-macro_rules! since_4 {
-    ($($item:tt)*) => {};
-}
-#[cfg(any(hekla_minor = "5"))]
-#[allow(unused_macros)]
-macro_rules! since_5 {
-    ($($item:tt)*) => { $($item)* };
-}
-#[cfg(not(any(hekla_minor = "5")))]
-#[allow(unused_macros)]
-macro_rules! since_5 {
-    ($($item:tt)*) => {};
-}
 
 // ---- abi.h
 
@@ -193,8 +145,7 @@ pub struct hk_config_interface {
     pub set_null: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, error: *mut hk_error) -> i32>,
     /// Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
     /// be, as a value, an object or an array of its own. [config.3]
-    /// Since minor 2. Thread: describe.
-    #[cfg(any(hekla_minor = "2", hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
+    /// Thread: describe.
     pub set_array: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, count: u64, error: *mut hk_error) -> i32>,
 }
 
@@ -227,8 +178,7 @@ pub struct hk_tokenizer_interface {
     pub decode: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, ids: *const i64, count: u64, text: *mut c_char, size: *mut u64, error: *mut hk_error) -> i32>,
     /// 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
     /// else 0. Ids outside the vocabulary: 0.
-    /// Since minor 3. Thread: any-thread.
-    #[cfg(any(hekla_minor = "3", hekla_minor = "4", hekla_minor = "5"))]
+    /// Thread: any-thread.
     pub is_sentence_end: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, id: i64) -> i32>,
 }
 
@@ -414,9 +364,9 @@ pub struct hk_plugin_entry {
     pub abi_minor_built: u32,
     /// zero
     pub reserved: u32,
-    /// "" ; a fork whose ABI differs must set its own, and is refused elsewhere
-    pub build_tag: *const c_char,
-    /// Called once, before anything else. An error refuses the plugin, and deinit() is not called.
+    /// empty; a fork whose ABI differs must set its own, and is refused elsewhere
+    pub build_tag: hk_string,
+    /// Called before anything else. An error refuses the plugin, and deinit() is not called. [entry.8]
     /// Thread: any-thread.
     pub init: Option<unsafe extern "C" fn(host: *const hk_host, error: *mut hk_error) -> i32>,
     /// The last call. The code stays mapped. [entry.7]
@@ -430,6 +380,31 @@ pub struct hk_plugin_entry {
 
 /// the one export: const hk_plugin_entry* hekla_plugin_entry(void);
 pub const HK_ENTRY_SYMBOL: &str = "hekla_plugin_entry";
+
+// ---- drafts.h
+
+/// Null where the plugin's manifest names no drafts. [drafts.2]
+pub const HK_DRAFTS_INTERFACE: &str = "hekla.drafts/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_drafts_interface {
+    /// The host's draft of that id, eg: "hekla.adapter.draft/1", or null if it has none or the manifest does not name
+    /// it. Owned by the host, valid until deinit() returns.
+    /// Thread: any-thread.
+    pub get: Option<unsafe extern "C" fn(host: *const hk_host, draft: hk_string) -> *const c_void>,
+}
+
+/// Asked for with the id "" where the manifest provides a draft.
+pub const HK_DRAFT_OFFERS_INTERFACE: &str = "hekla.draft-offers/1";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hk_draft_offers {
+    /// As get_interface() of the entry, for interfaces that are drafts.
+    /// Thread: any-thread.
+    pub get: Option<unsafe extern "C" fn(draft: hk_string, id: hk_string) -> *const c_void>,
+}
 
 // ---- field.h
 
@@ -465,7 +440,6 @@ pub const HK_COLUMN_NUMBERS: i32 = 4;
 /// Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
 /// tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers
 /// that the objective names behind it, at which character of the text it begins; else it is the first such part.
-#[cfg(any(hekla_minor = "4", hekla_minor = "5"))]
 pub const HK_COLUMN_SPANS: i32 = 5;
 
 /// One column of an example. Only the members of its kind are read.
@@ -512,7 +486,8 @@ pub struct hk_corpus {
     pub example_count: u64,
     /// for get()
     pub context: *mut c_void,
-    /// Writes the example of an index below example_count; valid until the collate that asked returns.
+    /// Writes the example of an index below example_count into one whose struct_size is set [abi.5]; valid until the
+    /// collate that asked returns.
     /// Thread: worker.
     pub get: Option<unsafe extern "C" fn(context: *mut c_void, index: u64, example: *mut hk_example, error: *mut hk_error) -> i32>,
 }
@@ -587,7 +562,7 @@ pub struct hk_column_need {
     pub reserved: u32,
 }
 
-pub const HK_OBJECTIVE_INTERFACE: &str = "hekla.objective/2";
+pub const HK_OBJECTIVE_INTERFACE: &str = "hekla.objective/1";
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -617,10 +592,6 @@ pub struct hk_objective {
     /// it. [objective.3]
     /// Thread: any-thread.
     pub fields: Option<unsafe extern "C" fn(this: *mut c_void, batch: i64, length: i64, push: Option<unsafe extern "C" fn(context: *mut c_void, field: *const hk_field)>, context: *mut c_void, error: *mut hk_error) -> i32>,
-    /// A pass over the corpus before training, for objectives that count (GloVe, skip-gram). Null if none is needed.
-    /// next: writes the next example, returns 1, or 0 at the end; the example is valid until the next call.
-    /// Thread: describe.
-    pub prepare: Option<unsafe extern "C" fn(this: *mut c_void, next: Option<unsafe extern "C" fn(context: *mut c_void, example: *mut hk_example) -> i32>, context: *mut c_void, error: *mut hk_error) -> i32>,
     /// Asks for fields and ports, adds losses and metrics. [objective.4]
     /// Thread: describe.
     pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32>,
@@ -661,7 +632,7 @@ pub struct hk_decode_input {
     pub tokenizer: *const hk_tokenizer,
 }
 
-pub const HK_HEAD_INTERFACE: &str = "hekla.head/2";
+pub const HK_HEAD_INTERFACE: &str = "hekla.head/1";
 
 #[repr(C)]
 #[derive(Clone, Copy)]

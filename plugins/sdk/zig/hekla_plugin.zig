@@ -1,10 +1,10 @@
-// The plugin ABI 0.5 in Zig: raw declarations of everything in hekla/plugin/.
+// The plugin ABI 1.0 in Zig: raw declarations of everything in hekla/plugin/.
 // NOT TESTED: made from the same description as the C headers, compiled by nobody yet.
 // A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
-pub const HK_ABI_MAJOR: u32 = 0;
-pub const HK_ABI_MINOR: u32 = 5;
+pub const HK_ABI_MAJOR: u32 = 1;
+pub const HK_ABI_MINOR: u32 = 0;
 
 // ---- abi.h
 
@@ -119,7 +119,7 @@ pub const hk_config_interface = extern struct {
     @"set_null": ?*const fn (?*hk_config_writer, hk_string, ?*hk_error) callconv(.C) i32,
     // Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
     // be, as a value, an object or an array of its own. [config.3]
-    // Since minor 2. [describe]
+    // [describe]
     @"set_array": ?*const fn (?*hk_config_writer, hk_string, u64, ?*hk_error) callconv(.C) i32,
 };
 
@@ -146,7 +146,7 @@ pub const hk_tokenizer_interface = extern struct {
     @"decode": ?*const fn (?*const hk_tokenizer, [*c]const i64, u64, [*c]u8, [*c]u64, ?*hk_error) callconv(.C) i32,
     // 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
     // else 0. Ids outside the vocabulary: 0.
-    // Since minor 3. [any-thread]
+    // [any-thread]
     @"is_sentence_end": ?*const fn (?*const hk_tokenizer, i64) callconv(.C) i32,
 };
 
@@ -320,9 +320,9 @@ pub const hk_plugin_entry = extern struct {
     @"abi_minor_built": u32,
     // zero
     @"reserved": u32,
-    // "" ; a fork whose ABI differs must set its own, and is refused elsewhere
-    @"build_tag": [*c]const u8,
-    // Called once, before anything else. An error refuses the plugin, and deinit() is not called.
+    // empty; a fork whose ABI differs must set its own, and is refused elsewhere
+    @"build_tag": hk_string,
+    // Called before anything else. An error refuses the plugin, and deinit() is not called. [entry.8]
     // [any-thread]
     @"init": ?*const fn ([*c]const hk_host, ?*hk_error) callconv(.C) i32,
     // The last call. The code stays mapped. [entry.7]
@@ -336,6 +336,25 @@ pub const hk_plugin_entry = extern struct {
 
 // the one export: const hk_plugin_entry* hekla_plugin_entry(void);
 pub const HK_ENTRY_SYMBOL = "hekla_plugin_entry";
+
+// ---- drafts.h
+
+// Null where the plugin's manifest names no drafts. [drafts.2]
+pub const HK_DRAFTS_INTERFACE = "hekla.drafts/1";
+pub const hk_drafts_interface = extern struct {
+    // The host's draft of that id, eg: "hekla.adapter.draft/1", or null if it has none or the manifest does not name
+    // it. Owned by the host, valid until deinit() returns.
+    // [any-thread]
+    @"get": ?*const fn ([*c]const hk_host, hk_string) callconv(.C) ?*const anyopaque,
+};
+
+// Asked for with the id "" where the manifest provides a draft.
+pub const HK_DRAFT_OFFERS_INTERFACE = "hekla.draft-offers/1";
+pub const hk_draft_offers = extern struct {
+    // As get_interface() of the entry, for interfaces that are drafts.
+    // [any-thread]
+    @"get": ?*const fn (hk_string, hk_string) callconv(.C) ?*const anyopaque,
+};
 
 // ---- field.h
 
@@ -409,7 +428,8 @@ pub const hk_corpus = extern struct {
     @"example_count": u64,
     // for get()
     @"context": ?*anyopaque,
-    // Writes the example of an index below example_count; valid until the collate that asked returns.
+    // Writes the example of an index below example_count into one whose struct_size is set [abi.5]; valid until the
+    // collate that asked returns.
     // [worker]
     @"get": ?*const fn (?*anyopaque, u64, [*c]hk_example, ?*hk_error) callconv(.C) i32,
 };
@@ -477,7 +497,7 @@ pub const hk_column_need = extern struct {
     @"reserved": u32,
 };
 
-pub const HK_OBJECTIVE_INTERFACE = "hekla.objective/2";
+pub const HK_OBJECTIVE_INTERFACE = "hekla.objective/1";
 pub const hk_objective = extern struct {
     // tokenizer may be null where a graph is only described for fields that are given, or columns are asked for. It
     // stays valid until destroy(); config is valid during the call only. [objective.1]
@@ -504,10 +524,6 @@ pub const hk_objective = extern struct {
     // it. [objective.3]
     // [any-thread]
     @"fields": ?*const fn (?*anyopaque, i64, i64, ?*const fn (?*anyopaque, [*c]const hk_field) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
-    // A pass over the corpus before training, for objectives that count (GloVe, skip-gram). Null if none is needed.
-    // next: writes the next example, returns 1, or 0 at the end; the example is valid until the next call.
-    // [describe]
-    @"prepare": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]hk_example) callconv(.C) i32, ?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Asks for fields and ports, adds losses and metrics. [objective.4]
     // [describe]
     @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
@@ -544,7 +560,7 @@ pub const hk_decode_input = extern struct {
     @"tokenizer": ?*const hk_tokenizer,
 };
 
-pub const HK_HEAD_INTERFACE = "hekla.head/2";
+pub const HK_HEAD_INTERFACE = "hekla.head/1";
 pub const hk_head = extern struct {
     // config is valid during the call only. [head.1]
     // [any-thread]

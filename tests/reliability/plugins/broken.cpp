@@ -90,14 +90,14 @@ extern "C" const hk_plugin_entry* hekla_plugin_entry(void) {
         HK_ABI_MINOR,
 #endif
         0,
-        "",
+        {nullptr, 0},
         [](const hk_host* host, hk_error* error) -> int32_t {
 #if defined(HEKLA_FAULT_THROW_INIT)
             throw std::runtime_error("init says no");
 #endif
             return hekla::plugin::initialize(host, error);
         },
-        [] {},
+        [] { hekla::plugin::host_interfaces().host = nullptr; },
         [](hk_string interface_id, hk_string id) -> const void* {
 #if defined(HEKLA_FAULT_PROMISES)
             return nullptr;

@@ -13,14 +13,19 @@
 // - No exception, panic, abort or longjmp crosses, in either direction. A C++ exception that does is caught and said;
 //   the others end the program. [abi.4]
 // - A data struct begins with struct_size, set by whoever makes it, and only grows at the end. Who reads one uses no
-//   member beyond its struct_size, and steps through an array of them by the struct_size of the first. [abi.5]
+//   member beyond its struct_size, and steps through an array of them by the struct_size of the first. Where the
+//   other side is to fill one, the caller sets struct_size to the room there is, and nothing behind it is written.
+//   [abi.5]
 // - A struct of functions is frozen under its id; a new ability is a new id, as in "hekla.graph/2", or a function at
 //   the end of one that the host gives, from a minor version on that its comment names. [abi.6]
 // - What is newer than HK_TARGET_ABI_MINOR is not declared, so a plugin cannot use by mistake what its oldest host
 //   lacks. [abi.7]
-// - Members and parameters named reserved are zero. [abi.8]
+// - Members and parameters named reserved are zero, and so are bits of flags that have no name. They are refused, so
+//   that they can come to mean something. [abi.8]
 // - A function is called from the threads that its tag allows. What several threads may call at once changes nothing
 //   in its instance. [abi.9]
+// - A host gives a plugin no constant (a mode, a kind, a code) that is newer than the plugin's abi_minor_needed.
+//   [abi.10]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
@@ -38,11 +43,11 @@
 #define HK_EXPORT __attribute__((visibility("default")))
 #endif
 
-// The version of these headers. Before 1.0 a minor version may break; from 1.0 on only a major one may, and there is no
-// plan for one.
-#define HK_ABI_MAJOR 0
-#define HK_ABI_MINOR 5
-#define HK_ABI_OLDEST_MINOR 1 // that a plugin can still be built for
+// The version of these headers. A plugin that was built for one minor version loads in every later one of its major
+// version; the reference says what a minor version may add, and there is no plan for another major one.
+#define HK_ABI_MAJOR 1
+#define HK_ABI_MINOR 0
+#define HK_ABI_OLDEST_MINOR 0 // that a plugin can still be built for
 
 // The oldest host minor that can run the plugin; what is newer is not declared. Define it before including any header,
 // or on the compiler's command line, to ask for a newer one; hekla_add_plugin takes it from the manifest. [abi.7]

@@ -68,13 +68,10 @@ typedef struct hk_config_interface {
     // [describe]
     int32_t(HK_ABI* set_null)(hk_config_writer* writer, hk_string key, hk_error* error);
 
-#if HK_TARGET_ABI_MINOR >= 2
     // Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
     // be, as a value, an object or an array of its own. [config.3]
-    // Since minor 2.
     // [describe]
     int32_t(HK_ABI* set_array)(hk_config_writer* writer, hk_string key, uint64_t count, hk_error* error);
-#endif
 } hk_config_interface;
 
 #endif

@@ -1,5 +1,5 @@
-// The one exported function of a plugin, and what it returns. The layout of hk_plugin_entry and of the first members
-// of hk_host, up to get_interface, never changes.
+// The one exported function of a plugin, and what it returns. The layout of hk_plugin_entry and of hk_host up to
+// get_interface never changes, in no version; more may follow behind it.
 //
 // Beside the library lies its manifest, LIBRARY.json, which answers every question of a scan; the library is loaded
 // only when something of it is used.
@@ -13,6 +13,8 @@
 // - An interface or id that the plugin does not know, also one that only begins like one it knows, gives null.
 //   [entry.6]
 // - When deinit() returns, every thread of the plugin has ended. No table of the host is used after it. [entry.7]
+// - init() is called once, and again only after deinit(): a host that loads a library twice shares it. Where a second
+//   host in one process calls it, it fails with HK_FAILED_PRECONDITION, as the layers of the SDK do. [entry.8]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
@@ -46,9 +48,9 @@ typedef struct hk_plugin_entry {
     uint32_t abi_minor_needed; // HK_TARGET_ABI_MINOR: the oldest host that can run this plugin
     uint32_t abi_minor_built;  // HK_ABI_MINOR: for messages only
     uint32_t reserved;         // zero
-    const char* build_tag;     // "" ; a fork whose ABI differs must set its own, and is refused elsewhere
+    hk_string build_tag;       // empty; a fork whose ABI differs must set its own, and is refused elsewhere
 
-    // Called once, before anything else. An error refuses the plugin, and deinit() is not called.
+    // Called before anything else. An error refuses the plugin, and deinit() is not called. [entry.8]
     // [any-thread]
     int32_t(HK_ABI* init)(const hk_host* host, hk_error* error);
 

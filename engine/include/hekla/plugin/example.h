@@ -15,12 +15,10 @@
 #define HK_COLUMN_CHOICES ((int32_t)2) // ids of several texts, one behind the other; parts: the texts
 #define HK_COLUMN_CLASSES ((int32_t)3) // numbers of classes: one of a row, or one a word
 #define HK_COLUMN_NUMBERS ((int32_t)4) // real numbers
-#if HK_TARGET_ABI_MINOR >= 4
 // Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
 // tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers that
 // the objective names behind it, at which character of the text it begins; else it is the first such part.
 #define HK_COLUMN_SPANS ((int32_t)5)
-#endif
 
 // One column of an example. Only the members of its kind are read.
 typedef struct hk_column {
@@ -51,7 +49,8 @@ typedef struct hk_corpus {
     uint64_t example_count;
     void* context;     // for get()
 
-    // Writes the example of an index below example_count; valid until the collate that asked returns.
+    // Writes the example of an index below example_count into one whose struct_size is set [abi.5]; valid until the
+    // collate that asked returns.
     // [worker]
     int32_t(HK_ABI* get)(void* context, uint64_t index, hk_example* example, hk_error* error);
 } hk_corpus;

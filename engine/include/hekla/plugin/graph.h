@@ -13,7 +13,7 @@
 // - Numbers are finite: of initializers and weights of losses. Buffers and constants hold no NaN. [graph.6]
 // - Scopes nest and are closed, and regions are closed and do not nest. [graph.7]
 // - A builder is not kept after the build call that it was given to. [graph.8]
-// - One build call describes at most a million values. [graph.9]
+// - A host takes 262,144 values (2^18) of one build call, or more. [graph.9]
 // - Where a build call ends with an error of the graph, what it says in its own hk_error is where in the author's
 //   source the graph went wrong; the host shows both. [graph.10]
 //

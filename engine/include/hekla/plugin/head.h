@@ -36,7 +36,7 @@ typedef struct hk_decode_input {
     const hk_tokenizer* tokenizer; // may be null
 } hk_decode_input;
 
-#define HK_HEAD_INTERFACE "hekla.head/2"
+#define HK_HEAD_INTERFACE "hekla.head/1"
 
 typedef struct hk_head {
     // config is valid during the call only. [head.1]

@@ -39,7 +39,7 @@ typedef struct hk_column_need {
     uint32_t reserved; // zero
 } hk_column_need;
 
-#define HK_OBJECTIVE_INTERFACE "hekla.objective/2"
+#define HK_OBJECTIVE_INTERFACE "hekla.objective/1"
 
 typedef struct hk_objective {
     // tokenizer may be null where a graph is only described for fields that are given, or columns are asked for. It
@@ -75,12 +75,6 @@ typedef struct hk_objective {
     // [any-thread]
     int32_t(HK_ABI* fields)(void* self, int64_t batch, int64_t length,
                             void(HK_ABI* push)(void* context, const hk_field* field), void* context, hk_error* error);
-
-    // A pass over the corpus before training, for objectives that count (GloVe, skip-gram). Null if none is needed.
-    // next: writes the next example, returns 1, or 0 at the end; the example is valid until the next call.
-    // [describe]
-    int32_t(HK_ABI* prepare)(void* self, int32_t(HK_ABI* next)(void* context, hk_example* example), void* context,
-                             hk_error* error);
 
     // Asks for fields and ports, adds losses and metrics. [objective.4]
     // [describe]

@@ -10,6 +10,7 @@
 #include "tokenizer.h"
 #include "graph.h"
 #include "entry.h"
+#include "drafts.h"
 #include "field.h"
 #include "example.h"
 #include "architecture.h"

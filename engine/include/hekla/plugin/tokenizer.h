@@ -34,13 +34,10 @@ typedef struct hk_tokenizer_interface {
     int32_t(HK_ABI* decode)(const hk_tokenizer* tokenizer, const int64_t* ids, uint64_t count, char* text,
                             uint64_t* size, hk_error* error);
 
-#if HK_TARGET_ABI_MINOR >= 3
     // 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
     // else 0. Ids outside the vocabulary: 0.
-    // Since minor 3.
     // [any-thread]
     int32_t(HK_ABI* is_sentence_end)(const hk_tokenizer* tokenizer, int64_t id);
-#endif
 } hk_tokenizer_interface;
 
 #endif

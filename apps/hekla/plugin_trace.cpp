@@ -1,0 +1,84 @@
+// hekla plugin trace: any command with every call between the host and plugins written down, and broken rules named.
+#include "command.hpp"
+
+#include "base/file.hpp"
+#include "plugin/trace.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace hekla::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TraceArguments {
+    std::string output = "-";
+    bool json = false;
+    std::vector<std::string> command;
+};
+
+// The command becomes this process, with the options that trace it.
+int run_trace(const Globals& globals, const TraceArguments& a) {
+    Globals traced = globals;
+    traced.trace_json = a.json;
+    traced.trace = a.output;
+    if (a.output != "-") { // processes of the command append to it, wherever they run
+        std::error_code problem;
+        traced.trace = fs::absolute(a.output, problem).string();
+        if (const Status emptied = write_file_atomically(traced.trace, ""); !emptied.ok()) return fail(emptied);
+    }
+    Result<std::vector<std::string>> command = own_command(traced);
+    if (!command.ok()) return fail(command.status());
+    if (globals.validate) command.value().emplace_back("--validate");
+    if (globals.verbose) command.value().emplace_back("--verbose");
+    command.value().insert(command.value().end(), {"--measure-kernels", globals.measure_kernels});
+    command.value().insert(command.value().end(), a.command.begin(), a.command.end());
+    std::vector<char*> words;
+    for (std::string& word : command.value()) words.push_back(word.data());
+    words.push_back(nullptr);
+    ::execv(words[0], words.data());
+    return fail(fmt::format("{}: cannot be started: {}", words[0], std::system_category().message(errno)));
+}
+
+} // namespace
+
+Status begin_trace(const Globals& globals) {
+    if (globals.trace.empty()) return {};
+    return plugin::start_trace(
+        {.file = globals.trace == "-" ? fs::path() : fs::path(globals.trace), .json = globals.trace_json});
+}
+
+int end_trace(const Globals& globals, int status) {
+    if (!plugin::tracing()) return status;
+    const plugin::TraceSummary summary = plugin::trace_summary();
+    if (summary.calls == 0) return status; // no plugin was loaded here, but perhaps by processes that this one started
+    std::string rules;
+    for (const auto& [rule, times] : summary.broken)
+        rules += fmt::format("{}{} ({} time{})", rules.empty() ? "" : ", ", rule, times, times == 1 ? "" : "s");
+    std::fflush(stdout);
+    std::fprintf(stderr, "hekla: %llu calls between the host and plugins%s%s; %s%s\n",
+                 static_cast<unsigned long long>(summary.calls), globals.trace == "-" ? "" : " in ",
+                 globals.trace == "-" ? "" : globals.trace.c_str(),
+                 rules.empty() ? "no rule was seen broken" : "rules broken: ", rules.c_str());
+    return status == kDone && !rules.empty() ? kFailed : status;
+}
+
+void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = plugin.add_subcommand(
+        "trace", "Run a command with every call between the host and plugins written down, and name every rule of the "
+                 "reference that is seen broken.");
+    const auto a = std::make_shared<TraceArguments>();
+    parser->add_option("-o,--output", a->output, "a file; - is standard error")->capture_default_str();
+    parser->add_flag("--json", a->json, "an object a line");
+    parser->add_option("command", a->command, "behind --: a verb of hekla and its arguments")->required();
+    parser->footer("Example: hekla --plugin-path build/plugins plugin trace -o calls.txt -- train recipe.toml "
+                   "train.max_steps=2\nExit status: the command's, or 1 where a rule was broken.");
+    verbs.push_back({parser, [&globals, a] { return run_trace(globals, *a); }});
+}
+
+} // namespace hekla::app

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# A rehearsal of the next minor version: the description with a member more in every struct that stands in arrays, a function
+# more in a struct of the host's, and a constant. It keeps every promise of the golden layouts, hides what is new from older
+# targets, and its host, whose structs have grown, runs the golden plugins; what is built with its headers for the older version
+# runs on the older host, and what asks for the newer one is refused there.
+#   next_minor.sh REPOSITORY GENERATE_ABI CC
+set -euo pipefail
+root=$(cd "$1" && pwd) generate=$2 cc=$3
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+minor=$(sed -n 's/^#define HK_ABI_MINOR //p' "$root/engine/include/hekla/plugin/abi.h")
+next=$((minor + 1))
+mkdir -p "$place/next/engine/plugin" "$place/next/engine/graph"
+cp "$root/engine/graph/operations.json" "$place/next/engine/graph/"
+grown=0
+member="{\"is\": \"uint64_t later\", \"about\": \"of the rehearsal\", \"since\": $next}"
+cp "$root/engine/plugin/abi.json" "$place/abi.json"
+grow() { # grow TYPE: a member at the end of a struct
+  awk -v type="\"type\": \"$1\"" -v member="$member" '
+    index($0, type ",") { inside = 1 }
+    inside && /\]\}(,|\])/ && !/"type"/ { sub(/\]\}/, ",\n    " member "]}"); inside = 0; done = 1 }
+    { print }
+    END { exit !done }' "$place/abi.json" >"$place/grown.json"
+  mv "$place/grown.json" "$place/abi.json"
+  grown=$((grown + 1))
+}
+for type in hk_attribute hk_field hk_column hk_example hk_output hk_operation_input hk_operation_tensor; do grow $type; done
+sed -E -e "s/^\"minor\": $minor,/\"minor\": $next,/" \
+  -e "s/(or an array of its own\. \[config\.3\]\"\})\]/\1,\n    {\"is\": \"int32_t later(const hk_config* config)\", \"thread\": \"describe\", \"about\": \"Of the rehearsal.\", \"since\": $next}]/" \
+  -e "s/(\{\"name\": \"HK_COLUMN_NUMBERS\", \"value\": 4, [^}]*\},)/\1\n    {\"name\": \"HK_COLUMN_LATER\", \"value\": 99, \"since\": $next},/" \
+  "$place/abi.json" >"$place/next/engine/plugin/abi.json"
+"$generate" write "$place/next" "$place/next"
+include=$place/next/engine/include
+[ "$(grep -c ' later$' "$place/next/engine/plugin/abi_layout.txt")" = $((grown + 1)) ] || { printf 'the rehearsal did not grow everything\n'; exit 1; }
+
+# What was released holds, also for the host's idea of the shortest struct.
+for golden in "$root"/tests/abi/golden/1.*.txt; do
+  "$generate" compare "$place/next" "$golden"
+  "$generate" asserts "$golden" >"$place/asserts.c"
+  for target in "$minor" "$next"; do
+    "$cc" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -DHK_TARGET_ABI_MINOR="$target" -I"$include" "$place/asserts.c"
+  done
+done
+cmp "$root/engine/plugin/first_sizes.inc" "$place/next/engine/plugin/first_sizes.inc"
+
+# What is new is not there for older targets.
+printf '#include "hekla/plugin/plugin.h"\n' >"$place/all.c"
+"$cc" -std=c11 -E -dD -DHK_TARGET_ABI_MINOR="$minor" -I"$include" "$place/all.c" >"$place/older.i"
+"$cc" -std=c11 -E -dD -DHK_TARGET_ABI_MINOR="$next" -I"$include" "$place/all.c" >"$place/newer.i"
+if grep -Eq '\blater\b|HK_COLUMN_LATER' "$place/older.i"; then printf 'something newer than the target is declared\n'; exit 1; fi
+grep -q 'HK_COLUMN_LATER' "$place/newer.i" && grep -Eq '\blater\)' "$place/newer.i"
+
+# A host of the next version and plugins of the golden ones; C plugins of its headers, for either version, on either host.
+flags=(-std=c11 -Wall -Wextra -Werror)
+"$cc" "${flags[@]}" -DHK_TARGET_ABI_MINOR="$next" -I"$include" "$root/tests/abi/mock_host.c" -o "$place/next_host" -ldl
+"$cc" "${flags[@]}" -DHK_TARGET_ABI_MINOR="$minor" -I"$root/engine/include" "$root/tests/abi/mock_host.c" -o "$place/this_host" -ldl
+ran=0
+run() { # run HOST LIBRARY KIND ID
+  "$@" >"$place/said.log" 2>&1 || { printf '%s\n' "$*"; cat "$place/said.log"; exit 1; }
+  ran=$((ran + 1))
+}
+if [ "$(uname -m)" = x86_64 ]; then
+  for library in "$root"/tests/abi/golden/1.*/*.so; do
+    name=$(basename "$library" .so)
+    kind=${name##*-}
+    if [ "$kind" = operation ]; then run "$place/next_host" "$library" operation "$name.gate"; else run "$place/next_host" "$library" "$kind" "$name"; fi
+  done
+fi
+for kind in architecture objective head operation; do
+  sed "s/%NAME%/p/g; s/%SOURCE%/p.c/" "$root/apps/hekla/templates/$kind.c" >"$place/p.c"
+  id=p
+  [ $kind = operation ] && id=p.gate
+  for target in "$minor" "$next"; do
+    "$cc" -std=c11 -O1 -fPIC -shared -DHK_TARGET_ABI_MINOR="$target" -I"$include" -I"$root/plugins/sdk" "$place/p.c" -o "$place/p.$target.so" -lm
+    run "$place/next_host" "$place/p.$target.so" $kind $id
+  done
+  run "$place/this_host" "$place/p.$minor.so" $kind $id
+  if "$place/this_host" "$place/p.$next.so" $kind $id >"$place/said.log" 2>&1; then printf 'a plugin of a newer version was not refused\n'; exit 1; fi
+  grep -q 'asks for a newer host' "$place/said.log"
+done
+printf 'the next minor version keeps every promise: %d plugins ran\n' "$ran"

@@ -1,0 +1,347 @@
+// Every rule that a trace can see broken, broken once by a plugin of plain C tables; and what a trace looks like.
+#include "plugin/trace.hpp"
+
+#include "base/file.hpp"
+#include "base/temporary_folder.hpp"
+#include "plugin/host_config.hpp"
+#include "plugin/host_error.hpp"
+#include "plugin/host_graph.hpp"
+#include "plugin/host_tokenizer.hpp"
+
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/head.h"
+#include "hekla/plugin/objective.h"
+#include "hekla/plugin/operation.h"
+
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <functional>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+using namespace hekla;
+
+namespace {
+
+hk_string words(const char* s) { return {s, std::strlen(s)}; }
+
+// What the functions of the plugin do; set by each case.
+struct Doing {
+    std::function<int32_t(hk_builder*, hk_error*)> build = [](hk_builder*, hk_error*) { return HK_OK; };
+    std::function<int32_t(void**, hk_error*)> create = [](void** self, hk_error*) {
+        *self = self;
+        return HK_OK;
+    };
+    std::function<void(void (*)(void*, const hk_field*), void*)> fields = [](auto...) {};
+    int rows = 0;
+    uint64_t invocations = 0;
+    std::string name = "x";
+};
+Doing& doing() {
+    static Doing now;
+    return now;
+}
+
+int32_t create(const hk_config*, void** self, hk_error* error) { return doing().create(self, error); }
+int32_t create_objective(const hk_config*, const hk_tokenizer*, void** self, hk_error* error) {
+    return doing().create(self, error);
+}
+int32_t build(void*, hk_builder* builder, hk_error* error) { return doing().build(builder, error); }
+const hk_architecture kArchitecture = {create, [](void*) {}, build,
+                                       [](void*, hk_builder*, hk_string, hk_error*) { return HK_NOT_FOUND; },
+                                       [](void*, hk_config_writer*, hk_error*) { return HK_OK; }};
+const hk_objective kObjective = {
+    create_objective,
+    [](void*) {},
+    [](void*) { return HK_EXAMPLE_WINDOW; },
+    [](void*, int64_t length) { return length; },
+    nullptr,
+    nullptr,
+    [](void*, int64_t, int64_t, void (*push)(void*, const hk_field*), void* context, hk_error*) {
+        doing().fields(push, context);
+        return HK_OK;
+    },
+    build,
+    nullptr};
+const hk_head kHead = {create, [](void*) {}, build, nullptr,
+                       [](void*, const hk_decode_input*, void (*push)(void*, hk_string), void* context, hk_error*) {
+                           for (int row = 0; row < doing().rows; ++row) push(context, words("{}"));
+                           return HK_OK;
+                       }};
+const hk_operation kOperation = {
+    []() -> const hk_operation_description* {
+        static hk_operation_input input;
+        static hk_operation_description description;
+        input = {sizeof input, HK_KIND_FLOAT, {doing().name.data(), doing().name.size()}};
+        description = {};
+        description.struct_size = sizeof description;
+        description.input_count = 1;
+        description.inputs = &input;
+        description.local_size = 8;
+        return &description;
+    },
+    [](const hk_operation_use*, hk_operation_cost* cost, hk_error*) {
+        cost->invocations = doing().invocations;
+        return HK_OK;
+    },
+    [](hk_builder* builder, const hk_operation_gradient*, hk_error* error) { return doing().build(builder, error); },
+    [](const hk_operation_use*, hk_error*) { return HK_OK; }};
+
+// The trace of this test program, begun by whoever asks first.
+const std::filesystem::path& trace_file() {
+    static const TemporaryFolder folder = TemporaryFolder::make().take();
+    static const std::filesystem::path file = [] {
+        const std::filesystem::path path = folder.path() / "trace.txt";
+        REQUIRE(plugin::start_trace({.file = path, .json = false}).ok());
+        CHECK(plugin::start_trace({.file = path, .json = false}).code() == Code::failed_precondition);
+        return path;
+    }();
+    return file;
+}
+
+template<class T>
+const T& host(const char* id, const T* table) {
+    return *static_cast<const T*>(plugin::traced_host_table(id, table));
+}
+template<class T>
+const T& wrapped(const char* id, const T& table) {
+    return *static_cast<const T*>(plugin::traced_plugin_table("fake", id, "a", &table));
+}
+
+// The rules that were broken while f ran.
+std::set<std::string> broken_by(const std::function<void()>& f) {
+    trace_file();
+    const auto before = plugin::trace_summary().broken;
+    doing() = Doing();
+    f();
+    std::set<std::string> rules;
+    for (const auto& [rule, times] : plugin::trace_summary().broken)
+        if (const auto was = before.find(rule); was == before.end() || was->second < times) rules.insert(rule);
+    return rules;
+}
+
+// What is said to a graph in the build function of the architecture.
+std::set<std::string> built(const std::function<int32_t(const hk_graph_interface&, hk_builder*)>& f) {
+    return broken_by([&] {
+        plugin::Joint joint;
+        hk_builder view(joint, 1);
+        const hk_graph_interface& graph = host(HK_GRAPH_INTERFACE, plugin::host_graph_interface());
+        doing().build = [&](hk_builder* builder, hk_error*) { return f(graph, builder); };
+        hk_error error;
+        wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture).build(nullptr, &view, &error);
+    });
+}
+
+using Rules = std::set<std::string>;
+
+} // namespace
+
+TEST_CASE("trace: every rule that it can see broken is named where it is, and nothing else") {
+    Rules seen;
+    const auto names = [&](const char* rule, const Rules& rules) {
+        CAPTURE(rule);
+        CHECK(rules == Rules{rule});
+        seen.insert(rules.begin(), rules.end());
+    };
+    const int64_t four[] = {4}, negative[] = {-1};
+    const auto good = [&](const hk_graph_interface& g, hk_builder* b) {
+        g.scope_begin(b, words("block.0"));
+        const hk_value x = g.fill(b, HK_KIND_FLOAT, four, 1, 1.0);
+        const hk_value inputs[] = {x};
+        hk_value y = 0;
+        g.emit(b, words("neg"), 1, inputs, 1, nullptr, 0, &y, 1);
+        int64_t dims[HK_MAX_RANK];
+        uint32_t rank = 0;
+        CHECK(g.shape(b, y, dims, &rank) == HK_KIND_FLOAT);
+        CHECK(rank == 1);
+        g.scope_end(b);
+        return g.status(b, nullptr);
+    };
+    CHECK(built(good) == Rules{}); // what is right is seen, and passes through
+
+    const char latin[] = {'\xe9', 0};
+    names("abi.1", built([&](auto& g, hk_builder* b) {
+              g.scope_begin(b, words(latin));
+              g.scope_end(b);
+              return HK_OK;
+          }));
+    names("abi.5", built([&](auto& g, hk_builder* b) {
+              hk_attribute a{};
+              a.struct_size = 8;
+              hk_value y = 0;
+              g.emit(b, words("neg"), 1, nullptr, 0, &a, 1, &y, 1);
+              return HK_OK;
+          }));
+    names("abi.8", built([&](auto& g, hk_builder* b) {
+              g.parameter(b, words("w"), four, 1, HK_INITIALIZE_CONSTANT, 0, 0, 128);
+              return HK_OK;
+          }));
+    names("abi.9", built([&](auto& g, hk_builder* b) {
+              std::thread([&] { g.mode(b); }).join();
+              return HK_OK;
+          }));
+    names("graph.3", built([&](auto& g, hk_builder* b) {
+              int64_t dims[HK_MAX_RANK];
+              uint32_t rank = 0;
+              g.shape(b, 12345, dims, &rank);
+              return HK_OK;
+          }));
+    names("graph.4", built([&](auto& g, hk_builder* b) {
+              g.fill(b, HK_KIND_FLOAT, negative, 1, 0.0);
+              return HK_OK;
+          }));
+    names("graph.5", built([&](auto& g, hk_builder* b) {
+              g.parameter(b, words(""), four, 1, HK_INITIALIZE_CONSTANT, 0, 0, 0);
+              return HK_OK;
+          }));
+    names("graph.6", built([&](auto& g, hk_builder* b) {
+              const double values[] = {0, 1, std::numeric_limits<double>::quiet_NaN(), 3};
+              g.constant(b, HK_KIND_FLOAT, four, 1, values);
+              return HK_OK;
+          }));
+    names("graph.7", built([&](auto& g, hk_builder* b) {
+              g.scope_begin(b, words("left open"));
+              return HK_OK;
+          }));
+    names("graph.8", broken_by([&] {
+              const hk_graph_interface& g = host(HK_GRAPH_INTERFACE, plugin::host_graph_interface());
+              plugin::Joint joint;
+              hk_builder view(joint, 1);
+              hk_error error;
+              wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture).build(nullptr, &view, &error);
+              CHECK(g.fill(&view, HK_KIND_FLOAT, four, 1, 0.0) == 0); // the host never hears of it
+              CHECK(view.values.size() == 1);
+          }));
+    names("tokenizer.1", broken_by([&] {
+              host(HK_TOKENIZER_INTERFACE, plugin::host_tokenizer_interface()).vocabulary_size(nullptr);
+          }));
+
+    const auto created = [&](const auto& table, auto... before) {
+        void* self = nullptr;
+        hk_error error;
+        table.create(nullptr, before..., &self, &error);
+    };
+    const hk_tokenizer* none = nullptr;
+    const auto null_self = [] {
+        doing().create = [](void** self, hk_error*) {
+            *self = nullptr;
+            return HK_OK;
+        };
+    };
+    names("architecture.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture));
+          }));
+    names("objective.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_OBJECTIVE_INTERFACE, kObjective), none);
+          }));
+    names("head.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_HEAD_INTERFACE, kHead));
+          }));
+    names("error.1", broken_by([&] {
+              doing().create = [](void**, hk_error*) { return HK_UNSUPPORTED; };
+              created(wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture));
+          }));
+    names("abi.2", broken_by([&] {
+              doing().create = [](void**, hk_error*) { return 4711; };
+              created(wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture));
+          }));
+    names("abi.4", broken_by([&] {
+              doing().create = [](void**, hk_error*) -> int32_t { throw std::runtime_error("out of create()"); };
+              CHECK_THROWS(created(wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture)));
+          }));
+    names("objective.3", broken_by([&] {
+              doing().fields = [](auto push, void* context) {
+                  hk_field field{};
+                  field.struct_size = sizeof field;
+                  field.kind = 9;
+                  field.name = words("f");
+                  push(context, &field);
+              };
+              int pushed = 0;
+              hk_error error;
+              wrapped(HK_OBJECTIVE_INTERFACE, kObjective)
+                  .fields(
+                      nullptr, 1, 1, [](void* count, const hk_field*) { ++*static_cast<int*>(count); }, &pushed,
+                      &error);
+              CHECK(pushed == 1);
+          }));
+    names("objective.4", broken_by([&] {
+              plugin::Joint joint;
+              hk_builder view(joint, 1);
+              hk_error error;
+              wrapped(HK_OBJECTIVE_INTERFACE, kObjective).build(nullptr, &view, &error);
+          }));
+    names("head.2", broken_by([&] {
+              doing().rows = 1;
+              hk_decode_input input{};
+              input.struct_size = sizeof input;
+              input.row_count = 2;
+              hk_error error;
+              wrapped(HK_HEAD_INTERFACE, kHead)
+                  .decode(
+                      nullptr, &input, [](void*, hk_string) {}, nullptr, &error);
+          }));
+    const hk_operation& operation = wrapped(HK_OPERATION_INTERFACE, kOperation);
+    names("operation.4", broken_by([&] {
+              doing().name = "Two Words";
+              operation.describe();
+          }));
+    names("operation.5", broken_by([&] {
+              operation.describe();
+              doing().invocations = 9;
+              hk_operation_use use{};
+              hk_operation_cost cost{};
+              use.struct_size = sizeof use;
+              cost.struct_size = sizeof cost;
+              hk_error error;
+              operation.shape(&use, &cost, &error);
+          }));
+    names("operation.7", broken_by([&] {
+              plugin::Joint joint;
+              hk_builder view(joint, 1);
+              const hk_graph_interface& g = host(HK_GRAPH_INTERFACE, plugin::host_graph_interface());
+              doing().build = [&](hk_builder* b, hk_error*) {
+                  g.parameter(b, words("w"), four, 1, HK_INITIALIZE_CONSTANT, 0, 0, 0);
+                  return HK_OK;
+              };
+              hk_operation_gradient use{};
+              use.struct_size = sizeof use;
+              hk_error error;
+              operation.gradient(&view, &use, &error);
+          }));
+
+    Rules traced;
+#define HK_RULE(id, is_traced, text)                                                                                   \
+    if (is_traced) traced.insert(id);
+#include "plugin/rules.inc"
+#undef HK_RULE
+    CHECK(seen == traced); // a rule that is said to be traced is broken above
+}
+
+TEST_CASE("trace: each call is a line, with the plugin, its arguments and what came of it") {
+    const int64_t dims[] = {2, 3};
+    built([&](auto& g, hk_builder* b) {
+        const hk_value x = g.parameter(b, words("some.weight"), dims, 2, HK_INITIALIZE_NORMAL, 0, 0.5, 0);
+        g.offer(b, words("hidden"), x);
+        return g.status(b, nullptr);
+    });
+    const std::string text = read_file(trace_file()).take();
+    const auto has = [&](const char* part) {
+        CAPTURE(part);
+        CHECK(text.find(part) != std::string::npos);
+    };
+    has("> fake architecture 'a'.build(");
+    has(". fake graph.parameter(name: \"some.weight\", dims: [2, 3], rank: 2, initializer: 1, a: 0, b: 0.5, flags: "
+        "0) = ");
+    has(". fake graph.offer(port: \"hidden\", value: ");
+    has("< fake architecture 'a'.build = HK_OK");
+    has("BROKEN [graph.8] ");
+    has("the rule: A builder is not kept after the build call that it was given to.");
+    has("BROKEN [error.1] fake in architecture 'a'.create: create() fails with HK_UNSUPPORTED and no message");
+}
