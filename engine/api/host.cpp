@@ -74,6 +74,24 @@ std::vector<std::string> texts(const hk_string* strings, uint64_t count) {
     return result;
 }
 
+Result<plugin::Processes> processes_of(const hk_context_options& o) {
+    if (o.describe < HK_DESCRIBE_AUTOMATIC || o.describe > HK_DESCRIBE_IN_PROCESS)
+        return invalid_argument(
+            fmt::format("hk_context_options.describe is {}, expected 0, 1 or 2 (HK_DESCRIBE_*)", o.describe));
+    if (!(o.describe_seconds >= 0.0 && o.describe_seconds <= 1e6))
+        return invalid_argument(
+            fmt::format("hk_context_options.describe_seconds is {}, expected 0 (60 s) to 1000000", o.describe_seconds));
+    plugin::Processes processes;
+    processes.describe = static_cast<plugin::Processes::Describe>(o.describe);
+    processes.program = string_of(o.describe_program);
+    if (o.describe_seconds > 0.0) processes.seconds = o.describe_seconds;
+    if (o.describe_memory > 0)
+        processes.memory_bytes = o.describe_memory == std::numeric_limits<uint64_t>::max() ? 0 : o.describe_memory;
+    processes.isolate = o.isolate_plugins != 0;
+    processes.disable_blamed = true;
+    return processes;
+}
+
 train::TrainerEvents events_of(const hk_train_options& o) {
     train::TrainerEvents events;
     if (o.step != nullptr)
@@ -363,6 +381,8 @@ int32_t hk_context_create(const hk_context_options* options, hk_context** out, h
             folders.emplace_back(folder);
         context->registry = plugin::Registry::scan(folders, context->log);
         for (const std::string& warning : context->registry.warnings()) context->log.warning(warning);
+        HK_ASSIGN(plugin::Processes processes, processes_of(*options));
+        context->registry.set_processes(std::move(processes));
         gpu::ContextOptions gpu;
         gpu.device.log = context->log;
         gpu.device.select = string_of(options->device);
