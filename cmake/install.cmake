@@ -1,9 +1,11 @@
 # cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, and what a plugin's
 # author needs: headers, the C and C++ layers, the Rust and Zig ones, their reference, a CMake package and a pkg-config file.
-#     bin/hekla   lib/hekla/plugins/   lib/*.so   include/hekla/   include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/
-#     share/hekla/   share/hekla/rust/   share/hekla/zig/   share/doc/hekla/ (the guide, and reference/)
+#     bin/hekla   libexec/hekla-describe   lib/hekla/plugins/   lib/*.so   include/hekla/   include/hekla/sdk/
+#     lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/rust/   share/hekla/zig/
+#     share/doc/hekla/ (the guide, and reference/)
 # The folders are plain `lib` and `bin` everywhere: the program finds plugins and modules from where it lies itself.
 install(TARGETS hekla RUNTIME DESTINATION bin)
+install(TARGETS hekla-describe RUNTIME DESTINATION libexec)
 foreach(module hekla_glsl hekla_sentencepiece)
   if(TARGET ${module})
     install(TARGETS ${module} LIBRARY DESTINATION lib)

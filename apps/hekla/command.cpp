@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <limits>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,12 @@ fs::path from_environment(const char* variable, const char* below_home) {
     if (const char* value = std::getenv(variable); value != nullptr && value[0] == '/') return value;
     if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') return fs::path(home) / below_home;
     return {};
+}
+
+int32_t describe_of(const Globals& globals) {
+    return globals.describe == "child"     ? HK_DESCRIBE_CHILD
+           : globals.describe == "process" ? HK_DESCRIBE_IN_PROCESS
+                                           : HK_DESCRIBE_AUTOMATIC;
 }
 
 volatile std::sig_atomic_t g_interrupts = 0; // signal handlers can reach nothing else
@@ -97,6 +104,7 @@ Result<std::vector<std::string>> own_command(const Globals& globals, const fs::p
     if (globals.no_cache) command.emplace_back("--no-cache");
     if (!globals.trace.empty()) command.insert(command.end(), {"--trace-plugins", globals.trace});
     if (globals.trace_json) command.emplace_back("--trace-json");
+    if (globals.describe != "automatic") command.insert(command.end(), {"--describe-in", globals.describe});
     return command;
 }
 
@@ -129,6 +137,14 @@ int finish(const Result<int>& result) { return result.ok() ? result.value() : fa
 plugin::Registry scan_plugins(const Globals& globals) {
     plugin::Registry registry = plugin::Registry::scan(globals.plugin_folders(), globals.log());
     for (const std::string& warning : registry.warnings()) globals.log().warning(warning);
+    plugin::Processes processes;
+    processes.describe = static_cast<plugin::Processes::Describe>(describe_of(globals));
+    processes.program = globals.describe_program;
+    processes.seconds = globals.describe_seconds;
+    processes.memory_bytes = globals.describe_memory << 20;
+    processes.isolate = globals.isolate_plugins;
+    processes.disable_blamed = true;
+    registry.set_processes(std::move(processes));
     return registry;
 }
 
@@ -177,6 +193,12 @@ int HostContext::create(const Globals& globals, const HostError& error, bool tra
     options.plugin_folders = plugins.data();
     options.plugin_folder_count = plugins.size();
     options.cache_folder = text(cache);
+    options.describe = describe_of(globals);
+    options.describe_program = text(globals.describe_program);
+    options.describe_seconds = globals.describe_seconds;
+    options.describe_memory =
+        globals.describe_memory > 0 ? globals.describe_memory << 20 : std::numeric_limits<uint64_t>::max();
+    options.isolate_plugins = globals.isolate_plugins ? 1 : 0;
     options.measure_kernels = trains ? static_cast<int32_t>(measure_of(globals)) : 0;
     options.log = [](void*, int32_t severity, hk_string message) {
         Globals().log().write(static_cast<Severity>(severity), view(message));

@@ -28,6 +28,11 @@ struct Globals {
     std::string trace; // of calls between plugins and the host: a file, "-" for standard error; empty: none
     bool trace_json = false;
     std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
+    std::string describe = "automatic";   // automatic, child, process: where plugins describe
+    std::string describe_program;         // empty: beside this program
+    double describe_seconds = 60.0;
+    uint64_t describe_memory = 4096; // MiB; 0: no limit
+    bool isolate_plugins = false;    // collate and decode in worker processes
 
     std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
     std::filesystem::path cache_folder() const;                // empty with no_cache

@@ -17,6 +17,22 @@ int main(int argc, char** argv) {
                    "before training and in bench, measure once which kernels are fastest: never, on GPUs, always")
         ->check(CLI::IsMember({"never", "gpus", "always"}))
         ->capture_default_str();
+    app.add_option("--describe-in", globals.describe,
+                   "where plugins describe: `child`, a process of their own that cannot harm this one; `process`, this "
+                   "one; automatic: in this one those that came with Hekla")
+        ->check(CLI::IsMember({"automatic", "child", "process"}))
+        ->capture_default_str();
+    app.add_option("--describe-program", globals.describe_program,
+                   "hekla-describe, which a child is (else: beside this program, or in libexec/ beside its folder)");
+    app.add_option("--describe-seconds", globals.describe_seconds, "how long a child may take for an answer")
+        ->check(CLI::Range(0.01, 1e6))
+        ->capture_default_str();
+    app.add_option("--describe-memory", globals.describe_memory,
+                   "MiB of address space that a child may take; 0: no end")
+        ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 30))
+        ->capture_default_str();
+    app.add_flag("--isolate-plugins", globals.isolate_plugins,
+                 "what runs of plugins while training and using a model runs in worker processes");
     app.add_flag("--validate", globals.validate, "run with Vulkan's validation layer");
     app.add_flag("--verbose", globals.verbose, "say more");
     app.add_flag("--no-cache", globals.no_cache, "keep no compiled kernels between runs");

@@ -4,6 +4,7 @@
 #include "line_difference.hpp"
 
 #include "base/file.hpp"
+#include "base/shell_word.hpp"
 #include "check/check.hpp"
 #include "check/child.hpp"
 #include "model/safetensors.hpp"
@@ -125,7 +126,7 @@ private:
         if (fs::exists(folder_ / "CMakeLists.txt", problem))
             return fmt::format("{{ test -f build/Makefile || test -f build/build.ninja || cmake -S . -B build "
                                "-DCMAKE_PREFIX_PATH={}; }} && cmake --build build",
-                               check::shell_word(fs::path(program_.front()).parent_path().parent_path().string()));
+                               shell_word(fs::path(program_.front()).parent_path().parent_path().string()));
         if (fs::exists(folder_ / "build.sh", problem)) return std::string("sh build.sh");
         if (fs::exists(folder_ / "Makefile", problem)) return std::string("make");
         return not_found(
@@ -136,9 +137,8 @@ private:
 
     // A command of a shell, in the plugin's folder.
     Result<check::ChildResult> run(const std::string& command, double seconds) const {
-        return check::run_child(
-            {"/bin/sh", "-c", fmt::format("cd {} && {}", check::shell_word(folder_.string()), command)},
-            {.seconds = seconds});
+        return check::run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", shell_word(folder_.string()), command)},
+                                {.seconds = seconds});
     }
 
     Status build() {
@@ -164,7 +164,7 @@ private:
     std::string shell(const std::vector<std::string>& arguments) const {
         std::string line = "exec";
         for (const std::vector<std::string>& words : {program_, arguments})
-            for (const std::string& word : words) line += " " + check::shell_word(word);
+            for (const std::string& word : words) line += " " + shell_word(word);
         return line;
     }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 namespace hekla::api {
 namespace {
@@ -23,6 +24,21 @@ gpu::WrappedDevice wrapped_from(const hk_vulkan_device& v) {
     if (v.lock_queue != nullptr) wrapped.lock_queue = [lock = v.lock_queue, user = v.user] { lock(user); };
     if (v.unlock_queue != nullptr) wrapped.unlock_queue = [unlock = v.unlock_queue, user = v.user] { unlock(user); };
     return wrapped;
+}
+
+Result<plugin::Processes> processes_of(const hk_context_options& o) {
+    if (!(o.describe_seconds >= 0.0 && o.describe_seconds <= 1e6))
+        return invalid_argument(
+            fmt::format("hk_context_options.describe_seconds is {}, expected 0 (60 s) to 1000000", o.describe_seconds));
+    plugin::Processes processes;
+    processes.describe = static_cast<plugin::Processes::Describe>(o.describe);
+    processes.program = string_of(o.describe_program);
+    if (o.describe_seconds > 0.0) processes.seconds = o.describe_seconds;
+    if (o.describe_memory > 0)
+        processes.memory_bytes = o.describe_memory == std::numeric_limits<uint64_t>::max() ? 0 : o.describe_memory;
+    processes.isolate = o.isolate_plugins != 0;
+    processes.disable_blamed = true;
+    return processes;
 }
 
 Status in_range(int32_t value, const char* name, int32_t last) {
@@ -51,6 +67,8 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     HK_TRY(in_range(options.validation, "validation", 2));
     HK_TRY(in_range(options.measure_kernels, "measure_kernels", 2));
     HK_TRY(in_range(options.device_kind, "device_kind", HK_DEVICE_NONE));
+    HK_TRY(in_range(options.describe, "describe", HK_DESCRIBE_IN_PROCESS));
+    HK_ASSIGN(plugin::Processes processes, processes_of(options));
     if ((options.device_kind == HK_DEVICE_WRAPPED) != (options.vulkan != nullptr))
         return invalid_argument(
             "hk_context_options.vulkan goes with device_kind = HK_DEVICE_WRAPPED, and with that alone");
@@ -64,6 +82,7 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
         folders.emplace_back(folder);
     context->registry_ = plugin::Registry::scan(folders, context->log_);
     for (const std::string& warning : context->registry_.warnings()) context->log_.warning(warning);
+    context->registry_.set_processes(std::move(processes));
     if (options.device_kind == HK_DEVICE_NONE) return context;
     HK_ASSIGN(gpu::Context made, device_of(options, context->log_));
     context->device_name_ = made.capabilities().device_name;

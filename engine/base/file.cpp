@@ -1,5 +1,7 @@
 #include "base/file.hpp"
 
+#include "base/descriptor.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -15,21 +17,6 @@ Status system_error(const char* what, const std::filesystem::path& path, int num
     const Code code = number == ENOENT ? Code::not_found : Code::io;
     return {code, fmt::format("{}: {}: {}", path.string(), what, std::strerror(number))};
 }
-
-class Descriptor {
-public:
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    int get() const { return number_; }
-
-private:
-    int number_;
-};
 
 const char* kind_of(mode_t mode) {
     if (S_ISDIR(mode)) return "a folder";

@@ -9,14 +9,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path own_folder() {
-    Dl_info info{};
-    if (!dladdr(reinterpret_cast<const void*>(&own_folder), &info) || !info.dli_fname) return {};
-    std::error_code error;
-    const fs::path path = fs::canonical(info.dli_fname, error);
-    return error ? fs::path() : path.parent_path();
-}
-
 std::vector<std::string> places_of(const ModuleName& name, const fs::path& path) {
     if (!path.empty()) return {path.string()};
     std::vector<std::string> places;
@@ -27,6 +19,14 @@ std::vector<std::string> places_of(const ModuleName& name, const fs::path& path)
 }
 
 } // namespace
+
+std::filesystem::path own_folder() {
+    Dl_info info{};
+    if (!dladdr(reinterpret_cast<const void*>(&own_folder), &info) || !info.dli_fname) return {};
+    std::error_code error;
+    const fs::path path = fs::canonical(info.dli_fname, error);
+    return error ? fs::path() : path.parent_path();
+}
 
 void CloseLibrary::operator()(void* library) const { dlclose(library); }
 

@@ -11,6 +11,9 @@
 
 namespace hekla {
 
+// Where the program or library lies that this engine is part of; empty where the system does not say.
+std::filesystem::path own_folder();
+
 struct ModuleName {
     const char* file;  // "libhekla_glsl.so"
     const char* entry; // its function that gives the interface of a version, or null

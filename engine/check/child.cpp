@@ -1,8 +1,9 @@
 #include "check/child.hpp"
 
+#include "base/descriptor.hpp"
+
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -20,26 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMost = std::size_t{1} << 20;
-
-class Descriptor {
-public:
-    explicit Descriptor(int number = -1) : number_(number) {}
-    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-        close();
-        number_ = std::exchange(other.number_, -1);
-        return *this;
-    }
-    ~Descriptor() { close(); }
-    int get() const { return number_; }
-    void close() {
-        if (number_ >= 0) ::close(number_);
-        number_ = -1;
-    }
-
-private:
-    int number_;
-};
 
 struct Pipe {
     Descriptor read, write;
@@ -120,24 +101,6 @@ Result<ChildResult> run_child(const std::vector<std::string>& command, const Chi
     if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
     return result;
-}
-
-std::string shell_word(const std::string& word) {
-    const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-               std::string_view("-_./=:,+").find(c) != std::string::npos;
-    });
-    if (plain) return word;
-    std::string quoted = "'";
-    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return quoted + "'";
-}
-
-std::string signal_text(int signal) {
-    const char* name = ::sigabbrev_np(signal);
-    const char* text = ::sigdescr_np(signal);
-    return fmt::format("{}{} ({})", name != nullptr ? "SIG" : "signal ",
-                       name != nullptr ? name : std::to_string(signal), text != nullptr ? text : "unknown");
 }
 
 } // namespace hekla::check

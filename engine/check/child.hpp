@@ -25,10 +25,4 @@ struct ChildResult {
 // command: the program's absolute path and its arguments. Errors: it cannot be started. Thread: any.
 Result<ChildResult> run_child(const std::vector<std::string>& command, const ChildLimits& limits);
 
-// As a shell reads it back: in quotes where it needs them.
-std::string shell_word(const std::string& word);
-
-// "SIGSEGV (Segmentation fault)"
-std::string signal_text(int signal);
-
 } // namespace hekla::check

@@ -26,7 +26,9 @@
 
 #include "base/hash.hpp"
 #include "graph/graph.hpp"
+#include "graph/own_operation.hpp"
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -35,8 +37,10 @@ namespace hekla::graph {
 // The graph is one that check() accepts.
 std::string print(const Graph& graph);
 
-// Any text: what is no graph is an error with its line. The result has passed check().
-Result<Graph> parse(std::string_view text);
+// Any text: what is no graph is an error with its line. The result has passed check(). complete: adds to a declaration
+// what no text has (where the kernel's source stands, the reference).
+using CompleteDeclaration = std::function<void(OwnDeclaration& declaration)>;
+Result<Graph> parse(std::string_view text, const CompleteDeclaration& complete = {});
 
 // The same for the same graph on every machine and in every version that prints it alike.
 Hash128 hash(const Graph& graph);

@@ -168,7 +168,7 @@ Result<AttributeValue> attribute_value(Cursor& line, AttributeType type) {
     return internal_error("an attribute of no type");
 }
 
-Result<Graph> parse_text(std::string_view text, bool inside_gradient);
+Result<Graph> parse_text(std::string_view text, bool inside_gradient, const CompleteDeclaration& complete);
 
 // A declaration of an operation, or a gradient, whose lines behind a bar are being collected.
 struct Block {
@@ -199,7 +199,8 @@ Result<std::vector<uint32_t>> hexadecimal_words(std::string_view text) {
 
 class Parser {
 public:
-    explicit Parser(bool inside_gradient) : inside_gradient_(inside_gradient) {}
+    Parser(bool inside_gradient, const CompleteDeclaration& complete)
+        : inside_gradient_(inside_gradient), complete_(complete) {}
 
     Status line(std::string_view text) {
         if (text.starts_with('|')) {
@@ -299,7 +300,7 @@ private:
         Block block = std::move(*block_);
         block_.reset();
         if (block.gradient != 0) {
-            HK_ASSIGN(Graph graph, parse_text(block.lines, true));
+            HK_ASSIGN(Graph graph, parse_text(block.lines, true, complete_));
             if (!gradients_.emplace(block.gradient, std::make_shared<const Graph>(std::move(graph))).second)
                 return invalid_argument(fmt::format("there is a gradient {} already", block.gradient));
             return {};
@@ -309,6 +310,7 @@ private:
         } else {
             block.operation.glsl = std::move(block.lines);
         }
+        if (complete_) complete_(block.operation);
         HK_ASSIGN(std::shared_ptr<const OwnOperation> made, OwnOperation::create(std::move(block.operation)));
         const std::string label = made->label();
         if (!operations_.emplace(label, std::move(made)).second)
@@ -551,6 +553,7 @@ private:
     Graph graph_;
     bool headed_ = false;
     bool inside_gradient_;
+    const CompleteDeclaration& complete_;
     std::optional<Block> block_;
     std::map<std::string, std::shared_ptr<const OwnOperation>> operations_; // by label
     std::map<uint32_t, std::shared_ptr<const Graph>> gradients_;
@@ -562,8 +565,8 @@ private:
     std::map<std::string, ValueId> outputs_;
 };
 
-Result<Graph> parse_text(std::string_view text, bool inside_gradient) {
-    Parser parser(inside_gradient);
+Result<Graph> parse_text(std::string_view text, bool inside_gradient, const CompleteDeclaration& complete) {
+    Parser parser(inside_gradient, complete);
     std::size_t number = 0;
     while (!text.empty()) {
         ++number;
@@ -581,6 +584,8 @@ Result<Graph> parse_text(std::string_view text, bool inside_gradient) {
 
 } // namespace
 
-Result<Graph> parse(std::string_view text) { return parse_text(text, false); }
+Result<Graph> parse(std::string_view text, const CompleteDeclaration& complete) {
+    return parse_text(text, false, complete);
+}
 
 } // namespace hekla::graph

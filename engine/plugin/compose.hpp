@@ -1,15 +1,15 @@
 // Architecture + head + objective = one graph. Holds the plugin instances of one model.
 #pragma once
 
-#include "plugin/host_config.hpp"
-#include "plugin/host_graph.hpp"
 #include "plugin/host_tokenizer.hpp"
+#include "plugin/parts.hpp"
 #include "plugin/registry.hpp"
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
 
+#include <mutex>
 #include <set>
 
 namespace hekla::plugin {
@@ -35,23 +35,23 @@ struct CompositionSpec {
     // Keep the regions whose activations may be computed again (graph::recompute) in mode train. Otherwise, and in
     // other modes, graphs come without them: operations fuse and are shared across their borders.
     bool recompute = false;
-};
-
-// A column that an objective reads (hk_column_need).
-struct ColumnNeed {
-    std::string name;
-    int32_t kind = HK_COLUMN_TOKENS;
-    bool optional = false, target = false;
+    // Collate and decode run in worker processes, whatever Processes::isolate says.
+    bool isolate = false;
 };
 
 // The columns that an objective reads, before a model is made with it; none for windows and documents.
 Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, const std::string& objective,
                                                   const nlohmann::json& config);
 
-// Thread: build and write_config one at a time; collate and decode from many threads at once.
+// Where the plugins describe, and where they collate and decode, is as Registry::processes() says: what they say is the
+// same. A plugin that describes in a process of its own is opened in this one when its collate or decode is first used,
+// unless they are isolated.
+//
+// Thread: what describes, one at a time; batch_fields, example_length, collate and decode from many threads at once.
 class Composition {
 public:
-    // `registry` and `tokenizer` (may be null) must outlive this.
+    // `registry` and `tokenizer` (may be null) must outlive this. A plugin that crashes, hangs, throws or takes too
+    // much memory is an error that names it, its file, what happened and how to see it again.
     static Result<std::unique_ptr<Composition>> create(const Registry& registry, const CompositionSpec& spec,
                                                        const text::Tokenizer* tokenizer, const Log& log = {});
     ~Composition();
@@ -72,8 +72,8 @@ public:
 
     // The batch of this objective. failed_precondition without one.
     Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) const;
-    bool can_collate() const { return objective_ != nullptr && objective_->collate != nullptr; }
-    int32_t example_kind() const { return objective_->example_kind(objective_self_); } // HK_EXAMPLE_*; has an objective
+    bool can_collate() const { return can_collate_; }
+    int32_t example_kind() const { return example_kind_; } // HK_EXAMPLE_*; has an objective
     Result<int64_t> tokens_per_example(int64_t length) const;
     // The columns of a table that this objective reads; none for windows and documents.
     Result<std::vector<ColumnNeed>> columns() const;
@@ -86,7 +86,7 @@ public:
     Result<std::vector<std::string>> decode_ports() const;
     // One JSON object a row.
     Result<std::vector<std::string>> decode(const hk_decode_input& input) const;
-    const hk_tokenizer* tokenizer() const { return tokenizer_.tokenizer != nullptr ? &tokenizer_ : nullptr; }
+    const hk_tokenizer* tokenizer() const { return tokenizer_.view != nullptr ? &tokenizer_ : nullptr; }
 
     // config.json of the reference, as the architecture writes it, with what else was given and the class that has this
     // head; with an objective also a member "hekla": architecture, head and objective by their ids here, so that a
@@ -95,38 +95,51 @@ public:
 
     const Composition* teacher() const { return teacher_.get(); } // null without one
     const std::string& head() const { return head_name_; }        // as asked for in the spec
-    const Provided& architecture() const { return *architecture_entry_.provided; }
-    bool recompute() const { return recompute_; }                   // as asked for in the spec
-    const nlohmann::json& config() const { return config_.values; } // defaults included
+    const Provided& architecture() const { return *architecture_.entry.provided; }
+    bool recompute() const { return recompute_; }             // as asked for in the spec
+    const nlohmann::json& config() const { return config_; }  // defaults included
+    bool described_apart() const { return describes_apart_; } // in a process of its own
+    bool isolated() const { return isolated_; }               // collate and decode are
 
 private:
     Composition() = default;
-    // Body and heads, as a part of the joint graph.
-    Status describe(Joint& joint, int32_t body_mode, int32_t mode) const;
-    std::unique_ptr<Composition> teacher_;
-    OwnOperations own_operations() const; // of the plugins that the registry found
-    const Registry* registry_ = nullptr;
-    Registry::Entry architecture_entry_;
-    const hk_architecture* architecture_ = nullptr;
-    const hk_objective* objective_ = nullptr;
-    void* architecture_self_ = nullptr;
-    void* objective_self_ = nullptr;
-    struct Head {
-        std::string name, what;         // `what`: for messages
-        const hk_head* table = nullptr; // null: only the architecture has it
-        void* self = nullptr;
-        bool asked_for = false; // by keys that the plugin alone knows: it stands in for a native one
+    // What can be said without a plugin's code: who takes part, and with which configuration.
+    static Result<std::unique_ptr<Composition>> resolve(const Registry& registry, const CompositionSpec& spec);
+    Status start(const text::Tokenizer* tokenizer);
+    Status check_keys(const ReadKeys& read, const Log& log) const;
+    // The parts that collate and decode.
+    Result<Parts*> working() const;
+    // Runs what a plugin describes; where it is to blame, the error says how to see that again.
+    template<class F>
+    auto described(const BuildRequest* request, F&& f) const -> decltype(f());
+    std::string command(const BuildRequest* request) const;
+
+    struct Part {
+        std::string what; // "head 'lm'": for messages
+        Registry::Entry entry;
+        nlohmann::json given, values;
     };
-    std::vector<Head> heads_;
-    std::string architecture_id_, objective_id_; // for messages
+    const Registry* registry_ = nullptr;
+    std::unique_ptr<Composition> teacher_;
+    Part architecture_, objective_;
+    std::vector<Part> heads_; // entry without a plugin: only the architecture has it
     std::string head_name_, objective_name_;
     nlohmann::json head_config_, objective_config_;   // as given
     nlohmann::json given_ = nlohmann::json::object(); // the configuration without defaults
     nlohmann::json notes_ = nlohmann::json::object();
     int64_t context_length_ = 0;
-    bool recompute_ = false, body_frozen_ = false;
-    hk_config config_;
+    bool recompute_ = false, body_frozen_ = false, refuse_unknown_keys_ = true;
+    bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
+    int32_t example_kind_ = HK_EXAMPLE_WINDOW;
+    nlohmann::json config_;
+    PartsSpec spec_;
+    std::unique_ptr<TokenizerView> view_;
     hk_tokenizer tokenizer_;
+    std::unique_ptr<Parts> parts_;
+    mutable std::mutex lock_;
+    mutable std::unique_ptr<Parts> working_; // where that is not parts_
+    mutable std::map<std::pair<int64_t, int64_t>, std::vector<BatchField>>
+        fields_; // of batch_fields(): asked for often
 };
 
 } // namespace hekla::plugin

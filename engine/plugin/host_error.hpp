@@ -13,6 +13,7 @@
 struct hk_error {
     int32_t code = HK_OK;
     std::string message;
+    bool threw = false; // an exception came out of the plugin
 };
 
 namespace hekla::plugin {
@@ -40,6 +41,7 @@ int32_t guarded(hk_error& error, F&& f) {
         error.message = kThrew;
     }
     error.code = HK_INTERNAL;
+    error.threw = true;
     return HK_INTERNAL;
 }
 

@@ -147,15 +147,17 @@ Status check_inputs(const graph::Graph& graph, const graph::OwnDeclaration& d, s
 }
 
 // What the plugin says of this use's outputs and cost.
-Status ask_shapes(const OwnOperations::Known& known, std::span<const hk_operation_tensor> inputs,
-                  std::span<const hk_attribute> attributes, graph::OwnUse& use) {
+Status ask_shapes(const OwnOperations& own, const OwnOperations::Known& known,
+                  std::span<const hk_operation_tensor> inputs, std::span<const hk_attribute> attributes,
+                  graph::OwnUse& use) {
     const graph::OwnDeclaration& d = known.operation->declaration();
     std::vector<hk_operation_tensor> outputs(d.outputs.size(), raw_tensor(Kind::float_, Shape{}, nullptr));
     hk_operation_cost cost{};
     cost.struct_size = sizeof cost;
     const hk_operation_use raw = raw_use(inputs, attributes, outputs);
     hk_error error;
-    HK_TRY(status_of(guarded(error, [&] { return known.table->shape(&raw, &cost, &error); }), error, d.name));
+    HK_TRY(status_of(own.call(known.id, "shape", error, [&] { return known.table->shape(&raw, &cost, &error); }), error,
+                     d.name));
     if (cost.reserved != 0)
         return corrupt(fmt::format("{}: its shape rule sets a reserved member of the cost", d.name));
     double elements = 0, bytes = 0;
@@ -212,7 +214,8 @@ Status ask_gradient(const Joint& joint, uint32_t tag, const OwnOperations::Known
     raw.output_gradients = dys.data();
     raw.input_gradients = dxs.data();
     hk_error error;
-    const int32_t code = guarded(error, [&] { return known.table->gradient(&view, &raw, &error); });
+    const int32_t code =
+        joint.own->call(known.id, "gradient", error, [&] { return known.table->gradient(&view, &raw, &error); });
     const std::string what = d.name + ": gradient";
     if (!b.ok()) return b.status().with_context(what);
     HK_TRY(status_of(code, error, what));
@@ -246,7 +249,7 @@ Result<std::vector<ValueId>> try_emit_own(Joint& joint, uint32_t tag, const OwnO
         use.inputs.push_back(joint.builder.shape(input));
         tensors.push_back(raw_tensor(joint.builder.kind(input), use.inputs.back(), nullptr));
     }
-    HK_TRY(ask_shapes(known, tensors, values, use));
+    HK_TRY(ask_shapes(*joint.own, known, tensors, values, use));
     const bool may_be_differentiated = joint.mode == HK_MODE_TRAIN || joint.mode == HK_MODE_EVALUATE;
     if (may_be_differentiated && !joint.in_gradient && known.table->gradient != nullptr)
         HK_TRY(ask_gradient(joint, tag, known, inputs, values, use));
@@ -263,15 +266,16 @@ Result<const OwnOperations::Known*> OwnOperations::load(const std::string& id, c
         return corrupt(fmt::format("operation '{}': describe, shape or reference is null; only gradient may be", id));
     const hk_operation_description* described = nullptr;
     hk_error error;
-    HK_TRY(status_of(guarded(error,
-                             [&] {
-                                 described = table->describe();
-                                 return HK_OK;
-                             }),
+    HK_TRY(status_of(call(id, "describe", error,
+                          [&] {
+                              described = table->describe();
+                              return HK_OK;
+                          }),
                      error, fmt::format("operation '{}'", id)));
     HK_ASSIGN(graph::OwnDeclaration declaration, read_description(described, name));
     declaration.reference = reference_of(table, name);
     Known known;
+    known.id = id;
     known.table = table;
     HK_ASSIGN(known.operation, graph::OwnOperation::create(std::move(declaration)));
     return &known_.emplace(id, std::move(known)).first->second;

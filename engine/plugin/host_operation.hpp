@@ -3,6 +3,7 @@
 
 #include "graph/builder.hpp"
 #include "hekla/plugin/operation.h"
+#include "plugin/host_error.hpp"
 
 #include <functional>
 #include <map>
@@ -18,9 +19,12 @@ class OwnOperations {
 public:
     // The table of an id ("acme.swish_gate", "acme.swish_gate/1"); not_found where no plugin has it.
     using Find = std::function<Result<const hk_operation*>(const std::string& id)>;
-    explicit OwnOperations(Find find) : find_(std::move(find)) {}
+    // Called before a function of the operation's plugin (after: null) and after it, with what it left there.
+    using Calling = std::function<void(const std::string& id, const char* function, const hk_error* after)>;
+    OwnOperations(Find find, Calling calling = {}) : find_(std::move(find)), calling_(std::move(calling)) {}
 
     struct Known {
+        std::string id;
         const hk_operation* table = nullptr;
         std::shared_ptr<const graph::OwnOperation> operation;
     };
@@ -28,9 +32,19 @@ public:
     Result<const Known*> find(const std::string& name, uint32_t revision);
     uint32_t newest_revision(const std::string& name); // 0: there is none
 
+    // A call into the operation's plugin.
+    template<class F>
+    int32_t call(const std::string& id, const char* function, hk_error& error, F&& f) const {
+        if (calling_) calling_(id, function, nullptr);
+        const int32_t code = guarded(error, std::forward<F>(f));
+        if (calling_) calling_(id, function, &error);
+        return code;
+    }
+
 private:
     Result<const Known*> load(const std::string& id, const std::string& name);
     Find find_;
+    Calling calling_;
     std::map<std::string, Known, std::less<>> known_; // by id
 };
 

@@ -13,37 +13,77 @@ namespace {
 // The ABI's names of roles; the numbers are text::TokenRole's.
 constexpr const char* kRoles[] = {"bos", "eos", "pad", "unk", "mask", "separator", "classifier"};
 
+class View final : public TokenizerView {
+public:
+    explicit View(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+    int64_t size() const override { return tokenizer_.vocabulary_size(); }
+
+    int64_t special(std::string_view role) const override {
+        if (constexpr std::string_view kSentinel = "sentinel."; role.starts_with(kSentinel)) {
+            const std::string_view digits = role.substr(kSentinel.size());
+            int32_t n = -1;
+            const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+            if (problem != std::errc() || end != digits.data() + digits.size()) return -1;
+            return tokenizer_.sentinel(n).value_or(-1);
+        }
+        const auto found = std::ranges::find(kRoles, role);
+        if (found == std::end(kRoles)) return -1;
+        return tokenizer_.special(static_cast<text::TokenRole>(found - std::begin(kRoles))).value_or(-1);
+    }
+
+    bool begins_word(int64_t id) const override { return has(id) && tokenizer_.begins_word(static_cast<int32_t>(id)); }
+
+    bool ends_sentence(int64_t id) const override {
+        if (!has(id) || tokenizer_.vocabulary().is_special(static_cast<int32_t>(id))) return false;
+        const std::string text = tokenizer_.text_of(static_cast<int32_t>(id), false);
+        std::string_view bytes = text;
+        if (bytes.empty()) return false;
+        // A quotation mark or bracket may stand behind the mark, as in `."`.
+        while (bytes.size() > 1 && (bytes.back() == '"' || bytes.back() == '\'' || bytes.back() == ')'))
+            bytes.remove_suffix(1);
+        return std::string_view(".!?\n").find(bytes.back()) != std::string_view::npos;
+    }
+
+    std::string decode(std::span<const int64_t> ids) const override {
+        std::vector<int32_t> narrow;
+        for (const int64_t id : ids)
+            narrow.push_back(id < 0 || id > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(id));
+        return tokenizer_.decode(narrow);
+    }
+
+private:
+    bool has(int64_t id) const {
+        return id >= 0 && id < tokenizer_.vocabulary_size() && tokenizer_.vocabulary().has(static_cast<int32_t>(id));
+    }
+    const text::Tokenizer& tokenizer_;
+};
+
+// No exception leaves a function of the table.
+template<class T, class F>
+T answered(T otherwise, F&& f) noexcept {
+    try {
+        return f();
+    } catch (...) { return otherwise; }
+}
+
 } // namespace
+
+std::unique_ptr<TokenizerView> view_of(const text::Tokenizer& tokenizer) { return std::make_unique<View>(tokenizer); }
 
 const hk_tokenizer_interface* host_tokenizer_interface() {
     static const hk_tokenizer_interface table = {
-        [](const hk_tokenizer* t) -> int64_t { return t->tokenizer->vocabulary_size(); },
+        [](const hk_tokenizer* t) -> int64_t { return answered(int64_t{0}, [&] { return t->view->size(); }); },
         [](const hk_tokenizer* t, hk_string role) -> int64_t {
-            const std::string_view name = view(role);
-            if (constexpr std::string_view kSentinel = "sentinel."; name.starts_with(kSentinel)) {
-                const std::string_view digits = name.substr(kSentinel.size());
-                int32_t n = -1;
-                const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-                if (problem != std::errc() || end != digits.data() + digits.size()) return -1;
-                return t->tokenizer->sentinel(n).value_or(-1);
-            }
-            const auto found = std::ranges::find(kRoles, name);
-            if (found == std::end(kRoles)) return -1;
-            return t->tokenizer->special(static_cast<text::TokenRole>(found - std::begin(kRoles))).value_or(-1);
+            return answered(int64_t{-1}, [&] { return t->view->special(view(role)); });
         },
         [](const hk_tokenizer* t, int64_t id) -> int32_t {
-            if (id < 0 || id >= t->tokenizer->vocabulary_size()) return 0;
-            const auto narrow = static_cast<int32_t>(id);
-            return t->tokenizer->vocabulary().has(narrow) && t->tokenizer->begins_word(narrow) ? 1 : 0;
+            return answered(0, [&] { return t->view->begins_word(id) ? 1 : 0; });
         },
         [](const hk_tokenizer* t, const int64_t* ids, uint64_t count, char* text, uint64_t* size,
            hk_error* error) -> int32_t {
             try {
-                std::vector<int32_t> narrow;
-                for (uint64_t i = 0; i < count; ++i)
-                    narrow.push_back(
-                        ids[i] < 0 || ids[i] > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(ids[i]));
-                const std::string decoded = t->tokenizer->decode(narrow);
+                const std::string decoded = t->view->decode({ids, static_cast<std::size_t>(count)});
                 if (text != nullptr && *size >= decoded.size()) std::ranges::copy(decoded, text);
                 *size = decoded.size();
                 return HK_OK;
@@ -54,16 +94,7 @@ const hk_tokenizer_interface* host_tokenizer_interface() {
             }
         },
         [](const hk_tokenizer* t, int64_t id) -> int32_t {
-            if (id < 0 || id >= t->tokenizer->vocabulary_size()) return 0;
-            const auto narrow = static_cast<int32_t>(id);
-            if (!t->tokenizer->vocabulary().has(narrow) || t->tokenizer->vocabulary().is_special(narrow)) return 0;
-            const std::string text = t->tokenizer->text_of(narrow, false);
-            std::string_view bytes = text;
-            if (bytes.empty()) return 0;
-            // A quotation mark or bracket may stand behind the mark, as in `."`.
-            while (bytes.size() > 1 && (bytes.back() == '"' || bytes.back() == '\'' || bytes.back() == ')'))
-                bytes.remove_suffix(1);
-            return std::string_view(".!?\n").find(bytes.back()) != std::string_view::npos ? 1 : 0;
+            return answered(0, [&] { return t->view->ends_sentence(id) ? 1 : 0; });
         },
     };
     return &table;

@@ -4,13 +4,32 @@
 #include "hekla/plugin/tokenizer.h"
 #include "text/tokenizer.hpp"
 
-// What a plugin sees as hk_tokenizer: borrowed, and valid as long as the tokenizer.
-struct hk_tokenizer {
-    const hekla::text::Tokenizer* tokenizer = nullptr;
-};
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace hekla::plugin {
+
+// What plugins may ask of a tokenizer. Thread: any, many at once.
+class TokenizerView {
+public:
+    virtual ~TokenizerView() = default;
+    virtual int64_t size() const = 0;
+    virtual int64_t special(std::string_view role) const = 0; // -1: it has none
+    virtual bool begins_word(int64_t id) const = 0;
+    virtual bool ends_sentence(int64_t id) const = 0;
+    virtual std::string decode(std::span<const int64_t> ids) const = 0;
+};
+
+// The tokenizer must outlive the view.
+std::unique_ptr<TokenizerView> view_of(const text::Tokenizer& tokenizer);
 
 const hk_tokenizer_interface* host_tokenizer_interface();
 
 } // namespace hekla::plugin
+
+// What a plugin sees as hk_tokenizer: borrowed, and valid as long as the view.
+struct hk_tokenizer {
+    const hekla::plugin::TokenizerView* view = nullptr;
+};

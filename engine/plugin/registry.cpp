@@ -1,5 +1,6 @@
 #include "plugin/registry.hpp"
 
+#include "base/module.hpp"
 #include "base/nearest_name.hpp"
 
 #include <algorithm>
@@ -35,13 +36,11 @@ Registry& Registry::operator=(Registry&&) noexcept = default;
 Registry::~Registry() = default;
 
 Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
-    Registry registry;
-    registry.manifests_ = std::make_unique<std::vector<Manifest>>();
-    registry.lock_ = std::make_unique<std::mutex>();
-    registry.log_ = std::move(log);
+    Registry registry = of({}, std::move(log));
     std::map<std::pair<std::string, std::string>, fs::path> seen;
+    std::error_code problem;
+    const fs::path own = fs::weakly_canonical(own_folder().parent_path() / "lib" / "hekla" / "plugins", problem);
     for (const fs::path& folder : folders) {
-        std::error_code problem;
         struct stat info {};
         if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
             registry.warnings_.push_back(fmt::format("plugin folder {} does not exist", folder.string()));
@@ -52,28 +51,77 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
                 fmt::format("plugin folder {} can be written by everyone: not used (chmod o-w it)", folder.string()));
             continue;
         }
+        const bool built_in = !own.empty() && fs::weakly_canonical(folder, problem) == own;
         std::vector<fs::path> files;
         for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem))
             if (it->path().extension() == ".json") files.push_back(it->path());
         std::ranges::sort(files); // names resolve the same way every time
-        for (const fs::path& file : files) {
-            Result<Manifest> manifest = read_manifest(file);
-            if (!manifest.ok()) {
-                registry.warnings_.push_back(manifest.message());
-                continue;
-            }
-            Manifest kept = manifest.take();
-            std::erase_if(kept.provides, [&](const Provided& p) {
-                const auto [place, fresh] = seen.emplace(std::pair(p.interface_id, p.id), file);
-                if (!fresh)
-                    registry.warnings_.push_back(fmt::format("{} '{}' of {} is hidden by {}", kind_of(p.interface_id),
-                                                             p.id, file.string(), place->second.string()));
-                return !fresh;
-            });
-            registry.manifests_->push_back(std::move(kept));
-        }
+        for (const fs::path& file : files) registry.take(file, built_in, seen);
     }
     return registry;
+}
+
+Registry Registry::of(const std::vector<fs::path>& manifests, Log log) {
+    Registry registry;
+    registry.manifests_ = std::make_unique<std::vector<Manifest>>();
+    registry.lock_ = std::make_unique<std::mutex>();
+    registry.log_ = std::move(log);
+    std::map<std::pair<std::string, std::string>, fs::path> seen;
+    for (const fs::path& file : manifests) registry.take(file, false, seen);
+    return registry;
+}
+
+void Registry::take(const fs::path& file, bool built_in,
+                    std::map<std::pair<std::string, std::string>, fs::path>& seen) {
+    Result<Manifest> manifest = read_manifest(file);
+    if (!manifest.ok()) {
+        warnings_.push_back(manifest.message());
+        return;
+    }
+    Manifest kept = manifest.take();
+    kept.built_in = built_in;
+    std::erase_if(kept.provides, [&](const Provided& p) {
+        const auto [place, fresh] = seen.emplace(std::pair(p.interface_id, p.id), file);
+        if (!fresh)
+            warnings_.push_back(fmt::format("{} '{}' of {} is hidden by {}", kind_of(p.interface_id), p.id,
+                                            file.string(), place->second.string()));
+        return !fresh;
+    });
+    manifests_->push_back(std::move(kept));
+}
+
+Registry::Within::Within(const Registry& registry, const Manifest* manifest, const char* function)
+    : registry_(registry) {
+    if (!registry_.witness_) return;
+    before_ = std::exchange(registry_.running_, {manifest, function});
+    registry_.witness_(manifest, function);
+}
+
+Registry::Within::~Within() {
+    if (!registry_.witness_) return;
+    registry_.running_ = before_;
+    if (before_.first != nullptr) registry_.witness_(before_.first, before_.second);
+}
+
+void Registry::blame(const Manifest& manifest, const std::string& why) const {
+    const std::scoped_lock hold(*lock_);
+    ++blamed_.first;
+    blamed_.second = &manifest;
+    if (processes_.disable_blamed && disabled_.emplace(manifest.library, why).second)
+        log_.warning(fmt::format("plugin '{}' is disabled for this run: {}", manifest.plugin, why));
+}
+
+Status Registry::check_enabled(const Manifest& manifest) const {
+    const std::scoped_lock hold(*lock_);
+    const auto found = disabled_.find(manifest.library);
+    if (found == disabled_.end()) return {};
+    return failed_precondition(fmt::format("plugin '{}' ({}) is disabled for this run: {}", manifest.plugin,
+                                           manifest.library.string(), found->second));
+}
+
+std::pair<std::size_t, const Manifest*> Registry::blamed() const {
+    const std::scoped_lock hold(*lock_);
+    return blamed_;
 }
 
 std::vector<Registry::Entry> Registry::entries(std::string_view interface_id) const {
@@ -127,7 +175,9 @@ Result<std::pair<Registry::Entry, const ReferenceClass*>> Registry::find_class(s
 }
 
 Result<const void*> Registry::load(const Entry& entry) const {
+    HK_TRY(check_enabled(*entry.manifest));
     const std::scoped_lock hold(*lock_);
+    const Within within(*this, entry.manifest, "load");
     auto found = libraries_.find(entry.manifest->library);
     if (found == libraries_.end()) // a refusal is kept too: init() is called once
         found = libraries_.emplace(entry.manifest->library, Library::load(*entry.manifest, log_)).first;

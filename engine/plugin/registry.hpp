@@ -5,10 +5,28 @@
 #include "base/log.hpp"
 #include "plugin/library.hpp"
 
+#include <functional>
 #include <map>
 #include <mutex>
 
 namespace hekla::plugin {
+
+// Where plugins describe: a process of their own cannot take this one with it.
+struct Processes {
+    enum class Describe : int32_t {
+        automatic,  // in a process of their own, but for those of the installation's own folder, which are trusted
+        child,      // every plugin in a process of its own
+        in_process, // none: for hosts that may start no processes
+    };
+    Describe describe = Describe::in_process;
+    std::filesystem::path program; // hekla-describe; empty: beside this program, or in libexec/ beside its folder
+    double seconds = 60.0;         // for one answer
+    uint64_t memory_bytes = uint64_t{4} << 30; // of address space; 0: no limit
+    // Whether collate and decode run in worker processes too, which are begun again when they die.
+    bool isolate = false;
+    // A plugin that crashes, hangs or throws while it describes is not used again by this registry.
+    bool disable_blamed = false;
+};
 
 class Registry {
 public:
@@ -16,6 +34,8 @@ public:
     // so. A damaged manifest is a warning, not an end: the others still work. Folders that do not exist or that others
     // may write to are refused with a warning.
     static Registry scan(const std::vector<std::filesystem::path>& folders, Log log = {});
+    // The same of manifests by their paths.
+    static Registry of(const std::vector<std::filesystem::path>& manifests, Log log = {});
     Registry(Registry&&) noexcept;
     Registry& operator=(Registry&&) noexcept;
     ~Registry();
@@ -36,14 +56,51 @@ public:
 
     const std::vector<Manifest>& manifests() const { return *manifests_; }
     const std::vector<std::string>& warnings() const { return warnings_; }
+    const Log& log() const { return log_; }
+
+    // Before the first composition is made.
+    void set_processes(Processes processes) { processes_ = std::move(processes); }
+    const Processes& processes() const { return processes_; }
+
+    // Told which function of which plugin is about to run, and again when a nested one came back; manifest null: none.
+    using Witness = std::function<void(const Manifest* manifest, std::string_view function)>;
+    void set_witness(Witness witness) { witness_ = std::move(witness); }
+
+    // While this lives, a function of that plugin runs, for the witness. Thread: one at a time, where there is one.
+    class Within {
+    public:
+        Within(const Registry& registry, const Manifest* manifest, const char* function);
+        ~Within();
+        Within(const Within&) = delete;
+        Within& operator=(const Within&) = delete;
+
+    private:
+        const Registry& registry_;
+        std::pair<const Manifest*, std::string_view> before_;
+    };
+
+    // A plugin did, while it described, what none may do: "it crashed in build()". It is disabled where
+    // Processes::disable_blamed says so, and the log says that. Thread: any.
+    void blame(const Manifest& manifest, const std::string& why) const;
+    // failed_precondition for a plugin that was disabled. Thread: any.
+    Status check_enabled(const Manifest& manifest) const;
+    // How many were blamed so far, and the manifest of the last. Thread: any.
+    std::pair<std::size_t, const Manifest*> blamed() const;
 
 private:
     Registry() = default;
+    void take(const std::filesystem::path& file, bool built_in,
+              std::map<std::pair<std::string, std::string>, std::filesystem::path>& seen);
     std::vector<Entry> entries(std::string_view interface_id) const;
     std::unique_ptr<std::vector<Manifest>> manifests_; // behind a pointer: entries point into it
     std::vector<std::string> warnings_;
     Log log_;
+    Processes processes_;
+    Witness witness_;
+    mutable std::pair<const Manifest*, std::string_view> running_{nullptr, {}}; // for the witness
     mutable std::unique_ptr<std::mutex> lock_;
+    mutable std::map<std::filesystem::path, std::string> disabled_; // library -> why
+    mutable std::pair<std::size_t, const Manifest*> blamed_{0, nullptr};
     mutable std::map<std::filesystem::path, Result<std::unique_ptr<Library>>> libraries_;
 };
 

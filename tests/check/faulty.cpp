@@ -12,10 +12,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -91,6 +93,9 @@ int32_t body_build(void* self, hk_builder* b, hk_error* error) {
     if (fault("abort_in_build")) std::abort();
     if (fault("exit_in_build")) std::_Exit(0);
     if (fault("hang_in_build")) hang();
+    if (fault("eats_memory"))
+        for (;;) std::memset(std::malloc(1 << 24), 1, 1 << 24);
+    if (fault("garbles_the_pipe") && write(3, "what no message begins with", 27) < 0) crash(); // the host's socket
     if (fault("leaks_in_build")) std::memset(std::malloc(1000), 1, 1000);
     if (fault("needs_fields") && graph->has_field(b, hk_text("input_ids")) == 0) crash();
     const hk_value ids = graph->input(b, hk_text("input_ids"));
@@ -202,6 +207,11 @@ int32_t next_collate(void* self, const hk_batch* batch, hk_field* fields, uint32
     auto& next = *static_cast<Next*>(self);
     if (fault("throw_in_collate")) throw std::runtime_error("thrown by collate");
     if (fault("hang_in_collate")) hang();
+    if (fault("crash_in_collate")) crash();
+    if (const char* mark = std::getenv("HEKLA_FAULT_ONCE"); mark != nullptr && fault("crash_once_in_collate")) {
+        const int made = open(mark, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        if (made >= 0) crash(); // the mark was not there: it is the first time
+    }
     if (count != 2) return refuse(error, "two fields were expected");
     const int64_t rows = fields[0].dims[0], length = fields[0].dims[1];
     auto* ids = static_cast<int32_t*>(fields[0].data);

@@ -9,3 +9,8 @@ foreach(wrong nothing magic size no_init newer other_major fork init_fails no_ta
   add_dependencies(test_plugin refused_${wrong})
 endforeach()
 target_compile_definitions(test_plugin PRIVATE HEKLA_REFUSED_FOLDER="${refused_folder}")
+
+# Plugins in a process of their own: the built-in ones, and the one with planted faults.
+add_dependencies(test_plugin hekla-describe hekla_plugins faulty)
+target_compile_definitions(test_plugin PRIVATE HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}"
+  HEKLA_FAULTS_FOLDER="${CMAKE_BINARY_DIR}/faults" HEKLA_DESCRIBE_PROGRAM="$<TARGET_FILE:hekla-describe>")

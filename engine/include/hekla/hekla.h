@@ -29,6 +29,12 @@ HK_EXPORT hk_string hk_error_message(const hk_error* error); // valid until the 
 #define HK_DEVICE_WRAPPED ((int32_t)1) // hk_context_options.vulkan
 #define HK_DEVICE_NONE ((int32_t)2)    // models are read and described, and run by the interpreter (`reference`) alone
 
+// Where plugins describe their graphs. In a process of its own (hekla-describe, started by exec), a plugin that
+// crashes, hangs, throws or takes too much memory is an error that names it, and is not used again by the context.
+#define HK_DESCRIBE_AUTOMATIC ((int32_t)0)  // those of Hekla's own plugin folder in this process, all others in a child
+#define HK_DESCRIBE_CHILD ((int32_t)1)      // all in a child
+#define HK_DESCRIBE_IN_PROCESS ((int32_t)2) // all in this process: for hosts that may start none
+
 // Contexts in one process do not know of each other.
 typedef struct hk_context_options {
     uint32_t struct_size;
@@ -45,6 +51,13 @@ typedef struct hk_context_options {
     int32_t measure_kernels;
     int32_t device_kind;            // HK_DEVICE_*
     const hk_vulkan_device* vulkan; // of HK_DEVICE_WRAPPED: copied; else null
+    hk_string describe_program;     // hekla-describe; "": beside this program, or in libexec/ beside its folder
+    double describe_seconds;        // for one answer of a plugin in a process of its own; 0: 60
+    uint64_t describe_memory;       // bytes of address space for that process; 0: 4 GiB; UINT64_MAX: no limit
+    int32_t describe;               // HK_DESCRIBE_*: where plugins describe
+    // Not 0: what runs of plugins while a model is trained or used (collate, decode) does so in worker processes over
+    // shared memory. One that dies is named in the log and begun again, and its batch is repeated: the same bits.
+    int32_t isolate_plugins;
 } hk_context_options;
 
 // [any-thread]

@@ -1,0 +1,156 @@
+#include "plugin/messages.hpp"
+
+#include "plugin/host_error.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::plugin {
+namespace {
+
+using nlohmann::json;
+
+json packed(const PartsSpec& spec) {
+    const auto part = [](const PartSpec& one) { return json{{"id", one.id}, {"config", one.config}}; };
+    json all = json::object();
+    if (spec.architecture) all["architecture"] = part(*spec.architecture);
+    if (spec.objective) all["objective"] = part(*spec.objective);
+    all["heads"] = json::array();
+    for (const PartsSpec::Head& head : spec.heads) {
+        json one = part(head.part);
+        one["plugin"] = head.plugin;
+        one["asked_for"] = head.asked_for;
+        all["heads"].push_back(std::move(one));
+    }
+    if (spec.teacher != nullptr) all["teacher"] = packed(*spec.teacher);
+    return all;
+}
+
+PartsSpec unpacked(const json& all) {
+    const auto part = [](const json& one) { return PartSpec{one.at("id").get<std::string>(), one.at("config")}; };
+    PartsSpec spec;
+    if (all.contains("architecture")) spec.architecture = part(all["architecture"]);
+    if (all.contains("objective")) spec.objective = part(all["objective"]);
+    for (const json& head : all.at("heads"))
+        spec.heads.push_back({part(head), head.at("plugin").get<bool>(), head.at("asked_for").get<bool>()});
+    if (all.contains("teacher")) spec.teacher = std::make_shared<const PartsSpec>(unpacked(all["teacher"]));
+    return spec;
+}
+
+void put_keys(WireWriter& out, const std::set<std::string>& keys) {
+    out.texts(std::vector<std::string>(keys.begin(), keys.end()));
+}
+
+std::set<std::string> get_keys(WireReader& in) {
+    std::vector<std::string> keys = in.texts();
+    return {std::make_move_iterator(keys.begin()), std::make_move_iterator(keys.end())};
+}
+
+} // namespace
+
+void put_fields(WireWriter& out, std::span<const BatchField> fields) {
+    out.number(fields.size());
+    for (const BatchField& field : fields) {
+        out.text(field.name);
+        out.integer(static_cast<int64_t>(field.kind));
+        const std::vector<int64_t> dims = field.shape.vector();
+        out.array(std::span<const int64_t>(dims));
+    }
+}
+
+std::vector<BatchField> get_fields(WireReader& in, Status& status) {
+    std::vector<BatchField> fields(in.count());
+    for (BatchField& field : fields) {
+        field.name = in.text();
+        const int64_t kind = in.integer();
+        const std::span<const int64_t> dims = in.array<int64_t>();
+        if (kind < static_cast<int64_t>(graph::Kind::float_) || kind > static_cast<int64_t>(graph::Kind::int32) ||
+            dims.size() > HK_MAX_RANK ||
+            std::ranges::any_of(dims, [](int64_t d) { return d < 0 || d > int64_t{1} << 46; })) {
+            status = corrupt(
+                fmt::format("a field '{}' of kind {} and dimensions [{}]", field.name, kind, fmt::join(dims, ", ")));
+            return {};
+        }
+        field.kind = static_cast<graph::Kind>(kind);
+        field.shape = graph::Shape(dims);
+    }
+    return fields;
+}
+
+// Numbers and texts come back as they were, also those that JSON has no text for.
+void put_spec(WireWriter& out, const PartsSpec& spec) {
+    const std::vector<uint8_t> bytes = json::to_cbor(packed(spec));
+    out.array(std::span<const uint8_t>(bytes));
+}
+
+Result<PartsSpec> get_spec(WireReader& in) {
+    const std::span<const uint8_t> bytes = in.array<uint8_t>();
+    try {
+        return unpacked(json::from_cbor(bytes.begin(), bytes.end()));
+    } catch (const json::exception& e) { return corrupt(fmt::format("a composition that is none: {}", e.what())); }
+}
+
+void put_read_keys(WireWriter& out, const ReadKeys& read) {
+    put_keys(out, read.architecture);
+    put_keys(out, read.objective);
+    out.number(read.heads.size());
+    for (const std::set<std::string>& head : read.heads) put_keys(out, head);
+    out.flag(read.teacher != nullptr);
+    if (read.teacher != nullptr) put_read_keys(out, *read.teacher);
+}
+
+ReadKeys get_read_keys(WireReader& in, int depth) {
+    ReadKeys read;
+    read.architecture = get_keys(in);
+    read.objective = get_keys(in);
+    read.heads.resize(in.count());
+    for (std::set<std::string>& head : read.heads) head = get_keys(in);
+    constexpr int kDeepest = 8; // teachers of teachers; what is deeper is left, and finish() sees that
+    if (in.flag() && depth < kDeepest) read.teacher = std::make_shared<const ReadKeys>(get_read_keys(in, depth + 1));
+    return read;
+}
+
+void put_example(WireWriter& out, const hk_example& example) {
+    out.number(example.index);
+    out.number(example.epoch);
+    out.number(example.document);
+    out.number(example.column_count);
+    for (uint32_t i = 0; i < example.column_count; ++i) {
+        const hk_column& column = example.columns[i];
+        out.integer(column.kind);
+        out.text(view(column.name));
+        const bool numbers = column.kind == HK_COLUMN_NUMBERS;
+        out.array(std::span<const int32_t>(column.ids, numbers ? 0 : column.size));
+        out.array(std::span<const float>(column.numbers, numbers ? column.size : 0));
+        out.array(std::span<const uint64_t>(column.parts, column.part_count));
+    }
+}
+
+hk_example ReadExamples::get(WireReader& in) {
+    hk_example example{};
+    example.struct_size = sizeof example;
+    example.index = in.number();
+    example.epoch = in.number();
+    example.document = in.number();
+    std::vector<hk_column>& columns = columns_.emplace_back(in.count());
+    for (hk_column& column : columns) {
+        column.struct_size = sizeof column;
+        column.kind = static_cast<int32_t>(in.integer());
+        const std::string_view name = in.text();
+        const std::span<const int32_t> ids = in.array<int32_t>();
+        const std::span<const float> numbers = in.array<float>();
+        const std::span<const uint64_t> parts = in.array<uint64_t>();
+        column.name = {name.data(), name.size()};
+        column.ids = ids.data();
+        column.numbers = numbers.data();
+        column.size = column.kind == HK_COLUMN_NUMBERS ? numbers.size() : ids.size();
+        column.parts = parts.data();
+        column.part_count = parts.size();
+    }
+    example.column_count = static_cast<uint32_t>(columns.size());
+    example.columns = columns.data();
+    return example;
+}
+
+} // namespace hekla::plugin
