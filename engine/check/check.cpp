@@ -48,7 +48,7 @@ const std::vector<Test>& tests() {
         {"host.without-tokenizer", "a host that lacks an interface is no crash", 1, 10, without("hekla.tokenizer/1")},
         {"host.fails", "whichever call of the host fails, the error goes back to it", 2, 120, test_failing_host},
         {"instances.many", "instances share nothing", 2, 60, test_many_instances},
-        {"instances.leaks", "what is made is given back", 2, 60, test_leaks},
+        {"instances.leaks", "what is made is given back", 2, 120, test_leaks},
         {"graph.same", "the same configuration and fields describe the same graph", 2, 60, test_same_graph},
         {"graph.config", "what an architecture writes of itself describes it again", 2, 60, test_own_configuration},
         {"graph.shapes", "rows and lengths of any number", 2, 60, test_odd_shapes},

@@ -129,58 +129,58 @@ void broken(std::string_view rule, const std::string& what) {
                                call.empty() ? "" : " in ", call, what, text));
 }
 
-// ---- arguments as text
+// ---- arguments as JSON, which the lines of text show too
 
-std::string shown(std::string_view s) {
+std::string dumped(const ordered_json& value) {
+    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+ordered_json json_of(std::string_view s) {
     constexpr std::size_t kShown = 120;
-    const std::string cut = s.size() > kShown ? std::string(s.substr(0, kShown)) + "..." : std::string(s);
-    return nlohmann::json(cut).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return s.size() > kShown ? std::string(s.substr(0, kShown)) + "..." : std::string(s);
+}
+std::string shown(std::string_view s) { return dumped(json_of(s)); }
+ordered_json json_of(hk_string s) { return json_of(view(s)); }
+ordered_json json_of(int32_t v) { return v; }
+ordered_json json_of(uint32_t v) { return v; }
+ordered_json json_of(int64_t v) { return v; }
+ordered_json json_of(uint64_t v) { return v; }
+ordered_json json_of(double v) {
+    if (std::isfinite(v)) return v;
+    return fmt::format("{}", v); // JSON has no such number
+}
+// Pointers say nothing.
+template<class T>
+ordered_json json_of(T*) {
+    return {};
 }
 
 template<class T>
-std::string number_text(T value) {
-    return fmt::format("{}", value);
+ordered_json list_of(const T* values, uint64_t count) {
+    if (values == nullptr) return {};
+    constexpr uint64_t kShown = 16;
+    ordered_json out = ordered_json::array();
+    for (uint64_t i = 0; i < std::min(count, kShown); ++i) out.push_back(json_of(values[i]));
+    if (count > kShown) out.push_back(fmt::format("... {} in all", count));
+    return out;
 }
 
-template<class T>
-std::string list_text(const T* values, uint64_t count) {
-    if (values == nullptr) return "null";
-    std::string s = "[";
-    for (uint64_t i = 0; i < std::min<uint64_t>(count, 16); ++i) s += (i > 0 ? ", " : "") + number_text(values[i]);
-    return s + (count > 16 ? fmt::format(", ... {} in all]", count) : "]");
-}
-
-std::string list_text(const hk_attribute* attributes, uint64_t count) {
-    if (attributes == nullptr) return "null";
-    std::string s = "{";
+ordered_json list_of(const hk_attribute* attributes, uint64_t count) {
+    if (attributes == nullptr) return {};
+    ordered_json out = ordered_json::object();
     for (uint64_t i = 0; i < std::min<uint64_t>(count, 32); ++i) {
         const std::optional<hk_attribute> a = struct_at(attributes, i);
-        if (!a) return s + "?}";
-        s += (i > 0 ? ", " : "") + std::string(view(a->name)) + ": ";
-        if (a->type == HK_ATTRIBUTE_INT)
-            s += number_text(a->integer);
-        else if (a->type == HK_ATTRIBUTE_REAL)
-            s += number_text(a->real);
-        else if (a->type == HK_ATTRIBUTE_TEXT)
-            s += shown(view(a->text));
-        else if (a->type == HK_ATTRIBUTE_INTS)
-            s += list_text(a->integers, a->count);
-        else
-            s += list_text(a->reals, a->count);
+        if (!a) return out;
+        ordered_json& to = out[is_utf8(view(a->name)) ? std::string(view(a->name)) : std::string("?")];
+        switch (a->type) {
+        case HK_ATTRIBUTE_INT: to = json_of(a->integer); break;
+        case HK_ATTRIBUTE_REAL: to = json_of(a->real); break;
+        case HK_ATTRIBUTE_TEXT: to = json_of(a->text); break;
+        case HK_ATTRIBUTE_INTS: to = list_of(a->integers, a->count); break;
+        default: to = list_of(a->reals, a->count);
+        }
     }
-    return s + "}";
-}
-
-// An argument as it goes in; nothing for those that say nothing.
-std::string text_of(hk_string s) { return s.data == nullptr ? "\"\"" : shown(view(s)); }
-std::string text_of(int32_t v) { return number_text(v); }
-std::string text_of(uint32_t v) { return number_text(v); }
-std::string text_of(int64_t v) { return number_text(v); }
-std::string text_of(uint64_t v) { return number_text(v); }
-std::string text_of(double v) { return number_text(v); }
-template<class T>
-std::string text_of(T*) {
-    return {};
+    return out;
 }
 
 template<std::size_t I, class Tuple>
@@ -195,11 +195,11 @@ void add_argument(ordered_json& to, const std::vector<std::string_view>& names, 
         constexpr bool listed = std::is_same_v<Element, int64_t> || std::is_same_v<Element, hk_value> ||
                                 std::is_same_v<Element, hk_attribute>;
         if constexpr (counted && listed && std::is_const_v<std::remove_pointer_t<T>>) {
-            to[name] = list_text(value, std::get<I + 1>(arguments));
+            to[name] = list_of(value, std::get<I + 1>(arguments));
             return;
         }
     }
-    if (const std::string text = text_of(value); !text.empty()) to[name] = text;
+    if (ordered_json made = json_of(value); !made.is_null()) to[name] = std::move(made);
 }
 
 template<class Tuple, std::size_t... I>
@@ -253,7 +253,7 @@ void say(char mark, std::size_t depth, std::string_view call, const ordered_json
     }
     std::string text;
     for (const auto& [name, value] : arguments.items())
-        text += (text.empty() ? "" : ", ") + name + ": " + value.get<std::string>();
+        text += (text.empty() ? "" : ", ") + name + ": " + dumped(value);
     write_line(fmt::format("{:10.3f} {} {}{} {} {}{}{}{}{}", milliseconds(), thread_number(),
                            std::string(2 * depth, ' '), mark, plugin_here(), call,
                            mark == '<' ? "" : fmt::format("({})", text), result.empty() ? "" : " = " + result,
@@ -441,8 +441,10 @@ template<auto M>
 struct HostCall;
 template<class T, class R, class... A, R (*T::*M)(A...)>
 struct HostCall<M> {
+    using Function = TracedFunction<M>;
+    static constexpr std::string_view kName = Function::kName;
+
     static R call(A... arguments) {
-        using Function = TracedFunction<M>;
         the_trace()->calls.fetch_add(1, std::memory_order_relaxed);
         const std::string name = call_name(Function::kTable, Function::kName);
         const std::tuple<A...> all(arguments...);
@@ -468,13 +470,19 @@ struct HostCall<M> {
             } else {
                 const R result = (real_table<T>()->*M)(arguments...);
                 learn<M>(*state, result, arguments...);
-                if constexpr (std::string_view(Function::kName) == "emit") {
+                if constexpr (kName == "emit") {
                     const hk_value* outputs = std::get<7>(all);
                     for (uint32_t i = 0; outputs != nullptr && i < std::get<8>(all); ++i)
                         if (outputs[i] != 0) state->values.insert(outputs[i]);
-                    show(outputs != nullptr ? list_text(outputs, std::get<8>(all)) : "");
+                    show(fmt::format("{} {}", code_text(result), dumped(list_of(outputs, std::get<8>(all)))));
+                } else if constexpr (kName == "shape") {
+                    show(result < 0
+                             ? "-1"
+                             : fmt::format("{} {}", result, dumped(list_of(std::get<2>(all), *std::get<3>(all)))));
+                } else if constexpr (kName == "status") {
+                    show(code_text(result));
                 } else {
-                    show(number_text(result));
+                    show(fmt::format("{}", result));
                 }
                 return result;
             }
@@ -489,10 +497,13 @@ struct HostCall<M> {
                 (real_table<T>()->*M)(arguments...);
             } else {
                 const R result = (real_table<T>()->*M)(arguments...);
-                if constexpr (std::is_pointer_v<R>)
-                    show(result != nullptr ? "a table" : "null");
+                if constexpr (kName.starts_with("get_"))
+                    show(result == HK_OK ? fmt::format("{} {}", code_text(result), dumped(json_of(*std::get<2>(all))))
+                                         : code_text(result));
+                else if constexpr (kName.starts_with("set_") || kName == "decode")
+                    show(code_text(result));
                 else
-                    show(number_text(result));
+                    show(fmt::format("{}", result));
                 return result;
             }
         }
@@ -544,8 +555,8 @@ struct Pushes {
                    fmt::format("a field with a rank of {} and the name {}", field->rank, shown(view(field->name))));
         check_text(field->name);
         say('.', frames().size(), "push",
-            {{"field", shown(view(field->name))},
-             {"dims", list_text(field->dims, std::min<uint32_t>(field->rank, HK_MAX_RANK))}},
+            {{"field", json_of(field->name)},
+             {"dims", list_of(field->dims, std::min<uint32_t>(field->rank, HK_MAX_RANK))}},
             "", "");
     }
     static void look(const hk_column_need* given) {
@@ -554,11 +565,11 @@ struct Pushes {
         if (need->reserved != 0 || (need->flags & ~(HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET)) != 0)
             broken("abi.8", fmt::format("a column with flags {:#x}", need->flags));
         check_text(need->name);
-        say('.', frames().size(), "push", {{"column", shown(view(need->name))}}, "", "");
+        say('.', frames().size(), "push", {{"column", json_of(need->name)}}, "", "");
     }
     static void look(hk_string s) {
         check_text(s);
-        say('.', frames().size(), "push", {{"text", text_of(s)}}, "", "");
+        say('.', frames().size(), "push", {{"text", json_of(s)}}, "", "");
     }
     static void forward(void* self, Pushed pushed) {
         auto& pushes = *static_cast<Pushes*>(self);
@@ -686,7 +697,7 @@ struct PluginCall<M> {
                     if constexpr (std::is_same_v<T, hk_operation>) check_operation_names(result, slot);
                     end(result != nullptr ? "a table" : "null", "");
                 } else {
-                    end(number_text(result), "");
+                    end(fmt::format("{}", result), "");
                 }
                 return result;
             }
@@ -860,7 +871,7 @@ void trace_entry(std::string_view plugin, std::string_view function, std::string
     if (!tracing()) return;
     the_trace()->calls.fetch_add(1, std::memory_order_relaxed);
     frames().push_back({std::string(plugin), std::string(function), nullptr});
-    say('>', 0, function, {{"of", shown(what)}}, "", "");
+    say(function == "host.get_interface" ? '.' : '>', 0, function, {{"of", json_of(what)}}, "", "");
     frames().pop_back();
 }
 

@@ -23,7 +23,10 @@ try() { # try NAME KIND COMPILER...: builds it, trains two steps, keeps the weig
   mkdir "$name"
   "$@" -o "$name/variant.so" || { printf '%s does not compile\n' "$name"; exit 1; }
   cp $kind.json "$name/variant.json"
-  [ "$(nm -D --defined-only "$name/variant.so" | awk '{print $3}')" = hekla_plugin_entry ] || { printf '%s has other exports\n' "$name"; exit 1; }
+  # Without the version script, what the standard library's templates made of the author's types stays visible.
+  nm -D --defined-only "$name/variant.so" | awk '{print $3}' >exports
+  grep -qx hekla_plugin_entry exports
+  case $* in *version-script*) [ "$(wc -l <exports)" = 1 ] || { printf '%s has other exports\n' "$name"; exit 1; } ;; esac
   "$hekla" --plugin-path "$name" train $kind.toml data.train=text.txt train.max_steps=2 train.eval_steps=2 train.eval_batches=1 \
     train.per_device_train_batch_size=2 "output.dir=$name/out" >said.log 2>&1 || { printf '%s:\n' "$name"; cat said.log; exit 1; }
   done_="$done_ $name"
@@ -33,10 +36,10 @@ same() { cmp "$1/out/model.safetensors" "$2/out/model.safetensors"; }
 try plain architecture g++ -std=c++20 -O2 "${include[@]}" "${map[@]}" architecture.cpp
 try static-libstdc++ architecture g++ -std=c++20 -O2 -static-libstdc++ -static-libgcc "${include[@]}" "${map[@]}" architecture.cpp
 try short-enums architecture gcc -std=c11 -O2 -fshort-enums "${include[@]}" "${map[@]}" architecture.c -lm
-try hidden architecture g++ -std=c++20 -O2 -fvisibility=hidden -fvisibility-inlines-hidden "${include[@]}" architecture.cpp
+try no-version-script architecture g++ -std=c++20 -O2 -fvisibility=hidden -fvisibility-inlines-hidden "${include[@]}" architecture.cpp
 try unoptimized architecture g++ -std=c++20 -O0 -g -D_GLIBCXX_ASSERTIONS "${include[@]}" "${map[@]}" architecture.cpp
-try no-exceptions objective g++ -std=c++17 -O2 -fno-exceptions -fno-rtti -nostdlib++ "${include[@]}" "${map[@]}" "$root/tests/abi/no_exceptions.cpp" -lm
-others='static-libstdc++ short-enums hidden unoptimized'
+try no-exceptions objective gcc -std=c++17 -O2 -fno-exceptions -fno-rtti "${include[@]}" "${map[@]}" "$root/tests/abi/no_exceptions.cpp" -lm
+others='static-libstdc++ short-enums no-version-script unoptimized'
 if command -v clang >/dev/null; then
   try clang architecture clang -std=c11 -O2 "${include[@]}" "${map[@]}" architecture.c -lm
   others="$others clang"

@@ -332,12 +332,12 @@ TEST_CASE("trace: each call is a line, with the plugin, its arguments and what c
         return g.status(b, nullptr);
     });
     const std::string text = read_file(trace_file()).take();
-    const auto has = [&](const char* part) {
+    const auto has = [&](const std::string& part) {
         CAPTURE(part);
         CHECK(text.find(part) != std::string::npos);
     };
     has("> fake architecture 'a'.build(");
-    has(". fake graph.parameter(name: \"some.weight\", dims: [2, 3], rank: 2, initializer: 1, a: 0, b: 0.5, flags: "
+    has(". fake graph.parameter(name: \"some.weight\", dims: [2,3], rank: 2, initializer: 1, a: 0.0, b: 0.5, flags: "
         "0) = ");
     has(". fake graph.offer(port: \"hidden\", value: ");
     has("< fake architecture 'a'.build = HK_OK");

@@ -154,8 +154,8 @@ TEST_CASE("plugins that are broken") {
         CHECK(!folder.exists("run"));
     };
     refused("no_entry", {"no_entry.so", "hekla_plugin_entry"});
-    refused("newer", {"newer.so", "ABI 0.99", "update Hekla"});
-    refused("newer_manifest", {"newer_manifest.so", "ABI 0.99", "update Hekla"});
+    refused("newer", {"newer.so", "ABI 1.99", "update Hekla"});
+    refused("newer_manifest", {"newer_manifest.so", "ABI 1.99", "update Hekla"});
     refused("throws_in_entry", {"throws_in_entry.so", "threw", "entry"});
     refused("throws_in_init", {"throws_in_init.so", "threw", "init"});
     refused("promises_too_much", {"promises_too_much.so", "objective", "does not have it"});
