@@ -63,6 +63,7 @@ struct Manifest {
     std::filesystem::path file;    // of the manifest
     std::filesystem::path library; // absolute
     std::string plugin, version, licence;
+    std::string sha256;    // of the library, as the build wrote it down; empty: it did not
     bool built_in = false; // it lies in the installation's own folder
     uint32_t abi_major = 0, abi_minor_needed = 0;
     std::vector<Provided> provides;
