@@ -145,6 +145,7 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                                                          "train.load_best_model_at_end",
                                                          "train.num_train_epochs",
                                                          "train.early_stopping_patience",
+                                                         "plugins.isolate",
                                                          "output.dir",
                                                          "train.max_steps",
                                                          "train.eval_steps",
@@ -223,6 +224,7 @@ Status Trainer::open_data() {
 Status Trainer::describe() {
     HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts()));
     spec.recompute = recipe_.train.gradient_checkpointing;
+    spec.isolate = recipe_.plugins.isolate;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
     if (!composition_->can_collate())
         return unsupported(
