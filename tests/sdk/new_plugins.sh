@@ -118,6 +118,16 @@ logged build.log cmake --build my-operation/build
 "$hekla" --plugin-path my-operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >graph.txt
 grep -q '^operation my-operation.gate/1(float x, float gate; real sharpness = 1) -> y local 0 glsl$' graph.txt
 grep -q '= my-operation.gate/1(.*gradient 1 .*# block.0' graph.txt
+# The same in this process as in one of its own, where it was described until now; its CPU reference runs here.
+"$hekla" --describe-in process --plugin-path my-operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >here.txt
+cmp graph.txt here.txt
+"$hekla" --plugin-path my-operation/build/plugins generate whole-operation --prompt line --greedy --max-new-tokens 4 --reference >/dev/null 2>&1
+# A manifest of another build is refused, with the line to change.
+mkdir other
+cp my-operation/build/plugins/my-operation.* other
+printf 'x' >>other/my-operation.so
+if "$hekla" --plugin-path other describe my-operation --set vocab_size=16 --head lm --objective clm >/dev/null 2>err.log; then exit 1; fi
+grep -q 'is not the file that its manifest was written for' err.log || { cat err.log; exit 1; }
 sed -i 's/squashed(sharpness/squished(sharpness/' my-operation/my-operation.cpp
 cmake --build my-operation/build >operation.log 2>&1 || { cat operation.log; exit 1; }
 if "$hekla" --plugin-path my-operation/build/plugins train my-operation/recipe.toml data.train=text.txt output.dir=bad >err.log 2>&1; then exit 1; fi
