@@ -1,5 +1,5 @@
 # hekla_add_plugin(TARGET [NAME NAME] [FOLDER FOLDER] MANIFEST FILE SOURCES...): NAME.so of C or C++ with its one export, and NAME.json
-# beside it, in FOLDER. NAME: as TARGET; FOLDER: plugins/ in the build. For the built-in plugins and, installed, for a stranger's; whoever
+# with its hash beside it, in FOLDER. NAME: as TARGET; FOLDER: plugins/ in the build. For the built-in plugins and, installed, for a stranger's; whoever
 # includes this has set HEKLA_PLUGIN_MAP and made the target hekla::plugin.
 function(hekla_add_plugin target)
   cmake_parse_arguments(PARSE_ARGV 1 plugin "" "NAME;FOLDER;MANIFEST" "")
@@ -13,6 +13,7 @@ function(hekla_add_plugin target)
     set(plugin_FOLDER ${CMAKE_BINARY_DIR}/plugins)
   endif()
   get_filename_component(manifest ${plugin_MANIFEST} ABSOLUTE)
+  set(write_manifest ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/write_manifest.cmake)
   add_library(${target} MODULE ${plugin_UNPARSED_ARGUMENTS})
   target_link_libraries(${target} PRIVATE hekla::plugin)
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
@@ -34,6 +35,8 @@ function(hekla_add_plugin target)
     target_link_options(${target} PRIVATE -Wl,--version-script=${HEKLA_PLUGIN_MAP} -Wl,--no-undefined)
   endif()
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${plugin_NAME} LIBRARY_OUTPUT_DIRECTORY ${plugin_FOLDER}
-    CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden LINK_DEPENDS ${HEKLA_PLUGIN_MAP})
-  configure_file(${manifest} ${plugin_FOLDER}/${plugin_NAME}.json COPYONLY)
+    CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden LINK_DEPENDS "${HEKLA_PLUGIN_MAP};${manifest};${write_manifest}")
+  add_custom_command(TARGET ${target} POST_BUILD VERBATIM COMMENT ""
+    COMMAND ${CMAKE_COMMAND} -DMANIFEST=${manifest} -DLIBRARY=$<TARGET_FILE:${target}> -DOUTPUT=${plugin_FOLDER}/${plugin_NAME}.json
+      -P ${write_manifest})
 endfunction()

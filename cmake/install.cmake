@@ -27,6 +27,6 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/hekla-config.cmake.in ${
   INSTALL_DESTINATION lib/cmake/hekla)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${CMAKE_BINARY_DIR}/hekla-config.cmake ${CMAKE_BINARY_DIR}/hekla-config-version.cmake
-  ${CMAKE_SOURCE_DIR}/cmake/add_plugin.cmake DESTINATION lib/cmake/hekla)
+  ${CMAKE_SOURCE_DIR}/cmake/add_plugin.cmake ${CMAKE_SOURCE_DIR}/cmake/write_manifest.cmake DESTINATION lib/cmake/hekla)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/hekla-plugin.pc.in ${CMAKE_BINARY_DIR}/hekla-plugin.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/hekla-plugin.pc DESTINATION lib/pkgconfig)

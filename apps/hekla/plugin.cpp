@@ -39,6 +39,8 @@ int run_list(const Globals& globals, bool as_json) {
                              {"abi", fmt::format("{}.{}", m.abi_major, m.abi_minor_needed)},
                              {"manifest", m.file.string()},
                              {"library", m.library.string()},
+                             {"sha256", m.sha256},
+                             {"built_in", m.built_in},
                              {"provides", ordered_json::array()}};
             for (const plugin::Provided& p : m.provides) {
                 ordered_json offer{{"interface", p.interface_id},

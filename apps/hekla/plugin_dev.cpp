@@ -1,19 +1,18 @@
 // hekla plugin dev: builds a plugin whenever its folder changes, checks it, and trains it a little: what the change did
 // to the graph and to the loss, seconds after the file was saved.
 #include "command.hpp"
-#include "line_difference.hpp"
 
 #include "base/file.hpp"
 #include "base/shell_word.hpp"
 #include "check/check.hpp"
 #include "check/child.hpp"
+#include "graph/text.hpp"
 #include "model/safetensors.hpp"
 #include "model/weights.hpp"
 #include "train/recipe.hpp"
 #include "train/report.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -36,17 +35,6 @@ struct DevArguments {
     int64_t steps = 100;
     bool once = false, fresh = false;
 };
-
-// "%12 = add(%10, %11)" as "% = add(%, %)": values behind an operation that came or went have other numbers.
-std::string without_numbers(const std::string& line) {
-    std::string out;
-    for (std::size_t i = 0; i < line.size();) {
-        out += line[i];
-        if (line[i++] != '%') continue;
-        while (i < line.size() && std::isdigit(static_cast<unsigned char>(line[i])) != 0) ++i;
-    }
-    return out;
-}
 
 // What one version of the plugin did.
 struct Version {
@@ -277,13 +265,11 @@ private:
         if (last_.run.empty()) {
             fmt::print("the graph has {} lines\n", std::ranges::count(now.graph, '\n'));
         } else {
-            const std::string difference = line_difference(last_.graph, now.graph, without_numbers);
-            if (!difference.empty())
-                fmt::print("the graph changed:\n{}", difference);
-            else if (last_.graph == now.graph)
+            const std::string difference = graph::text_difference(last_.graph, now.graph);
+            if (difference.empty())
                 fmt::print("the graph is the same\n");
-            else // the same operations, wired in another way
-                fmt::print("the graph changed:\n{}", line_difference(last_.graph, now.graph));
+            else
+                fmt::print("the graph changed:\n{}", difference);
         }
         fmt::print("{:>8} {:>12} {:>12}\n", "step", "last loss", "loss");
         const std::size_t count = now.losses.size(), shown = std::min<std::size_t>(count, 10);

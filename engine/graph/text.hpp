@@ -34,8 +34,9 @@
 
 namespace hekla::graph {
 
-// The graph is one that check() accepts.
-std::string print(const Graph& graph);
+// The graph is one that check() accepts. ends, if given: where in the text each node's line ends; what a node needs to
+// have been introduced (scopes, operations, gradients) stands before its line, behind the last one's.
+std::string print(const Graph& graph, std::vector<std::size_t>* ends = nullptr);
 
 // Any text: what is no graph is an error with its line. The result has passed check(). complete: adds to a declaration
 // what no text has (where the kernel's source stands, the reference).
@@ -47,6 +48,11 @@ Hash128 hash(const Graph& graph);
 
 // The name that print() gives each scope: unique, "" for the root.
 std::vector<std::string> scope_labels(const Graph& graph);
+
+// Where two graphs' texts, or parts of them, differ, as base/line_difference.hpp has it; empty where they are the same.
+// Values are numbered otherwise behind an operation that came or went: that alone is no difference, unless there is no
+// other.
+std::string text_difference(const std::string& before, const std::string& after);
 
 // "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\ \n \t \xHH.
 std::string quote(std::string_view text);

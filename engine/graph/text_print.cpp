@@ -1,5 +1,7 @@
 #include "graph/text.hpp"
 
+#include "base/line_difference.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
@@ -151,7 +153,7 @@ std::vector<std::string> scope_labels(const Graph& graph) {
     return labels;
 }
 
-std::string print(const Graph& graph) {
+std::string print(const Graph& graph, std::vector<std::size_t>* ends) {
     std::string text = "hekla graph 1\n";
     const std::vector<std::string> names = value_names(graph);
     const std::vector<std::string> labels = scope_labels(graph);
@@ -178,6 +180,7 @@ std::string print(const Graph& graph) {
         if (node.region != 0) text += fmt::format(" recompute {}", node.region);
         if (node.scope != 0) text += "  # " + labels[node.scope];
         text += '\n';
+        if (ends != nullptr) ends->push_back(text.size());
     }
     open_to(graph.scopes.size() - 1);
     for (const LossTerm& loss : graph.losses)
@@ -187,6 +190,22 @@ std::string print(const Graph& graph) {
         text += fmt::format("metric {} = {} / {}\n", quote(metric.name), names[metric.sum], names[metric.count]);
     for (const auto& [name, value] : graph.outputs) text += fmt::format("output {} = {}\n", quote(name), names[value]);
     return text;
+}
+
+std::string text_difference(const std::string& before, const std::string& after) {
+    if (before == after) return {};
+    // "%12 = add(%10, %11)" as "% = add(%, %)".
+    const auto without_numbers = [](const std::string& line) {
+        std::string out;
+        for (std::size_t i = 0; i < line.size();) {
+            out += line[i];
+            if (line[i++] != '%') continue;
+            while (i < line.size() && line[i] >= '0' && line[i] <= '9') ++i;
+        }
+        return out;
+    };
+    const std::string difference = line_difference(before, after, without_numbers);
+    return difference.empty() ? line_difference(before, after) : difference; // wired in another way
 }
 
 Hash128 hash(const Graph& graph) { return hash128(print(graph)); }

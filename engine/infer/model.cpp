@@ -2,6 +2,7 @@
 
 #include "infer/model_tensors.hpp"
 #include "model/checkpoint.hpp"
+#include "plugin/record.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -88,6 +89,18 @@ Result<graph::Graph> describe_smallest(const Model& m) {
     return choices.ok() ? choices : rows;
 }
 
+// What the model's plugins describe otherwise than when it was made; empty where they do not, or nobody wrote it down.
+Result<std::string> difference_from_record(const Model& m, const Log& log) {
+    HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.path));
+    if (!record) return std::string();
+    Result<std::string> difference = plugin::difference_from(*record, *m.composition);
+    if (difference.ok()) return difference;
+    // Another head may need fields that the recorded batch does not have: nothing can be said then.
+    log.debug(fmt::format("{}: its plugins are not compared with those it was made with: {}", m.path.string(),
+                          difference.message()));
+    return std::string();
+}
+
 } // namespace
 
 Result<fs::path> weights_folder(const fs::path& folder) {
@@ -129,8 +142,15 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
     HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
-    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors,
-              plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names));
+    HK_ASSIGN(const std::string difference, difference_from_record(m, log));
+    Result<std::vector<plugin::StoredTensor>> stored =
+        plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names);
+    if (!stored.ok() && !difference.empty())
+        return Status(stored.code(), fmt::format("{}\n  {}", stored.message(), difference));
+    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors, std::move(stored));
+    if (!difference.empty())
+        log.warning(fmt::format("{}: {}\n  Every weight has its place, so it is used, as this graph computes",
+                                m.path.string(), difference));
     if (runtime != nullptr) {
         HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, program::parameter_table(graph),
                                                            {.weights = options.weights}));

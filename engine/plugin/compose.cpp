@@ -271,10 +271,14 @@ Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField
     request.all_ports = all_ports;
     request.body_frozen = body_frozen_;
     request.calls = calls;
-    HK_ASSIGN(graph::Graph graph, described(&request, [&] { return parts_->build(request); }));
+    HK_ASSIGN(Described made, described(&request, [&] { return parts_->build(request); }));
     if (!recompute_ || mode != HK_MODE_TRAIN)
-        for (graph::Node& node : graph.nodes) node.region = 0;
-    return graph;
+        for (graph::Node& node : made.graph.nodes) node.region = 0;
+    return std::move(made.graph);
+}
+
+Result<Described> Composition::describe(const BuildRequest& request) const {
+    return described(&request, [&] { return parts_->build(request); });
 }
 
 Result<std::set<std::string>> Composition::body_parameters(std::span<const BatchField> fields) const {

@@ -65,6 +65,9 @@ public:
                                std::span<const std::string> ports = {}, bool all_ports = false,
                                int64_t calls = -1) const;
 
+    // The same with what each plugin said of it, as it was described: with all regions.
+    Result<Described> describe(const BuildRequest& request) const;
+
     // From now on the body is described as it is evaluated, also in mode train: nothing of it learns.
     void freeze_body() { body_frozen_ = true; }
     // The names of the parameters that the body has without head and objective.
@@ -93,6 +96,8 @@ public:
     // folder whose parts no class has can be opened again.
     Result<std::string> write_config() const;
 
+    const Registry& registry() const { return *registry_; }
+    bool body_frozen() const { return body_frozen_; }
     const Composition* teacher() const { return teacher_.get(); } // null without one
     const std::string& head() const { return head_name_; }        // as asked for in the spec
     const Provided& architecture() const { return *architecture_.entry.provided; }

@@ -1,5 +1,7 @@
 #include "plugin/library.hpp"
 
+#include "base/file.hpp"
+#include "base/sha256.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
@@ -157,6 +159,17 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
             version_problem(manifest.abi_major, manifest.abi_minor_needed, "its manifest", manifest);
         !problem.empty())
         return refuse(Code::unsupported, problem);
+    if (!manifest.sha256.empty()) {
+        const Result<MappedFile> file = MappedFile::open(manifest.library);
+        if (!file.ok()) return refuse(Code::not_found, fmt::format("cannot be loaded: {}", file.message()));
+        if (const std::string found = sha256_hex(file.value().text()); found != manifest.sha256)
+            return refuse(
+                Code::corrupt,
+                fmt::format("is not the file that its manifest was written for: its sha256 is {}, {} says {}: "
+                            "build the plugin again (hekla_add_plugin writes both), or, where you changed the "
+                            "file, set \"sha256\": \"{}\" there",
+                            found, manifest.file.string(), manifest.sha256, found));
+    }
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         const char* reason = ::dlerror();

@@ -74,6 +74,7 @@ struct Manifest {
     std::filesystem::path file;    // of the manifest
     std::filesystem::path library; // absolute
     std::string plugin, version, licence;
+    std::string sha256;    // of the library, as the build wrote it down; empty: it did not
     bool built_in = false; // it lies in the installation's own folder
     uint32_t abi_major = 0, abi_minor_needed = 0;
     // Interfaces that are not stable yet and that it uses or provides; empty: it claims to be stable. [drafts.2]

@@ -48,12 +48,25 @@ struct ReadKeys {
     std::shared_ptr<const ReadKeys> teacher;
 };
 
+// The nodes that one plugin described, in a graph of several.
+struct GraphPart {
+    std::string what;     // "head 'lm'", "teacher: architecture 'bert'"
+    std::string manifest; // the file, of the plugin that said it
+    std::size_t first = 0, end = 0;
+};
+
+struct Described {
+    graph::Graph graph;
+    std::vector<GraphPart> parts; // in their order: they are all of the graph
+};
+
 struct BuildRequest {
     int32_t mode = HK_MODE_TRAIN;
     std::vector<BatchField> fields;
     std::vector<std::string> ports; // that become outputs
     bool all_ports = false;         // every one does, as "port.NAME"
     bool body_frozen = false;       // the body is described as it is evaluated, also in mode train
+    bool objective = true;          // and the objective, in modes train and evaluate
     int64_t calls = -1;             // Joint::calls_left
 };
 
@@ -62,7 +75,7 @@ class Parts {
 public:
     virtual ~Parts() = default;
     virtual const ReadKeys& read() const = 0;
-    virtual Result<graph::Graph> build(const BuildRequest& request) = 0;
+    virtual Result<Described> build(const BuildRequest& request) = 0;
     // Of the body alone.
     virtual Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) = 0;
     // The architecture's own config.json, as JSON in its order.

@@ -86,6 +86,9 @@ public:
                     return p.interface_id == HK_OPERATION_INTERFACE || wanted(wanted, spec, p);
                 }))
                 files.push_back(manifest.file.string());
+        for (const Manifest& manifest : registry_.manifests())
+            if (std::ranges::any_of(manifest.provides, [&](const Provided& p) { return wanted(wanted, spec, p); }))
+                manifests_.push_back(&manifest);
         create_.texts(files);
         create_.integer(tokenizer_ != nullptr ? tokenizer_->view->size() : -1);
         HK_ASSIGN(std::unique_ptr<Worker> first, start());
@@ -95,13 +98,14 @@ public:
 
     const ReadKeys& read() const override { return read_; }
 
-    Result<graph::Graph> build(const BuildRequest& request) override {
+    Result<Described> build(const BuildRequest& request) override {
         WireWriter out;
         out.integer(request.mode);
         put_fields(out, request.fields);
         out.texts(request.ports);
         out.flag(request.all_ports);
         out.flag(request.body_frozen);
+        out.flag(request.objective);
         out.integer(request.calls);
         HK_ASSIGN(const Message message, ask(MessageKind::build, out));
         WireReader in = answer_of(message);
@@ -116,6 +120,15 @@ public:
             const std::string_view file = in.text();
             sources[label] = {std::string(file), static_cast<uint32_t>(in.number())};
         }
+        Described described;
+        described.parts.resize(in.count());
+        std::size_t first = 0;
+        for (GraphPart& part : described.parts) {
+            part.what = in.text();
+            part.manifest = in.text();
+            part.first = first;
+            part.end = first = static_cast<std::size_t>(in.number());
+        }
         HK_TRY(in.finish("the process that describes"));
         Result<graph::Graph> graph = graph::parse(text, [&](graph::OwnDeclaration& d) {
             if (const auto found = sources.find(fmt::format("{}/{}", d.name, d.revision)); found != sources.end()) {
@@ -125,7 +138,14 @@ public:
             d.reference = reference_here(registry_, d.name, d.revision);
         });
         if (!graph.ok()) return graph.status().with_context("what the process that describes says is no graph");
-        return graph;
+        described.graph = graph.take();
+        std::size_t last = 0;
+        for (const GraphPart& part : described.parts) {
+            if (part.end < last || part.end > described.graph.nodes.size())
+                return corrupt("the process that describes: parts that are none of the graph");
+            last = part.end;
+        }
+        return described;
     }
 
     Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) override {
@@ -285,10 +305,16 @@ private:
     Result<std::unique_ptr<Worker>> start() {
         auto worker = std::make_unique<Worker>();
         const uint64_t memory = registry_.processes().memory_bytes;
-        HK_ASSIGN(worker->program,
-                  ProgramApart::start(program_, {kProtocol, fmt::format("{}", memory)}, [this](std::string_view line) {
-                      registry_.log().info(fmt::format("a plugin says: {}", line));
-                  }));
+        Result<std::unique_ptr<ProgramApart>> program =
+            ProgramApart::start(program_, {kProtocol, fmt::format("{}", memory)}, [this](std::string_view line) {
+                registry_.log().info(fmt::format("a plugin says: {}", line));
+            });
+        if (!program.ok())
+            return Status(program.code(),
+                          fmt::format("{}; where no process may be started, plugins can describe in this "
+                                      "one (--describe-in process, HK_DESCRIBE_IN_PROCESS)",
+                                      program.message()));
+        worker->program = program.take();
         const Exchanged made = exchange(*worker, MessageKind::create, create_, nullptr);
         if (!made.died.empty()) return told(made);
         HK_TRY(made.answer.status());
@@ -396,7 +422,7 @@ private:
                 break;
             }
             case MessageKind::answer: {
-                result.answer = checked(message.take());
+                result.answer = checked(message.take(), worker.function);
                 return result;
             }
             default: return died(Code::corrupt);
@@ -417,7 +443,7 @@ private:
     }
 
     // The answer, or the error that it is.
-    Result<Message> checked(Message message) {
+    Result<Message> checked(Message message, const std::string& function) {
         WireReader in(message.bytes);
         if (in.flag()) return message;
         const int64_t code = in.integer();
@@ -427,7 +453,7 @@ private:
         if (code < static_cast<int64_t>(Code::invalid_argument) || code > static_cast<int64_t>(Code::internal))
             return internal_error(text);
         if (const Manifest* manifest = manifest_of(blamed); manifest != nullptr && purpose_ == Apart::describing)
-            registry_.blame(*manifest, text);
+            registry_.blame(*manifest, fmt::format("it threw an exception in {}()", function));
         if (static_cast<Code>(code) == Code::out_of_memory && registry_.processes().memory_bytes > 0)
             text += fmt::format(" (its process may have {} MiB)", registry_.processes().memory_bytes >> 20);
         return Status(static_cast<Code>(code), text);
@@ -477,6 +503,8 @@ private:
 
     Result<Message> ask(MessageKind kind, const WireWriter& out) {
         for (int attempt = 1;; ++attempt) {
+            if (purpose_ == Apart::describing)
+                for (const Manifest* manifest : manifests_) HK_TRY(registry_.check_enabled(*manifest));
             HK_ASSIGN(Held worker, acquire());
             Exchanged e = exchange(*worker, kind, out, nullptr);
             if (e.died.empty()) return std::move(e.answer);
@@ -565,6 +593,7 @@ private:
     Apart purpose_;
     fs::path program_;
     WireWriter create_;
+    std::vector<const Manifest*> manifests_; // of the parts themselves
     std::mutex lock_;
     std::condition_variable free_;
     std::vector<std::unique_ptr<Worker>> idle_;

@@ -76,22 +76,26 @@ public:
 
     const ReadKeys& read() const override { return read_; }
 
-    Result<graph::Graph> build(const BuildRequest& request) override {
+    Result<Described> build(const BuildRequest& request) override {
         OwnOperations own = own_operations();
         Joint joint;
+        Described described;
         joint.own = &own;
         joint.calls_left = request.calls;
         joint.fields = request.fields;
         const int32_t mode = request.mode;
-        const bool learns = objective_.table != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
+        const bool learns =
+            request.objective && objective_.table != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
         if (teacher_ != nullptr && learns) {
             joint.prefix = kTeacher;
             joint.builder.scope_begin("teacher");
-            HK_TRY(teacher_->describe(joint, HK_MODE_EVALUATE, HK_MODE_EVALUATE).with_context("the teacher"));
+            HK_TRY(teacher_->describe(joint, HK_MODE_EVALUATE, HK_MODE_EVALUATE, "teacher: ", described.parts)
+                       .with_context("the teacher"));
             joint.builder.scope_end();
             joint.prefix.clear();
         }
-        HK_TRY(describe(joint, request.body_frozen && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode, mode));
+        HK_TRY(describe(joint, request.body_frozen && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode, mode, "",
+                        described.parts));
         if (learns) {
             HK_ASSIGN(const int32_t built,
                       build_part(joint, objective_, objective_.what, "build", [&](hk_builder* b, hk_error* e) {
@@ -100,6 +104,7 @@ public:
             if (built != HK_OK) return not_found(fmt::format("{}: build failed without a reason", objective_.what));
             if (joint.builder.graph().losses.empty())
                 return invalid_argument(fmt::format("{} described no loss", objective_.what));
+            add_part(described.parts, joint, objective_.what, objective_.manifest);
         }
         for (const std::string& port : request.ports) {
             const auto found = joint.ports.find(port);
@@ -112,7 +117,8 @@ public:
         }
         if (request.all_ports)
             for (const auto& [name, value] : joint.ports) joint.builder.output("port." + name, value);
-        return joint.builder.finish();
+        HK_ASSIGN(described.graph, joint.builder.finish());
+        return described;
     }
 
     Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) override {
@@ -334,13 +340,15 @@ private:
     }
 
     // Body and heads, as a part of the joint graph.
-    Status describe(Joint& joint, int32_t body_mode, int32_t mode) {
+    Status describe(Joint& joint, int32_t body_mode, int32_t mode, const std::string& whose,
+                    std::vector<GraphPart>& parts) {
         joint.mode = body_mode;
         HK_ASSIGN(const int32_t body,
                   build_part(joint, architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
                       return architecture_.table->build(architecture_.self, b, e);
                   }));
         if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
+        add_part(parts, joint, whose + architecture_.what, architecture_.manifest);
         joint.mode = mode;
         for (const Head& head : heads_) {
             if (!head.asked_for) {
@@ -349,7 +357,10 @@ private:
                               return architecture_.table->build_head(architecture_.self, b,
                                                                      {head.name.data(), head.name.size()}, e);
                           }));
-                if (native != HK_NOT_FOUND) continue;
+                if (native != HK_NOT_FOUND) {
+                    add_part(parts, joint, whose + head.what, architecture_.manifest);
+                    continue;
+                }
             }
             if (head.table == nullptr)
                 return not_found(fmt::format("{} has no head '{}' of its own and no plugin provides one",
@@ -358,8 +369,15 @@ private:
                       build_part(joint, head, head.what, "build",
                                  [&](hk_builder* b, hk_error* e) { return head.table->build(head.self, b, e); }));
             if (generic != HK_OK) return not_found(fmt::format("{}: build failed without a reason", head.what));
+            add_part(parts, joint, whose + head.what, head.manifest);
         }
         return {};
+    }
+
+    static void add_part(std::vector<GraphPart>& parts, const Joint& joint, const std::string& what,
+                         const Manifest* manifest) {
+        parts.push_back(
+            {what, manifest->file.string(), parts.empty() ? 0 : parts.back().end, joint.builder.graph().nodes.size()});
     }
 
     OwnOperations own_operations() {

@@ -152,12 +152,19 @@ private:
             request.ports = in.texts();
             request.all_ports = in.flag();
             request.body_frozen = in.flag();
+            request.objective = in.flag();
             request.calls = in.integer();
             HK_TRY(status);
             HK_TRY(in.finish("build"));
-            HK_ASSIGN(const graph::Graph graph, parts_->build(request));
-            out.text(graph::print(graph));
-            put_sources(out, graph);
+            HK_ASSIGN(const Described described, parts_->build(request));
+            out.text(graph::print(described.graph));
+            put_sources(out, described.graph);
+            out.number(described.parts.size());
+            for (const GraphPart& part : described.parts) {
+                out.text(part.what);
+                out.text(part.manifest);
+                out.number(part.end);
+            }
             return {};
         }
         case MessageKind::parameters: {

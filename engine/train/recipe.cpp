@@ -325,8 +325,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
 
     Status status;
     Recipe r;
-    const std::vector<std::string> sections{"model",     "teacher", "objective", "head",  "data",
-                                            "tokenizer", "train",   "generate",  "output"};
+    const std::vector<std::string> sections{"model",     "teacher", "objective", "head",    "data",
+                                            "tokenizer", "train",   "generate",  "plugins", "output"};
     for (const auto& [key, node] : root) {
         const std::string section(key.str());
         if (std::find(sections.begin(), sections.end(), section) != sections.end()) continue;
@@ -436,6 +436,11 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("examples", r.generate.examples, -1);
         s.read("examples_while_training", r.generate.examples_while_training, 0);
         r.generate.options = s.rest();
+    }
+    {
+        Section s(root, "plugins", name, status);
+        s.read("isolate", r.plugins.isolate);
+        s.refuse_rest();
     }
     {
         Section s(root, "output", name, status);
@@ -563,6 +568,8 @@ std::string write_recipe(const Recipe& r) {
     line("examples", number(r.generate.examples));
     line("examples_while_training", number(r.generate.examples_while_training));
     rest(r.generate.options);
+    s += "\n[plugins]\n";
+    line("isolate", flag(r.plugins.isolate));
     s += "\n[output]\n";
     line("dir", quote(r.output.dir));
     return s;

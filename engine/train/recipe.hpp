@@ -116,6 +116,10 @@ struct GenerateSection {
         nlohmann::json::object(); // every other key: generate/options.hpp's, as transformers has them
 };
 
+struct PluginsSection {
+    bool isolate = false; // collate and decode run in worker processes (plugin/compose.hpp)
+};
+
 struct OutputSection {
     std::string dir;
 };
@@ -130,6 +134,7 @@ struct Recipe {
     TokenizerSection tokenizer;
     TrainSection train;
     GenerateSection generate;
+    PluginsSection plugins;
     OutputSection output;
 };
 

@@ -145,6 +145,7 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                                                          "train.load_best_model_at_end",
                                                          "train.num_train_epochs",
                                                          "train.early_stopping_patience",
+                                                         "plugins.isolate",
                                                          "output.dir",
                                                          "train.max_steps",
                                                          "train.eval_steps",
@@ -223,6 +224,7 @@ Status Trainer::open_data() {
 Status Trainer::describe() {
     HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts()));
     spec.recompute = recipe_.train.gradient_checkpointing;
+    spec.isolate = recipe_.plugins.isolate;
     HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
     if (!composition_->can_collate())
         return unsupported(
@@ -407,7 +409,21 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
             log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
                          "goes on, its bits will differ");
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
-    HK_TRY(load_parameters(checkpoint));
+    // A plugin that was built anew may describe another network. Weights that all have their place are gone on with,
+    // and it is said; else the difference says why they have none.
+    HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(checkpoint.path));
+    std::string difference;
+    if (record) { HK_ASSIGN(difference, plugin::difference_from(*record, *composition_)); }
+    if (const Status loaded = load_parameters(checkpoint); !loaded.ok() && !difference.empty())
+        return Status(loaded.code(), fmt::format("{}\n  {}\n  Install the plugin that the run began with, or choose "
+                                                 "another [output] dir",
+                                                 loaded.message(), difference));
+    else if (!loaded.ok())
+        return loaded;
+    if (!difference.empty())
+        log_.warning(fmt::format("{}: {}\n  Every weight has its place, so it goes on, as this graph computes: its "
+                                 "bits are not those of a run with the earlier plugin",
+                                 where, difference));
     HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
     HK_TRY(load_arena(checkpoint, optimizer, "exp_avg.", program::StoreArena::moment1));
     HK_TRY(load_arena(checkpoint, optimizer, "exp_avg_sq.", program::StoreArena::moment2));
@@ -455,6 +471,9 @@ Status Trainer::save_checkpoint() {
     state["kernel_choices"] = kernel_choices();
     state["evaluations_since_best"] = evaluations_since_best_;
     HK_TRY(writer.add_text("config.json", config));
+    HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_TRAIN));
+    HK_TRY(writer.add_text(plugin::kRecordFile, plugin::record_json(record)));
+    HK_TRY(writer.add_text(plugin::kRecordGraphFile, plugin::record_text(record)));
     HK_TRY(writer.add_text("recipe.toml", write_recipe(recipe_)));
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
@@ -508,10 +527,24 @@ Status Trainer::load_best() {
     return {};
 }
 
+// Of the model alone, or of what is trained; described once.
+Result<plugin::Record> Trainer::make_record(int32_t mode) const {
+    auto& known = records_[mode];
+    if (!known) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                  composition_->batch_fields(recipe_.train.per_device_train_batch_size, recipe_.train.context_length));
+        HK_ASSIGN(known, plugin::make_record(*composition_, mode, fields, mode == HK_MODE_TRAIN));
+    }
+    return *known;
+}
+
 Status Trainer::save_model(const fs::path& folder) const {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
     contents.tensors = infer::tensor_sources(*store_, described_);
+    HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
+    contents.texts = {{plugin::kRecordFile, plugin::record_json(record)},
+                      {plugin::kRecordGraphFile, plugin::record_text(record)}};
     return model::save_into_folder(folder, contents);
 }
 

@@ -8,6 +8,7 @@
 #include "graph/graph.hpp"
 #include "model/checkpoint.hpp"
 #include "plugin/compose.hpp"
+#include "plugin/record.hpp"
 #include "program/program.hpp"
 #include "text/tokenizer.hpp"
 #include "train/evaluate.hpp"
@@ -23,7 +24,9 @@
 #include "train/text_evaluator.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 
 namespace hekla::train {
 
@@ -108,6 +111,7 @@ private:
     Status begin_or_resume();
     Result<TrainerResult> train();
     Status initialize_parameters();
+    Result<plugin::Record> make_record(int32_t mode) const;
     Status load_checkpoint(const model::Checkpoint& checkpoint);
     Status save_checkpoint();
     void message(const std::string& text) const {
@@ -153,6 +157,7 @@ private:
     std::unique_ptr<text::Tokenizer> tokenizer_;
     RunData data_;
     std::unique_ptr<plugin::Composition> composition_;
+    mutable std::map<int32_t, std::optional<plugin::Record>> records_; // by mode
     graph::Graph described_; // mode train, not differentiated: counts are computed from it
     graph::Graph differentiated_;
     std::unique_ptr<program::ParameterStore> store_;

@@ -137,10 +137,11 @@ int32_t body_build(void* self, hk_builder* b, hk_error* error) {
             keep.keep = 1;
             seen = hk_add(graph, b, seen, hk_mean(graph, b, x, &axis, 1, &keep));
         }
-        const hk_value added = hk_relu(
+        const hk_value added = (fault("computes_otherwise") ? hk_abs : hk_relu)(
             graph, b, hk_linear(graph, b, seen, tensor(b, name + ".weight", {body.width, body.width}), nullptr));
         x = hk_add(graph, b, x, added);
     }
+    if (fault("has_more_weights")) x = hk_add(graph, b, x, tensor(b, "more.weight", {body.width}));
     if (fault("counts_builds") && body.builds % 2 == 0) x = hk_relu(graph, b, x);
     if (fault("counts_instances") && bodies_there > 6) x = hk_relu(graph, b, x);
     if (fault("odd_lengths") && length % 2 == 1 && length > 5) {

@@ -288,6 +288,17 @@ TEST_CASE("apart: a plugin that ends, stops or throws is named, with file, funct
     }
 }
 
+TEST_CASE("apart: what was made before its plugin crashed does not ask it again") {
+    const Registry registry = registry_of(HEKLA_FAULTS_FOLDER, apart());
+    const Fault fault("abort_in_build");
+    const auto made = Composition::create(registry, faulty(), nullptr);
+    REQUIRE_MESSAGE(made.ok(), made.message());
+    const auto fields = made.value()->batch_fields(2, 8).value();
+    CHECK(has(made.value()->build(HK_MODE_TRAIN, fields).message(), "crashed with SIGABRT (Aborted)"));
+    CHECK(has(made.value()->build(HK_MODE_TRAIN, fields).message(), "is disabled for this run: it crashed"));
+    CHECK(has(made.value()->write_config().message(), "is disabled for this run: it crashed"));
+}
+
 TEST_CASE("apart: a hung process is gone, and so is one whose host forgets it") {
     const auto before = std::chrono::steady_clock::now();
     const Fault fault("hang_in_build");
@@ -445,4 +456,46 @@ TEST_CASE("isolated: decode says the same, and may crash") {
     const auto crashing = Composition::create(registry, faulty(), tokenizer.get());
     REQUIRE(crashing.ok());
     CHECK(has(decoded(*crashing.value()).message(), "crashed with SIGSEGV (Segmentation fault) in decode()"));
+}
+
+// test_plugin -tc='measure*' --no-skip: what a process of their own costs.
+TEST_CASE("measure: describing in a child, and isolated batches" * doctest::skip()) {
+    const auto tokenizer = letters();
+    const auto milliseconds = [](int times, auto&& f) {
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < times; ++i) f();
+        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / times;
+    };
+    CompositionSpec spec;
+    spec.architecture = "gpt2";
+    spec.config = {{"vocab_size", 50257}};
+    spec.head = "lm";
+    spec.objective = "clm";
+    Processes isolated = apart();
+    isolated.isolate = true;
+    for (const auto& [where, processes] :
+         {std::pair("in this process", Processes()), {"in a child", apart()}, {"isolated", isolated}}) {
+        const Registry registry = registry_of(HEKLA_PLUGIN_FOLDER, processes);
+        const auto make = [&] {
+            auto made = Composition::create(registry, spec, tokenizer.get());
+            REQUIRE_MESSAGE(made.ok(), made.message());
+            return made.take();
+        };
+        make();
+        const double created = milliseconds(20, make);
+        const auto model = make();
+        const auto fields = model->batch_fields(12, 1024).value();
+        const double built = milliseconds(20, [&] { REQUIRE(model->build(HK_MODE_TRAIN, fields).ok()); });
+        Rows rows(*tokenizer);
+        std::vector<int32_t> row(1025, 3);
+        for (std::size_t i = 0; i < rows.columns.size(); ++i) {
+            rows.columns[i].ids = row.data();
+            rows.columns[i].size = row.size();
+            rows.columns[i].part_count = 0;
+        }
+        (void)rows.collated(*model, 1024);
+        const double batch = milliseconds(200, [&] { REQUIRE(rows.collated(*model, 1024).ok()); });
+        MESSAGE(fmt::format("{}: create {:.2f} ms, GPT-2's graph of 12 blocks {:.2f} ms, a batch of 4 x 1024 {:.3f} ms",
+                            where, created, built, batch));
+    }
 }

@@ -1,6 +1,7 @@
 #include "plugin/library.hpp"
 
 #include "base/file.hpp"
+#include "base/sha256.hpp"
 #include "plugin/compose.hpp"
 #include "plugin/registry.hpp"
 
@@ -93,6 +94,44 @@ TEST_CASE("library: a refusal says what was asked, what is offered and which lin
                           "that one (\"interface\" in {}), or update Hekla where the plugin's is the newer",
                           HK_HEAD_INTERFACE, manifest(f)));
     }
+}
+
+TEST_CASE("library: a file that is not the one its manifest was written for is refused") {
+    const PluginFolder folder("nothing");
+    const auto file = folder.path / "p.json", library = folder.path / "p.so";
+    const std::string manifest = read_file(file).value();
+    const auto with = [&](const std::string& hash) {
+        std::string text = manifest;
+        const std::string key = "\"library\": \"p.so\"";
+        text.replace(text.find(key), key.size(), key + ", \"sha256\": \"" + hash + "\"");
+        REQUIRE(write_file_atomically(file, text).ok());
+    };
+    const std::string right = sha256_hex(read_file(library).value());
+    with(right);
+    CHECK(said(folder).empty());
+    const std::string other(64, '0');
+    with(other);
+    CHECK(said(folder) ==
+          fmt::format("plugin {0}: is not the file that its manifest was written for: its sha256 is {1}, {2} says {3}: "
+                      "build the plugin again (hekla_add_plugin writes both), or, where you changed the file, set "
+                      "\"sha256\": \"{1}\" there",
+                      library.string(), right, file.string(), other));
+    with("abc");
+    const plugin::Registry registry = plugin::Registry::scan({folder.path});
+    REQUIRE(registry.warnings().size() == 1);
+    CHECK(registry.warnings().front() ==
+          fmt::format("{}: manifest: sha256: expected 64 digits of 0 to 9 and a to f", file.string()));
+}
+
+TEST_CASE("registry: a name is the first folder's that has it, every time, and the others are said") {
+    const PluginFolder first("nothing"), second("nothing");
+    const plugin::Registry registry = plugin::Registry::scan({second.path, first.path});
+    const auto entry = registry.find(HK_HEAD_INTERFACE, "h");
+    REQUIRE(entry.ok());
+    CHECK(entry.value().manifest->library == second.path / "p.so");
+    REQUIRE(registry.warnings().size() == 1);
+    CHECK(registry.warnings().front() == fmt::format("head 'h' of {} is hidden by {}", (first.path / "p.json").string(),
+                                                     (second.path / "p.json").string()));
 }
 
 TEST_CASE("library: what is damaged or not whole is refused as a whole") {

@@ -143,6 +143,20 @@ sed 's/use.output(0)\[i\] = use.input(0)\[i\]/use.output(0)[i] = 2.0 * use.input
 logged build.log cmake --build cpp/operation/build
 if "${operation_check[@]}" --only train.device >check.log; then cat check.log; exit 1; fi
 grep -q 'on the device is off' check.log || { cat check.log; exit 1; }
+cp right.cpp $operation
+logged build.log cmake --build cpp/operation/build
+
+# What a process of its own described until now, this one describes alike; the CPU reference of an operation runs here.
+"$hekla" --plugin-path cpp/operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >graph.txt
+"$hekla" --describe-in process --plugin-path cpp/operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >here.txt
+cmp graph.txt here.txt
+"$hekla" --plugin-path cpp/operation/build/plugins generate cpp/operation/whole --prompt line --greedy --max-new-tokens 4 --reference >/dev/null 2>&1
+# A manifest of another build is refused, with the line to change.
+mkdir other
+cp cpp/operation/build/plugins/my-operation.* other
+printf 'x' >>other/my-operation.so
+if "$hekla" --plugin-path other describe my-operation --set vocab_size=16 --head lm --objective clm >/dev/null 2>err.log; then exit 1; fi
+grep -q 'is not the file that its manifest was written for' err.log || { cat err.log; exit 1; }
 
 # Refused: a name that cannot be one, a folder with something in it.
 if "$hekla" plugin new --kind head 'No Name' >/dev/null 2>err.log; then exit 1; fi

@@ -9,4 +9,5 @@ mkdir -p build/plugins
   "$HEKLA/share/hekla/rust/hekla_plugin.rs" -o build/libhekla_plugin.rlib
 "$RUSTC" --edition 2021 -O --crate-type cdylib -C strip=debuginfo --crate-name %CRATE% --extern hekla_plugin=build/libhekla_plugin.rlib \
   %SOURCE% -o build/plugins/%NAME%.so
-cp manifest.json build/plugins/%NAME%.json
+hash=$(sha256sum build/plugins/%NAME%.so | cut -d ' ' -f 1) # Hekla loads the library that its manifest was written for
+sed "s/\(\"library\" *: *\"[^\"]*\"\)/\1, \"sha256\": \"$hash\"/" manifest.json >build/plugins/%NAME%.json

@@ -1,20 +1,20 @@
-#include "line_difference.hpp"
+#include "base/line_difference.hpp"
 
 #include <algorithm>
 #include <sstream>
 #include <vector>
 
-namespace hekla::app {
+namespace hekla {
 namespace {
 
-struct Line {
+struct ComparedLine {
     std::string text, compared;
-    bool operator==(const Line& other) const { return compared == other.compared; }
+    bool operator==(const ComparedLine& other) const { return compared == other.compared; }
 };
 
-std::vector<Line> lines_of(const std::string& text, const LineKey& key) {
+std::vector<ComparedLine> lines_of(const std::string& text, const LineKey& key) {
     std::istringstream stream(text);
-    std::vector<Line> lines;
+    std::vector<ComparedLine> lines;
     for (std::string line; std::getline(stream, line);) lines.push_back({line, key ? key(line) : line});
     return lines;
 }
@@ -23,7 +23,7 @@ std::vector<Line> lines_of(const std::string& text, const LineKey& key) {
 
 std::string line_difference(const std::string& before, const std::string& after, const LineKey& key) {
     constexpr std::size_t kMost = 4000;
-    std::vector<Line> a = lines_of(before, key), b = lines_of(after, key);
+    std::vector<ComparedLine> a = lines_of(before, key), b = lines_of(after, key);
     const auto same_begin = std::ranges::mismatch(a, b);
     a.erase(a.begin(), same_begin.in1);
     b.erase(b.begin(), same_begin.in2);
@@ -56,4 +56,4 @@ std::string line_difference(const std::string& before, const std::string& after,
     return out;
 }
 
-} // namespace hekla::app
+} // namespace hekla

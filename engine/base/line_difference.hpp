@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace hekla::app {
+namespace hekla {
 
 // "- old line" and "+ new line" in their order, from a longest common subsequence of lines; empty where they are the
 // same. Texts of more than 4,000 lines are compared from both ends alone, and what stands between is given as a whole.
@@ -12,4 +12,4 @@ namespace hekla::app {
 using LineKey = std::function<std::string(const std::string& line)>;
 std::string line_difference(const std::string& before, const std::string& after, const LineKey& key = {});
 
-} // namespace hekla::app
+} // namespace hekla
