@@ -65,8 +65,8 @@ void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 
-// Around a verb that runs traced: plugin_trace.cpp. end_trace says how many calls there were and which rules were broken,
-// and gives the verb's status, or kFailed where one was.
+// Around a verb that runs traced: plugin_trace.cpp. end_trace says how many calls there were and which rules were
+// broken, and gives the verb's status, or kFailed where one was.
 Status begin_trace(const Globals& globals);
 int end_trace(const Globals& globals, int status);
 

@@ -9,13 +9,13 @@
 #include "plugin/host_tokenizer.hpp"
 
 #include <chrono>
-#include <iterator>
-#include <system_error>
-#include <thread>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
+#include <system_error>
+#include <thread>
 
 namespace hekla::check {
 namespace {

@@ -1,5 +1,5 @@
-// An objective in C++ without exceptions, run-time types or the standard library, over the C layer: next tokens, and nothing
-// allocated.
+// An objective in C++ without exceptions, run-time types or the standard library, over the C layer: next tokens, and
+// nothing allocated.
 #include "hekla_plugin.h"
 
 static int nothing_to_keep;
@@ -11,7 +11,8 @@ static int32_t HK_ABI create(const hk_config*, const hk_tokenizer*, void** self,
 static void HK_ABI destroy(void*) {}
 static int32_t HK_ABI example_kind(void*) { return HK_EXAMPLE_WINDOW; }
 static int64_t HK_ABI tokens_per_example(void*, int64_t length) { return length + 1; }
-static int32_t HK_ABI fields(void*, int64_t batch, int64_t length, void(HK_ABI* push)(void*, const hk_field*), void* context, hk_error*) {
+static int32_t HK_ABI fields(void*, int64_t batch, int64_t length, void(HK_ABI* push)(void*, const hk_field*),
+                             void* context, hk_error*) {
     const hk_field ids = hk_int_field("input_ids", batch, length), labels = hk_int_field("labels", batch, length);
     push(context, &ids);
     push(context, &labels);
@@ -28,7 +29,8 @@ static int32_t HK_ABI build(void*, hk_builder* g, hk_error*) {
 static int32_t HK_ABI collate(void*, const hk_batch* batch, hk_field* all, uint32_t count, hk_error* error) {
     const hk_field* ids = hk_find_field(all, count, "input_ids", HK_KIND_INT32);
     const hk_field* labels = hk_find_field(all, count, "labels", HK_KIND_INT32);
-    if (ids == NULL || labels == NULL) return hk_fail(error, HK_FAILED_PRECONDITION, "the batch lacks input_ids or labels");
+    if (ids == NULL || labels == NULL)
+        return hk_fail(error, HK_FAILED_PRECONDITION, "the batch lacks input_ids or labels");
     const int64_t rows = labels->dims[0], width = labels->dims[1];
     int32_t *from = (int32_t*)ids->data, *to = (int32_t*)labels->data;
     for (int64_t i = 0; i < rows * width; ++i) to[i] = HK_IGNORED;
@@ -43,6 +45,7 @@ static int32_t HK_ABI collate(void*, const hk_batch* batch, hk_field* all, uint3
     return HK_OK;
 }
 
-static const hk_objective table = {create, destroy, example_kind, tokens_per_example, NULL, NULL, fields, build, collate};
+static const hk_objective table = {create, destroy, example_kind, tokens_per_example, NULL, NULL,
+                                   fields, build,   collate};
 
 HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "variant", &table});
