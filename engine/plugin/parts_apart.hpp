@@ -1,6 +1,10 @@
 // Plugins' instances in a process of their own: the program hekla-describe, which knows graphs and plugins and nothing
-// of Vulkan. It is started at the first question, asked over a socket, and ends with the parts. What it says is checked
+// of Vulkan. It is started with the parts, asked over a socket, and ends with them. What it says is checked
 // as a stranger's words are; graphs come as text.
+//
+// What that costs, on two busy cores: 20 ms for a process with its plugins, from start to end; GPT-2's graph of 12
+// blocks 12 ms instead of 10; a batch of 4 x 1024 tokens from a worker 0.21 ms instead of 0.09
+// (test_plugin -tc='measure*' --no-skip).
 #pragma once
 
 #include "plugin/parts.hpp"

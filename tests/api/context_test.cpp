@@ -1,0 +1,45 @@
+// hekla.h: options that cannot be are refused in words, before a device is looked for.
+#include "hekla/hekla.h"
+
+#include <doctest/doctest.h>
+#include <limits>
+#include <string>
+
+namespace {
+
+// What is said of a context with these options.
+std::string said(const hk_context_options& options) {
+    hk_error* error = hk_error_create();
+    hk_context* context = nullptr;
+    CHECK(hk_context_create(&options, &context, error) == HK_INVALID_ARGUMENT);
+    CHECK(context == nullptr);
+    const hk_string message = hk_error_message(error);
+    std::string text(message.data, message.size);
+    hk_error_destroy(error);
+    return text;
+}
+
+hk_context_options plain() {
+    hk_context_options options{};
+    options.struct_size = sizeof options;
+    return options;
+}
+
+} // namespace
+
+TEST_CASE("context: where plugins describe, and how long they may take, is one of what there is") {
+    hk_context_options options = plain();
+    options.describe = 7;
+    CHECK(said(options) == "hk_context_options.describe is 7, expected 0, 1 or 2 (HK_DESCRIBE_*)");
+    options = plain();
+    options.describe = HK_DESCRIBE_AUTOMATIC - 1;
+    CHECK(said(options) == "hk_context_options.describe is -1, expected 0, 1 or 2 (HK_DESCRIBE_*)");
+    options = plain();
+    options.describe_seconds = -1;
+    CHECK(said(options) == "hk_context_options.describe_seconds is -1, expected 0 (60 s) to 1000000");
+    options.describe_seconds = std::numeric_limits<double>::quiet_NaN();
+    CHECK(said(options) == "hk_context_options.describe_seconds is nan, expected 0 (60 s) to 1000000");
+    options = plain();
+    options.struct_size = 8;
+    CHECK(said(options).find("hk_context_options.struct_size is 8, expected ") == 0);
+}
