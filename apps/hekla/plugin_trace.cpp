@@ -24,7 +24,11 @@ struct TraceArguments {
 
 // The command becomes this process, with the options that trace it.
 int run_trace(const Globals& globals, const TraceArguments& a) {
+    if (globals.describe == "child" || globals.isolate_plugins)
+        return fail(
+            "a trace is of what plugins do in its own process: leave --describe-in child and --isolate-plugins out");
     Globals traced = globals;
+    traced.describe = "process";
     traced.trace_json = a.json;
     traced.trace = a.output;
     if (a.output != "-") { // processes of the command append to it, wherever they run
