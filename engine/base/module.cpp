@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <string_view>
 #include <vector>
 
 namespace hekla {
@@ -24,7 +25,9 @@ std::filesystem::path own_folder() {
     Dl_info info{};
     if (!dladdr(reinterpret_cast<const void*>(&own_folder), &info) || !info.dli_fname) return {};
     std::error_code error;
-    const fs::path path = fs::canonical(info.dli_fname, error);
+    // A program that was found by PATH is known by its bare name: it is no file of the current folder.
+    const bool bare = std::string_view(info.dli_fname).find('/') == std::string_view::npos;
+    const fs::path path = fs::canonical(bare ? "/proc/self/exe" : info.dli_fname, error);
     return error ? fs::path() : path.parent_path();
 }
 
