@@ -115,11 +115,11 @@ typedef struct hk_vulkan_device {
     void(HK_ABI* unlock_queue)(void* user);
 } hk_vulkan_device;
 
-// Ends what runs on the context's device within so many nanoseconds and gives everything of it back: after it no function
-// of Vulkan is called, whatever is done with the context, and vkDestroyDevice may follow. A call on another thread ends as
-// its stop callback would end it. Errors: HK_CANCELLED where the time was not enough, and nothing is lost (call it again);
-// HK_FAILED_PRECONDITION in a callback of a call on the context. A context whose device was released, or that has none, is
-// no error. [any-thread]
+// Ends what runs on the context's device within so many nanoseconds and gives everything of it back: after it no
+// function of Vulkan is called, whatever is done with the context, and vkDestroyDevice may follow. A call on another
+// thread ends as its stop callback would end it. Errors: HK_CANCELLED where the time was not enough, and nothing is
+// lost (call it again); HK_FAILED_PRECONDITION in a callback of a call on the context. A context whose device was
+// released, or that has none, is no error. [any-thread]
 HK_EXPORT int32_t hk_device_release(hk_context context, uint64_t nanoseconds, hk_error* error);
 
 #ifdef __cplusplus
