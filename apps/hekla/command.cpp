@@ -96,15 +96,23 @@ Result<std::vector<std::string>> own_command(const Globals& globals, const fs::p
     std::vector<std::string> command{self.string()};
     std::vector<fs::path> folders(globals.plugin_paths.begin(), globals.plugin_paths.end());
     if (!plugins.empty()) folders.insert(folders.begin(), plugins);
+    std::error_code problem;
     for (const fs::path& folder : folders) {
-        std::error_code problem;
         command.insert(command.end(), {"--plugin-path", fs::absolute(folder, problem).string()});
     }
     if (!globals.device.empty()) command.insert(command.end(), {"--device", globals.device});
     if (globals.no_cache) command.emplace_back("--no-cache");
     if (!globals.trace.empty()) command.insert(command.end(), {"--trace-plugins", globals.trace});
     if (globals.trace_json) command.emplace_back("--trace-json");
-    if (globals.describe != "automatic") command.insert(command.end(), {"--describe-in", globals.describe});
+    const Globals usual;
+    if (globals.describe != usual.describe) command.insert(command.end(), {"--describe-in", globals.describe});
+    if (!globals.describe_program.empty())
+        command.insert(command.end(), {"--describe-program", fs::absolute(globals.describe_program, problem).string()});
+    if (globals.describe_seconds != usual.describe_seconds)
+        command.insert(command.end(), {"--describe-seconds", fmt::format("{}", globals.describe_seconds)});
+    if (globals.describe_memory != usual.describe_memory)
+        command.insert(command.end(), {"--describe-memory", fmt::format("{}", globals.describe_memory)});
+    if (globals.isolate_plugins) command.emplace_back("--isolate-plugins");
     return command;
 }
 

@@ -34,6 +34,10 @@ std::function<Status(Trial&)> without(const char* interface_id) {
     return [interface_id](Trial& trial) { return test_host_without(trial, interface_id); };
 }
 
+std::function<Status(Trial&)> on(const DeviceSetting& setting) {
+    return [setting](Trial& trial) { return test_device(trial, setting); };
+}
+
 const std::vector<Test>& tests() {
     static const std::vector<Test> all{
         {"file.exports", "one name is exported: the entry", 1, 10, test_exports},
@@ -64,7 +68,13 @@ const std::vector<Test>& tests() {
         {"network.rows", "a row is the same alone and beside others", 2, 120, test_rows_apart},
         {"network.padding", "padding changes nothing", 2, 120, test_padding},
         {"network.gradient", "gradients are those of finite differences", 2, 300, test_gradient},
-        {"train.device", "the device computes what float64 does", 3, 300, test_device},
+        {"train.device", "the device computes what float64 does", 3, 300, on({})},
+        {"device.subgroups-4", "the same with subgroups of 4", 3, 300, on({.subgroup = 4})},
+        {"device.subgroups-8", "the same with subgroups of 8", 3, 300, on({.subgroup = 8})},
+        {"device.subgroups-16", "the same with subgroups of 16", 3, 300, on({.subgroup = 16})},
+        {"device.16-kib", "the same with 16 KiB of shared memory", 3, 300, on({.shared_memory_bytes = 16384})},
+        {"device.bounds", "no operation of a plugin reads or writes outside of its tensors", 3, 600,
+         on({.bounds = true})},
         {"train.learns", "the loss of 32 examples falls", 3, 600, test_learns},
         {"train.repeats", "the same training, the same bits", 3, 300, test_repeats},
         {"train.resumes", "stopped and gone on with, the same bits", 3, 300, test_resumes},

@@ -32,10 +32,20 @@ Result<std::string> weights_of(const Trial& trial, const std::string& run) {
     return read_file((trial.folder() / run / "model.safetensors").string());
 }
 
+// How the operations that plugins bring are written: spirv where one is.
+enum class Own { none, glsl, spirv };
+Own own_operations(const graph::Graph& graph) {
+    Own found = Own::none;
+    for (const graph::Node& node : graph.nodes)
+        if (node.own != nullptr)
+            found = node.own->operation->declaration().glsl.empty() || found == Own::spirv ? Own::spirv : Own::glsl;
+    return found;
+}
+
 } // namespace
 
-Status test_device(Trial& trial) {
-    HK_ASSIGN(const auto runtime, make_runtime(trial));
+Status test_device(Trial& trial, const DeviceSetting& setting) {
+    std::unique_ptr<program::Runtime> runtime;
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
         HK_ASSIGN(const std::vector<data::Field> fields,
@@ -43,6 +53,17 @@ Status test_device(Trial& trial) {
                            small.length, 1));
         HK_ASSIGN(const std::vector<plugin::BatchField> described, small.composition->batch_fields(3, small.length));
         HK_ASSIGN(graph::Graph graph, small.composition->build(HK_MODE_EVALUATE, described, {}, true));
+        if (setting.bounds && own_operations(graph) == Own::none) {
+            trial.skip(
+                fmt::format("{}: its network has no operation of a plugin's; Hekla's own are tried by Hekla's tests",
+                            name_of(provided)));
+            continue;
+        }
+        DeviceSetting wanted_device = setting;
+        // Accessors count what they clamp; a module that a plugin gives has none, so the validation layer watches it.
+        wanted_device.assisted = setting.bounds && own_operations(graph) == Own::spirv;
+        runtime.reset();
+        HK_ASSIGN(runtime, make_runtime(trial, wanted_device));
         graph::Feeds feeds = feeds_of(graph, fields, trial.seed());
         for (auto& [name, tensor] : feeds.parameters) // what the device holds
             for (double& value : tensor.data) value = static_cast<double>(static_cast<float>(value));
@@ -66,6 +87,7 @@ Status test_device(Trial& trial) {
         program::CompileOptions options;
         options.outputs = names;
         options.gradients = program::Gradients::ignore;
+        options.count_accesses = setting.bounds;
         HK_ASSIGN(const auto program, program::Program::compile(*runtime, simple, *store, options));
         for (const data::Field& field : fields)
             if (program->has_input(field.name)) HK_TRY(program->set_input(field.name, field.bytes));
@@ -86,6 +108,16 @@ Status test_device(Trial& trial) {
                                        name_of(provided), names[i], worst, where, got.data[where],
                                        right[i].data[where]));
         }
+        if (!setting.bounds) continue;
+        HK_ASSIGN(const std::vector<program::AccessCounts> outside, program->access_counts());
+        for (const program::AccessCounts& one : outside)
+            if (one.loads > 0 || one.stores > 0)
+                trial.fail(
+                    fmt::format("{}: {} reaches outside of its tensors: {} loads, {} stores (which were clamped)",
+                                name_of(provided), one.name, one.loads, one.stores));
+        if (const gpu::ValidationCounts said = runtime->gpu().device->validation_counts(); said.errors > 0)
+            trial.fail(fmt::format("{}: Vulkan's validation reports {} errors, the first: {}", name_of(provided),
+                                   said.errors, said.first));
     }
     return {};
 }

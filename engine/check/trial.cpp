@@ -217,11 +217,23 @@ graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fi
     return feeds;
 }
 
-Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial) {
+Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const DeviceSetting& setting) {
     gpu::ContextOptions options;
     options.cache_folder = trial.cache_folder();
-    HK_ASSIGN(gpu::Context context, gpu::create_context(options));
-    return program::Runtime::create(std::move(context), {});
+    // A software driver's subgroups are as wide as its vectors, in floats.
+    if (setting.subgroup > 0) ::setenv("LP_NATIVE_VECTOR_WIDTH", fmt::format("{}", setting.subgroup * 32).c_str(), 1);
+    if (setting.shared_memory_bytes > 0) options.device.overrides.shared_memory_bytes = setting.shared_memory_bytes;
+    if (setting.assisted) options.device.validation = gpu::Validation::gpu_assisted;
+    Result<gpu::Context> context = gpu::create_context(options);
+    if (!context.ok()) {
+        const bool lacking = setting.assisted && context.status().code() == Code::not_found;
+        return lacking ? not_tried(context.message()) : context.status();
+    }
+    const uint32_t lanes = context->capabilities().subgroup_size;
+    if (setting.subgroup > 0 && lanes != setting.subgroup)
+        return not_tried(fmt::format("subgroups of {} have {} lanes; train.device tries those",
+                                     context->capabilities().device_name, lanes));
+    return program::Runtime::create(context.take(), {});
 }
 
 } // namespace hekla::check

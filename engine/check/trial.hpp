@@ -73,6 +73,14 @@ Result<std::vector<data::Field>> batch_of(const Small& small, std::span<const da
 // bias 0; the same for the same name and seed.
 graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fields, uint64_t seed);
 
-Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial);
+// How a device is to be.
+struct DeviceSetting {
+    uint32_t subgroup = 0;            // lanes; 0: as it is
+    uint32_t shared_memory_bytes = 0; // of a group, at most; 0: as it is
+    bool bounds = false;              // accesses outside of tensors are looked for
+    bool assisted = false;            // with the validation layer, which finds addresses out of bounds; slow
+};
+// Once a process: a driver reads some of this when it is loaded. cancelled: no device here can be so.
+Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const DeviceSetting& setting = {});
 
 } // namespace hekla::check

@@ -143,8 +143,15 @@ sed 's/use.output(0)\[i\] = use.input(0)\[i\]/use.output(0)[i] = 2.0 * use.input
 logged build.log cmake --build cpp/operation/build
 if "${operation_check[@]}" --only train.device >check.log; then cat check.log; exit 1; fi
 grep -q 'on the device is off' check.log || { cat check.log; exit 1; }
+# So is one that reaches outside of its tensors, though the accessors keep it from doing harm.
+sed 's/load_x(i) \*/load_x(i + 1000000) */' right.cpp >$operation
+if cmp -s $operation right.cpp; then printf 'the template does not load x where it was expected\n'; exit 1; fi
+logged build.log cmake --build cpp/operation/build
+if "${operation_check[@]}" --only device.bounds >check.log; then cat check.log; exit 1; fi
+grep -q 'my-operation.gate.* reaches outside of its tensors: [1-9][0-9]* loads, 0 stores' check.log || { cat check.log; exit 1; }
 cp right.cpp $operation
 logged build.log cmake --build cpp/operation/build
+logged check.log "${operation_check[@]}" --only device.
 
 # What a process of its own described until now, this one describes alike; the CPU reference of an operation runs here.
 "$hekla" --plugin-path cpp/operation/build/plugins describe my-operation --set vocab_size=16 --head lm --objective clm >graph.txt
