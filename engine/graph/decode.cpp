@@ -20,7 +20,7 @@ std::string not_cacheable(const Graph& graph, const Node& node) {
     for (std::size_t i = 3; i < node.inputs.size(); ++i) {
         if (node.inputs[i] == kNone || i == kDistanceBias) continue;
         if ((i == kQueryPosition || i == kKeyPosition) && is_positions(graph, node.inputs[i])) continue;
-        reasons.emplace_back(info(node.op).inputs[i].name);
+        reasons.emplace_back(info(node).inputs[i].name);
     }
     if (graph.shape(node.inputs[1])[2] != graph.shape(node.inputs[0])[2])
         reasons.push_back(

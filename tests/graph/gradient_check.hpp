@@ -71,7 +71,7 @@ inline Result<DifferentiatedCase> differentiate_case(const GradientCase& c) {
     for (const ValueId y : outputs) {
         if (!b.ok()) break;
         const Value& value = b.graph().value(y);
-        const bool hidden = info(b.graph().producer(y).op).outputs[value.output].hidden; // has no gradient of its own
+        const bool hidden = info(b.graph().producer(y)).outputs[value.output].hidden; // has no gradient of its own
         if (is_float(value.kind) && !hidden) total = b(Op::add, {total, weighted_sum(y)});
     }
     if (b.ok()) b.loss("loss", total, b.scalar(1), 1.0);
