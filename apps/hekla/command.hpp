@@ -16,8 +16,9 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 done, 1 it failed and says why, 2 used wrongly.
-inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
+// Exit statuses: 0 done, 1 it failed and says why, 2 used wrongly; 130 for a training that Ctrl+C stopped before its end,
+// so that a script does not go on as if it were trained (128 + SIGINT, as shells say).
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kStopped = 130;
 
 struct Globals {
     std::string device;

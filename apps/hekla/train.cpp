@@ -110,7 +110,7 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
         }
         if (result.stopped != 0) {
             progress.line(fmt::format("stopped in seed {}; the same command goes on from here", run.seed));
-            return kDone;
+            return kStopped;
         }
         Result<Scores> scores = logged_scores(run.folder, recipe->train.load_best_model_at_end);
         if (!scores.ok()) return fail(scores.status());
@@ -155,7 +155,7 @@ int run_train(const Globals& globals, const TrainArguments& a) {
                          {"stopped", result.stopped != 0}};
         std::printf("%s\n", j.dump().c_str());
     }
-    return kDone;
+    return result.stopped != 0 ? kStopped : kDone;
 }
 
 } // namespace

@@ -61,6 +61,12 @@ train::TrainerEvents events_of(const hk_train_options& o, const Context& context
     return events;
 }
 
+// Null for the interpreter.
+Result<program::Runtime*> runtime_of(const Context::Call& call, int32_t reference) {
+    if (reference != 0) return nullptr;
+    return call.runtime();
+}
+
 Result<std::unique_ptr<train::Trainer>> trainer_of(const Context::Call& call, const hk_train_options* options,
                                                    train::Purpose purpose) {
     HK_TRY(complete(options, "hk_train_options"));
@@ -94,8 +100,7 @@ Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_
     if (o.reference != 0 && o.weights != 0)
         return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
     const Context& context = call.context();
-    program::Runtime* runtime = nullptr;
-    if (o.reference == 0) { HK_ASSIGN(runtime, call.runtime()); }
+    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, o.reference));
     HK_ASSIGN(const infer::Model m,
               infer::open_model(context.registry(), runtime, string_of(o.model),
                                 {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, context.log()));
@@ -183,8 +188,7 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
 Status run_embed(const Context::Call& call, const hk_embed_options& o) {
     if (o.row == nullptr) return invalid_argument("hk_embed_options.row is null: nobody would get the result");
     const Context& context = call.context();
-    program::Runtime* runtime = nullptr;
-    if (o.reference == 0) { HK_ASSIGN(runtime, call.runtime()); }
+    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, o.reference));
     HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), runtime, string_of(o.model),
                                                 {.tokenizer_required = false}, context.log()));
     infer::EmbedOptions options;
@@ -276,8 +280,7 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
     if ((o.text_count > 0) == (o.file.size > 0))
         return invalid_argument("hk_predict_options: give texts, or a file of rows");
     const Context& context = call.context();
-    program::Runtime* runtime = nullptr;
-    if (o.reference == 0) { HK_ASSIGN(runtime, call.runtime()); }
+    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, o.reference));
     HK_ASSIGN(infer::Model m,
               infer::open_model(context.registry(), runtime, string_of(o.model), {.objective = true}, context.log()));
     HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));

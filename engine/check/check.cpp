@@ -74,7 +74,7 @@ const std::vector<Test>& tests() {
         {"device.subgroups-16", "the same with subgroups of 16", 3, 300, on({.subgroup = 16})},
         {"device.16-kib", "the same with 16 KiB of shared memory", 3, 300, on({.shared_memory_bytes = 16384})},
         {"device.bounds", "no operation of a plugin reads or writes outside of its tensors", 3, 600,
-         on({.bounds = true})},
+         test_bounds_on_device},
         {"train.learns", "the loss of 32 examples falls", 3, 600, test_learns},
         {"train.repeats", "the same training, the same bits", 3, 300, test_repeats},
         {"train.resumes", "stopped and gone on with, the same bits", 3, 300, test_resumes},

@@ -38,7 +38,8 @@ Status test_padding(Trial& trial);
 Status test_gradient(Trial& trial);
 
 // Trained on the device (training_tests.cpp).
-Status test_device(Trial& trial, const DeviceSetting& setting);
+Status test_device(Trial& trial, DeviceSetting setting);
+Status test_bounds_on_device(Trial& trial);
 Status test_learns(Trial& trial);
 Status test_repeats(Trial& trial);
 Status test_resumes(Trial& trial);

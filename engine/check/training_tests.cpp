@@ -42,9 +42,8 @@ Own own_operations(const graph::Graph& graph) {
     return found;
 }
 
-} // namespace
-
-Status test_device(Trial& trial, const DeviceSetting& setting) {
+// bounds: of the operations that plugins bring, and of nothing else.
+Status compare_with_float64(Trial& trial, DeviceSetting setting, bool bounds) {
     std::unique_ptr<program::Runtime> runtime;
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
@@ -53,17 +52,19 @@ Status test_device(Trial& trial, const DeviceSetting& setting) {
                            small.length, 1));
         HK_ASSIGN(const std::vector<plugin::BatchField> described, small.composition->batch_fields(3, small.length));
         HK_ASSIGN(graph::Graph graph, small.composition->build(HK_MODE_EVALUATE, described, {}, true));
-        if (setting.bounds && own_operations(graph) == Own::none) {
-            trial.skip(
-                fmt::format("{}: its network has no operation of a plugin's; Hekla's own are tried by Hekla's tests",
-                            name_of(provided)));
-            continue;
+        if (bounds) {
+            const Own own = own_operations(graph);
+            if (own == Own::none) {
+                trial.skip(fmt::format(
+                    "{}: its network has no operation of a plugin's; Hekla's own are tried by Hekla's tests",
+                    name_of(provided)));
+                continue;
+            }
+            // Accessors count what they clamp; a module that a plugin gives has none, so the validation layer watches.
+            if (setting.assisted != (own == Own::spirv)) runtime.reset();
+            setting.assisted = own == Own::spirv;
         }
-        DeviceSetting wanted_device = setting;
-        // Accessors count what they clamp; a module that a plugin gives has none, so the validation layer watches it.
-        wanted_device.assisted = setting.bounds && own_operations(graph) == Own::spirv;
-        runtime.reset();
-        HK_ASSIGN(runtime, make_runtime(trial, wanted_device));
+        if (runtime == nullptr) { HK_ASSIGN(runtime, make_runtime(trial, setting)); }
         graph::Feeds feeds = feeds_of(graph, fields, trial.seed());
         for (auto& [name, tensor] : feeds.parameters) // what the device holds
             for (double& value : tensor.data) value = static_cast<double>(static_cast<float>(value));
@@ -87,7 +88,7 @@ Status test_device(Trial& trial, const DeviceSetting& setting) {
         program::CompileOptions options;
         options.outputs = names;
         options.gradients = program::Gradients::ignore;
-        options.count_accesses = setting.bounds;
+        options.count_accesses = bounds;
         HK_ASSIGN(const auto program, program::Program::compile(*runtime, simple, *store, options));
         for (const data::Field& field : fields)
             if (program->has_input(field.name)) HK_TRY(program->set_input(field.name, field.bytes));
@@ -108,7 +109,7 @@ Status test_device(Trial& trial, const DeviceSetting& setting) {
                                        name_of(provided), names[i], worst, where, got.data[where],
                                        right[i].data[where]));
         }
-        if (!setting.bounds) continue;
+        if (!bounds) continue;
         HK_ASSIGN(const std::vector<program::AccessCounts> outside, program->access_counts());
         for (const program::AccessCounts& one : outside)
             if (one.loads > 0 || one.stores > 0)
@@ -121,6 +122,12 @@ Status test_device(Trial& trial, const DeviceSetting& setting) {
     }
     return {};
 }
+
+} // namespace
+
+Status test_device(Trial& trial, DeviceSetting setting) { return compare_with_float64(trial, setting, false); }
+
+Status test_bounds_on_device(Trial& trial) { return compare_with_float64(trial, {}, true); }
 
 Status test_learns(Trial& trial) {
     HK_ASSIGN(const auto runtime, make_runtime(trial));

@@ -77,7 +77,6 @@ graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fi
 struct DeviceSetting {
     uint32_t subgroup = 0;            // lanes; 0: as it is
     uint32_t shared_memory_bytes = 0; // of a group, at most; 0: as it is
-    bool bounds = false;              // accesses outside of tensors are looked for
     bool assisted = false;            // with the validation layer, which finds addresses out of bounds; slow
 };
 // Once a process: a driver reads some of this when it is loaded. cancelled: no device here can be so.

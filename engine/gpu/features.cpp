@@ -114,6 +114,10 @@ constexpr Requirement kRequirements[] = {
 #undef HK_13
 #undef HK_BRAIN
 
+bool lists(std::span<const char* const> names, const char* name) {
+    return std::ranges::any_of(names, [&](const char* one) { return std::string_view(one) == name; });
+}
+
 bool has_bit(const Requirement& r) { return *r.field != '\0'; }
 
 VkBool32& bit_at(void* structure, std::size_t offset) {
@@ -224,8 +228,7 @@ Result<Features> supported_features(const Functions& functions, VkPhysicalDevice
 std::vector<const char*> required_extensions(const Features& features, uint32_t api_version) {
     std::vector<const char*> names;
     for (const Requirement& r : kRequirements)
-        if (features.*r.feature && needs_extension(r, api_version) &&
-            std::ranges::none_of(names, [&](const char* have) { return std::string_view(have) == r.extension; }))
+        if (features.*r.feature && needs_extension(r, api_version) && !lists(names, r.extension))
             names.push_back(r.extension);
     return names;
 }
@@ -238,9 +241,7 @@ Features enabled_features(const VkDeviceCreateInfo& created_with, uint32_t api_v
     const std::span<const char* const> extensions(created_with.ppEnabledExtensionNames,
                                                   created_with.enabledExtensionCount);
     for (const Requirement& r : kRequirements) {
-        const bool known = !needs_extension(r, api_version) || std::ranges::any_of(extensions, [&](const char* have) {
-            return std::string_view(have) == r.extension;
-        });
+        const bool known = !needs_extension(r, api_version) || lists(extensions, r.extension);
         if (!has_bit(r)) {
             features.*r.feature = known;
             continue;
@@ -300,8 +301,7 @@ void FeatureMerge::apply(const Features& wanted, uint32_t api_version, VkDeviceC
     std::vector<const char*> names(info.ppEnabledExtensionNames,
                                    info.ppEnabledExtensionNames + info.enabledExtensionCount);
     for (const char* name : required_extensions(wanted, api_version))
-        if (std::ranges::none_of(names, [&](const char* have) { return std::string_view(have) == name; }))
-            names.push_back(name);
+        if (!lists(names, name)) names.push_back(name);
     if (names.size() == info.enabledExtensionCount) return;
     added_->extensions.push_back(std::move(names));
     info.enabledExtensionCount = static_cast<uint32_t>(added_->extensions.back().size());

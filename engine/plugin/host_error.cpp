@@ -40,4 +40,9 @@ Status status_of(int32_t code, const hk_error& error, const std::string& what) {
     return {ours, fmt::format("{}: {}", what, error.message)};
 }
 
+Status status_of(const Status& builder, int32_t code, const hk_error& error, const std::string& what) {
+    const std::string place = code != HK_OK && !error.message.empty() ? fmt::format(" ({})", error.message) : "";
+    return Status(builder.code(), fmt::format("{}: {}{}", what, builder.message(), place));
+}
+
 } // namespace hekla::plugin

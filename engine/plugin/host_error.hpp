@@ -30,6 +30,9 @@ const hk_error_interface* host_error_interface();
 
 // The Status of a plugin's call: its code, with what it said, or a sentence that it said nothing.
 Status status_of(int32_t code, const hk_error& error, const std::string& what);
+// The same of a call whose graph is wrong: the builder's error, and what the plugin adds, which is where in its source
+// it went wrong [graph.10].
+Status status_of(const Status& builder, int32_t code, const hk_error& error, const std::string& what);
 
 // A call into a plugin. One that throws although it must not is an error of that plugin, not the end of the host.
 template<class F>

@@ -217,10 +217,7 @@ Status ask_gradient(const Joint& joint, uint32_t tag, const OwnOperations::Known
     const int32_t code =
         joint.own->call(known.id, "gradient", error, [&] { return known.table->gradient(&view, &raw, &error); });
     const std::string what = d.name + ": gradient";
-    if (!b.ok()) // what the plugin adds is where in its source it went wrong [graph.10]
-        return Status(b.status().code(),
-                      fmt::format("{}: {}{}", what, b.status().message(),
-                                  code != HK_OK && !error.message.empty() ? fmt::format(" ({})", error.message) : ""));
+    if (!b.ok()) return status_of(b.status(), code, error, what);
     HK_TRY(status_of(code, error, what));
     if (view.open_scopes != 0 || view.open_region)
         return failed_precondition(what + ": a scope or region is still open");

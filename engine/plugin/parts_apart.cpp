@@ -47,11 +47,8 @@ graph::OwnReference reference_here(const Registry& registry, std::string name, u
     return [&registry, name = std::move(name), revision](std::span<const graph::Tensor* const> inputs,
                                                          std::span<const graph::Attribute> attributes,
                                                          std::span<graph::Tensor> outputs) -> Status {
-        OwnOperations own([&](const std::string& id) -> Result<const hk_operation*> {
-            HK_ASSIGN(const Registry::Entry entry, registry.find(HK_OPERATION_INTERFACE, id));
-            HK_ASSIGN(const void* table, registry.load(entry));
-            return static_cast<const hk_operation*>(table);
-        });
+        OwnOperations own(
+            [&](const std::string& id) { return registry.open<hk_operation>(HK_OPERATION_INTERFACE, id); });
         HK_ASSIGN(const OwnOperations::Known* known, own.find(name, revision));
         return known->operation->declaration().reference(inputs, attributes, outputs);
     };
@@ -81,14 +78,14 @@ public:
                 if (p.interface_id == HK_HEAD_INTERFACE && p.id == head.part.id) return true;
             return s.teacher != nullptr && self(self, *s.teacher, p);
         };
-        for (const Manifest& manifest : registry_.manifests())
-            if (std::ranges::any_of(manifest.provides, [&](const Provided& p) {
-                    return p.interface_id == HK_OPERATION_INTERFACE || wanted(wanted, spec, p);
-                }))
+        for (const Manifest& manifest : registry_.manifests()) {
+            const bool part =
+                std::ranges::any_of(manifest.provides, [&](const Provided& p) { return wanted(wanted, spec, p); });
+            if (part) manifests_.push_back(&manifest);
+            if (part || std::ranges::any_of(manifest.provides,
+                                            [](const Provided& p) { return p.interface_id == HK_OPERATION_INTERFACE; }))
                 files.push_back(manifest.file.string());
-        for (const Manifest& manifest : registry_.manifests())
-            if (std::ranges::any_of(manifest.provides, [&](const Provided& p) { return wanted(wanted, spec, p); }))
-                manifests_.push_back(&manifest);
+        }
         create_.texts(files);
         create_.integer(tokenizer_ != nullptr ? tokenizer_->view->size() : -1);
         HK_ASSIGN(std::unique_ptr<Worker> first, start());
@@ -248,9 +245,7 @@ public:
             const hk_output& output = input.outputs[i];
             values.text(view(output.port));
             values.array(std::span<const int64_t>(output.dims, output.rank));
-            std::size_t count = 1;
-            for (uint32_t d = 0; d < output.rank; ++d) count *= static_cast<std::size_t>(output.dims[d]);
-            values.array(std::span<const float>(output.values, count));
+            values.array(std::span<const float>(output.values, elements_of(output)));
         }
         const std::vector<hk_field> fields(input.fields, input.fields + input.field_count);
         HK_ASSIGN(const Message message, ask_shared(MessageKind::decode, values, fields, nullptr, {}, "decode"));
@@ -288,11 +283,13 @@ private:
         std::unique_ptr<Worker> worker_;
     };
 
-    static std::size_t bytes_of(const hk_field& field) {
-        std::size_t count = 4;
-        for (uint32_t d = 0; d < field.rank; ++d) count *= static_cast<std::size_t>(field.dims[d]);
+    template<class T>
+    static std::size_t elements_of(const T& tensor) {
+        std::size_t count = 1;
+        for (uint32_t d = 0; d < tensor.rank; ++d) count *= static_cast<std::size_t>(tensor.dims[d]);
         return count;
     }
+    static std::size_t bytes_of(const hk_field& field) { return elements_of(field) * 4; }
 
     // An answer that exchange() found to be ok: what stands behind the flag.
     static WireReader answer_of(const Message& message) {
@@ -400,7 +397,7 @@ private:
             WireReader in(message.value().bytes);
             switch (static_cast<MessageKind>(message.value().kind)) {
             case MessageKind::doing: {
-                worker.doing = manifest_of(in.text());
+                worker.doing = registry_.manifest_at(in.text());
                 worker.function = in.text().substr(0, 64);
                 break;
             }
@@ -436,12 +433,6 @@ private:
         return text.substr(text.rfind('\n') + 1); // npos + 1 is 0
     }
 
-    const Manifest* manifest_of(std::string_view file) const {
-        for (const Manifest& manifest : registry_.manifests())
-            if (manifest.file.string() == file) return &manifest;
-        return nullptr;
-    }
-
     // The answer, or the error that it is.
     Result<Message> checked(Message message, const std::string& function) {
         WireReader in(message.bytes);
@@ -452,7 +443,8 @@ private:
         HK_TRY(in.finish("the process that describes"));
         if (code < static_cast<int64_t>(Code::invalid_argument) || code > static_cast<int64_t>(Code::internal))
             return internal_error(text);
-        if (const Manifest* manifest = manifest_of(blamed); manifest != nullptr && purpose_ == Apart::describing)
+        if (const Manifest* manifest = registry_.manifest_at(blamed);
+            manifest != nullptr && purpose_ == Apart::describing)
             registry_.blame(*manifest, fmt::format("it threw an exception in {}()", function));
         if (static_cast<Code>(code) == Code::out_of_memory && registry_.processes().memory_bytes > 0)
             text += fmt::format(" (its process may have {} MiB)", registry_.processes().memory_bytes >> 20);

@@ -326,12 +326,7 @@ private:
         hk_error error;
         HK_ASSIGN(const int32_t code,
                   code_of(instance, what, function, error, [&](hk_error* e) { return build(&view, e); }));
-        if (const Status& wrong = joint.builder.status(); !wrong.ok()) {
-            // What the plugin adds is where in its source it went wrong.
-            const std::string place =
-                code != HK_OK && !error.message.empty() ? fmt::format(" ({})", error.message) : "";
-            return Status(wrong.code(), fmt::format("{}: {}{}", what, wrong.message(), place));
-        }
+        if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
         if (code == HK_OK && (view.open_scopes != 0 || view.open_region))
             return failed_precondition(fmt::format("{}: a scope or region is still open after build", what));
         if (code != HK_OK && code != HK_NOT_FOUND) return status_of(code, error, what);
@@ -382,11 +377,7 @@ private:
 
     OwnOperations own_operations() {
         return {
-            [this](const std::string& id) -> Result<const hk_operation*> {
-                HK_ASSIGN(const Registry::Entry entry, registry_.find(HK_OPERATION_INTERFACE, id));
-                HK_ASSIGN(const void* table, registry_.load(entry));
-                return static_cast<const hk_operation*>(table);
-            },
+            [this](const std::string& id) { return registry_.open<hk_operation>(HK_OPERATION_INTERFACE, id); },
             // Whose function runs: the operation's, inside of the part that uses it.
             [this, calls = std::make_shared<std::vector<std::unique_ptr<Registry::Within>>>()](
                 const std::string& id, const char* function, const hk_error* after) {

@@ -47,12 +47,11 @@ std::vector<RecordedPart> parts_of(const Described& described, const Registry& r
     for (const GraphPart& one : described.parts) {
         RecordedPart part;
         part.what = one.what;
-        for (const Manifest& manifest : registry.manifests())
-            if (manifest.file.string() == one.manifest) {
-                part.plugin = manifest.plugin;
-                part.version = manifest.version;
-                part.library = manifest.sha256;
-            }
+        if (const Manifest* manifest = registry.manifest_at(one.manifest); manifest != nullptr) {
+            part.plugin = manifest->plugin;
+            part.version = manifest->version;
+            part.library = manifest->sha256;
+        }
         const std::size_t begin = one.first == 0 ? text.find('\n') + 1 : ends[one.first - 1];
         const std::size_t end = one.end == 0 ? begin : ends[one.end - 1];
         std::string lines = text.substr(begin, end - begin);
@@ -150,6 +149,10 @@ std::string record_text(const Record& record) {
     std::string text;
     for (const RecordedPart& part : record.parts) text += fmt::format("{}{}\n{}", kHeading, part.what, part.text);
     return text;
+}
+
+std::vector<model::NamedText> record_files(const Record& record) {
+    return {{kRecordFile, record_json(record)}, {kRecordGraphFile, record_text(record)}};
 }
 
 Result<std::optional<Record>> read_record(const fs::path& folder) {

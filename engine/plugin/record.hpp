@@ -3,6 +3,7 @@
 // can be read. A record names plugins; it never has one loaded.
 #pragma once
 
+#include "model/folder.hpp"
 #include "plugin/compose.hpp"
 
 #include <filesystem>
@@ -36,6 +37,7 @@ Result<Record> make_record(const Composition& composition, int32_t mode, std::sp
 
 std::string record_json(const Record& record);
 std::string record_text(const Record& record);
+std::vector<model::NamedText> record_files(const Record& record); // both, by their names
 
 // Nothing where the folder has none; corrupt, with the file and key, for what is no record.
 Result<std::optional<Record>> read_record(const std::filesystem::path& folder);

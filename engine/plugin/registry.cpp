@@ -124,6 +124,11 @@ std::pair<std::size_t, const Manifest*> Registry::blamed() const {
     return blamed_;
 }
 
+const Manifest* Registry::manifest_at(std::string_view file) const {
+    const auto found = std::ranges::find_if(*manifests_, [&](const Manifest& m) { return m.file.string() == file; });
+    return found != manifests_->end() ? &*found : nullptr;
+}
+
 std::vector<Registry::Entry> Registry::entries(std::string_view interface_id) const {
     std::vector<Entry> result;
     for (const Manifest& manifest : *manifests_)

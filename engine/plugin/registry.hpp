@@ -53,8 +53,17 @@ public:
 
     // The plugin's table (hk_architecture, hk_objective, hk_head); loads the library if needed. Thread: any.
     Result<const void*> load(const Entry& entry) const;
+    // find() and load() of what is known by its id alone.
+    template<class Table>
+    Result<const Table*> open(std::string_view interface_id, std::string_view id) const {
+        HK_ASSIGN(const Entry entry, find(interface_id, id));
+        HK_ASSIGN(const void* table, load(entry));
+        return static_cast<const Table*>(table);
+    }
 
     const std::vector<Manifest>& manifests() const { return *manifests_; }
+    // By its own path; null where there is none.
+    const Manifest* manifest_at(std::string_view file) const;
     const std::vector<std::string>& warnings() const { return warnings_; }
     const Log& log() const { return log_; }
 

@@ -253,9 +253,17 @@ private:
         if (values > size) return corrupt("more values than memory");
         return WireReader(std::span<const std::byte>(memory_.data(), static_cast<std::size_t>(values)));
     }
-    Result<std::vector<hk_field>> shared_fields(WireReader& values, const std::vector<BatchField>& described) {
+    // Fields with their data there; the last of the values.
+    struct SharedFields {
+        std::vector<BatchField> described; // which the others' names point into
         std::vector<hk_field> fields;
-        for (const BatchField& one : described) {
+    };
+    Result<SharedFields> shared_fields(WireReader& values, const char* what) {
+        SharedFields shared;
+        Status status;
+        shared.described = get_fields(values, status);
+        HK_TRY(status);
+        for (const BatchField& one : shared.described) {
             const uint64_t offset = values.number();
             const uint64_t bytes = static_cast<uint64_t>(one.shape.elements()) * 4;
             if (offset > memory_.size() || bytes > memory_.size() - offset)
@@ -267,9 +275,10 @@ private:
             field.rank = static_cast<uint32_t>(one.shape.rank());
             std::ranges::copy(one.shape.dims(), field.dims);
             field.data = memory_.data() + offset;
-            fields.push_back(field);
+            shared.fields.push_back(field);
         }
-        return fields;
+        HK_TRY(values.finish(what));
+        return shared;
     }
 
     Status collate(WireReader& in) {
@@ -277,21 +286,16 @@ private:
         hk_batch batch{};
         batch.struct_size = sizeof batch;
         batch.seed = values.number();
-        corpus_size_ = values.number();
+        hk_corpus corpus{};
+        corpus.example_count = values.number();
         const bool has_corpus = values.flag();
         ReadExamples read;
         std::vector<hk_example> examples(values.count());
         for (hk_example& example : examples) example = read.get(values);
-        Status status;
-        const std::vector<BatchField> described = get_fields(values, status);
-        HK_TRY(status);
-        HK_ASSIGN(std::vector<hk_field> fields, shared_fields(values, described));
-        HK_TRY(values.finish("collate"));
+        HK_ASSIGN(SharedFields given, shared_fields(values, "collate"));
         batch.example_count = static_cast<uint32_t>(examples.size());
         batch.examples = examples.data();
-        hk_corpus corpus{};
         corpus.struct_size = sizeof corpus;
-        corpus.example_count = corpus_size_;
         corpus.context = this;
         corpus.get = [](void* context, uint64_t index, hk_example* example, hk_error* error) -> int32_t {
             try {
@@ -303,7 +307,7 @@ private:
             }
         };
         if (has_corpus) batch.corpus = &corpus;
-        const Status done = parts_->collate(batch, fields);
+        const Status done = parts_->collate(batch, given.fields);
         asked_examples_ = {};
         replies_.clear();
         return done;
@@ -341,15 +345,11 @@ private:
             std::ranges::copy(dims, output.dims);
             output.values = values.array<float>().data();
         }
-        Status status;
-        const std::vector<BatchField> described = get_fields(values, status);
-        HK_TRY(status);
-        HK_ASSIGN(std::vector<hk_field> fields, shared_fields(values, described));
-        HK_TRY(values.finish("decode"));
+        HK_ASSIGN(const SharedFields given, shared_fields(values, "decode"));
         input.output_count = static_cast<uint32_t>(outputs.size());
         input.outputs = outputs.data();
-        input.field_count = static_cast<uint32_t>(fields.size());
-        input.fields = fields.data();
+        input.field_count = static_cast<uint32_t>(given.fields.size());
+        input.fields = given.fields.data();
         HK_ASSIGN(const std::vector<std::string> rows, parts_->decode(input));
         out.texts(rows);
         return {};
@@ -361,7 +361,6 @@ private:
     std::unique_ptr<Asked> asked_;
     hk_tokenizer tokenizer_;
     std::unique_ptr<Parts> parts_;
-    uint64_t corpus_size_ = 0;
     ReadExamples asked_examples_; // of one collate; they point into the replies
     std::deque<Message> replies_;
 };

@@ -105,6 +105,10 @@ double milliseconds() {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - the_trace()->start).count();
 }
 
+std::string dumped(const ordered_json& value) {
+    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
 void broken(std::string_view rule, const std::string& what) {
     Trace& t = *the_trace();
     {
@@ -115,25 +119,19 @@ void broken(std::string_view rule, const std::string& what) {
     const std::string_view text = found != std::end(kRules) ? found->text : "";
     const std::string call = frames().empty() ? "" : frames().back().call;
     if (t.json)
-        write_line(ordered_json{
-            {"time_ms", milliseconds()},
-            {"thread", thread_number()},
-            {"broken", rule},
-            {"plugin", plugin_here()},
-            {"in", call},
-            {"what", what},
-            {"rule",
-             text}}.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+        write_line(dumped({{"time_ms", milliseconds()},
+                           {"thread", thread_number()},
+                           {"broken", rule},
+                           {"plugin", plugin_here()},
+                           {"in", call},
+                           {"what", what},
+                           {"rule", text}}));
     else
         write_line(fmt::format("BROKEN [{}] {}{}{}: {}\n       the rule: {}", rule, plugin_here(),
                                call.empty() ? "" : " in ", call, what, text));
 }
 
 // ---- arguments as JSON, which the lines of text show too
-
-std::string dumped(const ordered_json& value) {
-    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
 
 ordered_json json_of(std::string_view s) {
     constexpr std::size_t kShown = 120;
@@ -248,7 +246,7 @@ void say(char mark, std::size_t depth, std::string_view call, const ordered_json
         if (!result.empty()) line["result"] = result;
         if (!error.empty()) line["error"] = error;
         if (took >= 0) line["took_ms"] = took;
-        write_line(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+        write_line(dumped(line));
         return;
     }
     std::string text;
@@ -666,7 +664,7 @@ struct PluginCall<M> {
         const double start = milliseconds();
         const auto end = [&](const std::string& result, const std::string& what) {
             say('<', depth, name, {}, result, what, milliseconds() - start);
-            if (builder != nullptr) close(*builder, result);
+            if (builder != nullptr) close(*builder);
             frames().pop_back();
         };
         try {
@@ -725,7 +723,7 @@ private:
         const std::scoped_lock hold(t.lock);
         t.builders.insert_or_assign(&builder, std::move(state));
     }
-    static void close(const hk_builder& builder, const std::string&) {
+    static void close(const hk_builder& builder) {
         Trace& t = *the_trace();
         const std::scoped_lock hold(t.lock);
         t.builders.erase(&builder);

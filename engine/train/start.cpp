@@ -108,17 +108,22 @@ Result<std::vector<float>> grown_values(const graph::Node& parameter, const plug
 
 } // namespace
 
-Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, const plugin::Composition& composition,
-                        const graph::Graph& described, program::ParameterStore& store,
-                        const std::function<void(const std::string&)>& message) {
+Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const plugin::Registry& registry,
+                                                  const plugin::Composition& composition, const graph::Graph& described,
+                                                  program::ParameterStore& store,
+                                                  const std::function<void(const std::string&)>& message) {
     std::map<std::string, const graph::Node*> random;
     for (const graph::Node& node : described.nodes)
         if (node.op == graph::Op::parameter && !node.text("name").starts_with(plugin::kTeacher))
             random.emplace(node.text("name"), &node);
     const auto seed = static_cast<uint64_t>(recipe.train.seed);
     if (recipe.model.from.empty()) {
-        for (const auto& [name, node] : random) HK_TRY(store.upload(name, initial_values(*node, seed)));
-        return {};
+        std::vector<std::string> all;
+        for (const auto& [name, node] : random) {
+            HK_TRY(store.upload(name, initial_values(*node, seed)));
+            all.push_back(name);
+        }
+        return all;
     }
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.model.from));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
@@ -210,7 +215,7 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
                             where, old_vocabulary, vocabulary));
     if (fresh.empty() && found.ignored.empty()) {
         message(fmt::format("{}: {} tensors loaded", where, found.tensors.size()));
-        return {};
+        return fresh;
     }
     std::string text = fmt::format("{}: {} tensors loaded", where, found.tensors.size());
     if (!found.ignored.empty())
@@ -219,7 +224,7 @@ Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, 
                         shortened(found.ignored));
     if (!fresh.empty()) text += fmt::format("; head '{}' starts random: {}", recipe.head.id, shortened(fresh));
     message(text);
-    return {};
+    return fresh;
 }
 
 Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& composition,

@@ -14,10 +14,12 @@
 namespace hekla::train {
 
 // `described`: the run's graph, with head. `message`: one line that says what was loaded and what starts random.
-// Errors: tensors of the body that the folder lacks, has too many of, or in other shapes.
-Status start_parameters(const Recipe& recipe, const plugin::Registry& registry, const plugin::Composition& composition,
-                        const graph::Graph& described, program::ParameterStore& store,
-                        const std::function<void(const std::string&)>& message);
+// Gives the names of those that start random. Errors: tensors of the body that the folder lacks, has too many of, or in
+// other shapes.
+Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const plugin::Registry& registry,
+                                                  const plugin::Composition& composition, const graph::Graph& described,
+                                                  program::ParameterStore& store,
+                                                  const std::function<void(const std::string&)>& message);
 
 // Loads the teacher's parameters, where there is one, and gives a hash of their values. Errors: its folder lacks
 // tensors, or has too many, or in other shapes.

@@ -359,8 +359,8 @@ Status Trainer::compile() {
 }
 
 Status Trainer::initialize_parameters() {
-    HK_TRY(start_parameters(recipe_, registry_, *composition_, described_, *store_,
-                            [this](const std::string& m) { message(m); }));
+    HK_ASSIGN(start_random_, start_parameters(recipe_, registry_, *composition_, described_, *store_,
+                                              [this](const std::string& m) { message(m); }));
     return average_ != nullptr ? average_->begin() : Status();
 }
 
@@ -472,8 +472,7 @@ Status Trainer::save_checkpoint() {
     state["evaluations_since_best"] = evaluations_since_best_;
     HK_TRY(writer.add_text("config.json", config));
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_TRAIN));
-    HK_TRY(writer.add_text(plugin::kRecordFile, plugin::record_json(record)));
-    HK_TRY(writer.add_text(plugin::kRecordGraphFile, plugin::record_text(record)));
+    for (const model::NamedText& file : plugin::record_files(record)) HK_TRY(writer.add_text(file.name, file.content));
     HK_TRY(writer.add_text("recipe.toml", write_recipe(recipe_)));
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
@@ -543,8 +542,7 @@ Status Trainer::save_model(const fs::path& folder) const {
     HK_ASSIGN(contents.config_json, composition_->write_config());
     contents.tensors = infer::tensor_sources(*store_, described_);
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
-    contents.texts = {{plugin::kRecordFile, plugin::record_json(record)},
-                      {plugin::kRecordGraphFile, plugin::record_text(record)}};
+    contents.texts = plugin::record_files(record);
     return model::save_into_folder(folder, contents);
 }
 
@@ -723,21 +721,27 @@ Result<Evaluation> Trainer::validate(bool whole) {
 }
 
 Result<Evaluation> Trainer::evaluate(On split) {
+    const Split* of = split == On::test ? data_.test() : data_.valid();
+    if (of == nullptr)
+        return failed_precondition(split == On::test ? "there is no test data: name it in data.test"
+                                                     : "there is no validation data: name it in data.valid, or set "
+                                                       "data.valid_fraction and train.eval_steps above 0");
+    if (!start_random_.empty())
+        return failed_precondition(fmt::format(
+            "{}: there is no checkpoint, and {} would be random{}: train first, or name the [output] dir of a run that "
+            "was trained",
+            run_.string(), start_random_.front(),
+            start_random_.size() > 1 ? fmt::format(", like {} more", start_random_.size() - 1) : ""));
     if (recipe_.train.load_best_model_at_end) HK_TRY(load_best());
     HK_TRY(swap_average()); // this trainer is for reading: nothing goes on from here
     Evaluation result;
     if (split == On::test) {
-        if (data_.test() == nullptr) return failed_precondition("there is no test data: name it in data.test");
-        HK_ASSIGN(result, evaluator_->run(*data_.test(), 0, true, data_.classes()));
+        HK_ASSIGN(result, evaluator_->run(*of, 0, true, data_.classes()));
     } else {
-        if (data_.valid() == nullptr)
-            return failed_precondition(
-                "there is no validation data: name it in data.valid, or set data.valid_fraction and "
-                "train.eval_steps above 0");
         HK_ASSIGN(result, validate(true));
     }
     HK_ASSIGN(const std::optional<uint64_t> texts, texts_to_write());
-    if (texts) HK_TRY(add_texts(split == On::test ? *data_.test() : *data_.valid(), *texts, true, result));
+    if (texts) HK_TRY(add_texts(*of, *texts, true, result));
     return result;
 }
 

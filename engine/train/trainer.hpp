@@ -169,11 +169,12 @@ private:
     };
     std::map<int64_t, Shorter> shorter_;
     ParameterRules rules_;
-    std::optional<graph::FrozenCut> cut_;  // where what a frozen body says is kept
-    std::string teacher_;                  // a hash of its parameters; empty without one
-    std::optional<Features> features_;     // computed before the first step
-    std::unique_ptr<Evaluator> evaluator_; // where there is validation or test data
-    std::unique_ptr<TextEvaluator> texts_; // made when the first text is to be written
+    std::optional<graph::FrozenCut> cut_;   // where what a frozen body says is kept
+    std::vector<std::string> start_random_; // parameters; none where a checkpoint was found
+    std::string teacher_;                   // a hash of its parameters; empty without one
+    std::optional<Features> features_;      // computed before the first step
+    std::unique_ptr<Evaluator> evaluator_;  // where there is validation or test data
+    std::unique_ptr<TextEvaluator> texts_;  // made when the first text is to be written
     std::unique_ptr<Optimizer> optimizer_;
     std::unique_ptr<MovingAverage> average_; // with train.ema_decay
     int64_t step_ = 0;

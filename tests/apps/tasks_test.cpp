@@ -96,6 +96,9 @@ json last_evaluation(const Place& place, const std::string& run) {
 TEST_CASE("classification: trained, scored, asked; a run that was stopped goes on with the same bits") {
     const Place place;
     write_task(place);
+    const Ran untrained = place.run({"eval", "task.toml"});
+    CHECK(untrained.status == 1);
+    CHECK(has(untrained.err, "run: there is no checkpoint, and "));
     const Ran trained = succeed(place.run({"train", "task.toml"}));
     CHECK(has(trained.err, "labels: negative 20, positive 40"));
     CHECK(last_evaluation(place, "run")["eval_accuracy"].is_number());

@@ -183,7 +183,7 @@ TEST_CASE("plan and eval leave no folder behind") {
     succeeds(plan);
     CHECK(has(plan.out, "dearest nodes"));
     CHECK(!folder.exists("run"));
-    succeeds(run(folder, {"eval", "recipe.toml"}));
+    fails(run(folder, {"eval", "recipe.toml"}), {"run", "there is no checkpoint", "train first"});
     CHECK(!folder.exists("run"));
 }
 
