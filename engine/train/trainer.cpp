@@ -726,6 +726,7 @@ Result<Evaluation> Trainer::evaluate(On split) {
         return failed_precondition(split == On::test ? "there is no test data: name it in data.test"
                                                      : "there is no validation data: name it in data.valid, or set "
                                                        "data.valid_fraction and train.eval_steps above 0");
+    HK_ASSIGN(const std::optional<uint64_t> texts, texts_to_write());
     if (!start_random_.empty())
         return failed_precondition(fmt::format(
             "{}: there is no checkpoint, and {} would be random{}: train first, or name the [output] dir of a run that "
@@ -740,7 +741,6 @@ Result<Evaluation> Trainer::evaluate(On split) {
     } else {
         HK_ASSIGN(result, validate(true));
     }
-    HK_ASSIGN(const std::optional<uint64_t> texts, texts_to_write());
     if (texts) HK_TRY(add_texts(*of, *texts, true, result));
     return result;
 }
