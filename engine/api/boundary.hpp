@@ -4,6 +4,8 @@
 #include "base/status.hpp"
 #include "hekla/hekla.h"
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <fmt/format.h>
 #include <new>
@@ -18,6 +20,12 @@ inline std::string string_of(hk_string s) {
 }
 inline hk_string view(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<std::string> texts(const hk_string* strings, uint64_t count);
+
+// A time that a host gives, as long as a clock's arithmetic should meet.
+inline std::chrono::nanoseconds nanoseconds_of(uint64_t nanoseconds) {
+    constexpr uint64_t kDay = uint64_t{86'400} * 1'000'000'000;
+    return std::chrono::nanoseconds(static_cast<int64_t>(std::min(nanoseconds, kDay)));
+}
 
 // Fills `error` and gives the code back.
 int32_t refuse(hk_error* error, int32_t code, std::string_view message) noexcept;

@@ -117,20 +117,48 @@ Context::Call::~Call() {
     context_->ended_.notify_all();
 }
 
-Result<program::Runtime*> Context::Call::runtime() const {
-    if (context_->runtime_ != nullptr) return context_->runtime_.get();
-    return failed_precondition(context_->has_device_ ? "the context's device was released: make another context"
-                                                     : "the context was made without a device (HK_DEVICE_NONE)");
+Result<program::Runtime*> Context::Call::runtime() const { return context_->runtime(); }
+
+Result<program::Runtime*> Context::runtime() const {
+    if (runtime_ != nullptr) return runtime_.get();
+    return failed_precondition(has_device_ ? "the context's device was released: make another context"
+                                           : "the context was made without a device (HK_DEVICE_NONE)");
+}
+
+Result<Context::Device> Context::device() {
+    const std::lock_guard guard(mutex_);
+    HK_ASSIGN(const program::Runtime* runtime, this->runtime());
+    if (stopping()) return failed_precondition("the context's device is being released");
+    return Device{runtime->gpu(), runtime->options()};
+}
+
+void Context::add(const std::shared_ptr<Guest>& guest) {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(guests_, [](const auto& one) { return one.expired(); });
+    guests_.push_back(guest);
 }
 
 Result<bool> Context::release(std::chrono::nanoseconds time) {
+    const auto until = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
     stopping_.store(true, std::memory_order_relaxed);
+    std::vector<std::shared_ptr<Guest>> guests;
+    for (const auto& one : guests_)
+        if (std::shared_ptr<Guest> guest = one.lock()) guests.push_back(std::move(guest));
+    for (const auto& guest : guests)
+        if (guest->is_here())
+            return failed_precondition("a callback of a session cannot release its context's device: the session was "
+                                       "told to end; release it when it has");
+    lock.unlock();
+    for (const auto& guest : guests)
+        if (!guest->leave(until)) return false;
+    guests.clear();
+    lock.lock();
     if (busy_ && busy_thread_ == std::this_thread::get_id())
         return failed_precondition(
             "a callback of a call on this context cannot release its device: the call was told to "
             "end; release it when it has");
-    if (!ended_.wait_for(lock, time, [&] { return !busy_; })) return false;
+    if (!ended_.wait_until(lock, until, [&] { return !busy_; })) return false;
     runtime_.reset(); // waits for what is pending
     stopping_.store(false, std::memory_order_relaxed);
     return true;
@@ -177,9 +205,7 @@ hk_string hk_context_device(hk_context context) {
 int32_t hk_device_release(hk_context context, uint64_t nanoseconds, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        constexpr uint64_t kDay = uint64_t{86'400} * 1'000'000'000; // more than a clock's arithmetic should meet
-        HK_ASSIGN(const bool released,
-                  found->release(std::chrono::nanoseconds(static_cast<int64_t>(std::min(nanoseconds, kDay)))));
+        HK_ASSIGN(const bool released, found->release(hekla::api::nanoseconds_of(nanoseconds)));
         if (released) return {};
         return {hekla::Code::cancelled,
                 "the device is still in use by a call on another thread, which was told to stop: call "

@@ -28,6 +28,25 @@ public:
     // Whether what runs should end.
     bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
+    // What lives on the context's device beside calls: a session.
+    class Guest {
+    public:
+        Guest() = default;
+        virtual ~Guest() = default;
+        Guest(const Guest&) = delete;
+        Guest& operator=(const Guest&) = delete;
+        // Ends and gives back everything of the device. false: the time was up.
+        virtual bool leave(std::chrono::steady_clock::time_point until) = 0;
+        virtual bool is_here() const = 0; // this thread is its own
+    };
+    void add(const std::shared_ptr<Guest>& guest);
+    // What a guest makes its own queue on. failed_precondition: the context has no device, or gave it back.
+    struct Device {
+        gpu::Context gpu;
+        program::RuntimeOptions options;
+    };
+    Result<Device> device();
+
     // One call on the context, for as long as it lives.
     class Call {
     public:
@@ -53,6 +72,7 @@ public:
 
 private:
     Context() = default;
+    Result<program::Runtime*> runtime() const;
     Log log_;
     plugin::Registry registry_ = plugin::Registry::scan({});
     std::unique_ptr<program::Runtime> runtime_;
@@ -63,6 +83,7 @@ private:
     std::condition_variable ended_;
     bool busy_ = false;
     std::thread::id busy_thread_;
+    std::vector<std::weak_ptr<Guest>> guests_;
 };
 
 } // namespace hekla::api

@@ -3,10 +3,9 @@
 
 #include "api/boundary.hpp"
 #include "api/context.hpp"
+#include "api/generation.hpp"
+#include "api/training.hpp"
 #include "base/file.hpp"
-#include "generate/decoder_program.hpp"
-#include "generate/decoder_reference.hpp"
-#include "generate/generator.hpp"
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
 #include "infer/predict.hpp"
@@ -30,136 +29,22 @@ using api::view;
 
 namespace {
 
-train::TrainerEvents events_of(const hk_train_options& o, const Context& context) {
-    train::TrainerEvents events;
-    if (o.step != nullptr)
-        events.step = [o](const train::StepReport& r) {
-            const hk_train_step s{sizeof(hk_train_step),
-                                  r.skipped ? 1 : 0,
-                                  r.step,
-                                  r.max_steps,
-                                  r.loss,
-                                  r.loss_z,
-                                  r.gradient_norm,
-                                  r.learning_rate,
-                                  r.seconds,
-                                  r.tokens_per_second,
-                                  r.share_of_peak,
-                                  r.remaining_seconds};
-            o.step(o.user, &s);
-        };
-    if (o.evaluation != nullptr)
-        events.evaluation = [o](const train::EvaluationReport& r) {
-            std::vector<hk_score> scores;
-            for (const auto& [name, value] : r.scores) scores.push_back({view(name), value});
-            const hk_train_evaluation e{
-                sizeof(hk_train_evaluation), r.best ? 1 : 0, r.step, r.loss, r.seconds, scores.data(), scores.size()};
-            o.evaluation(o.user, &e);
-        };
-    if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
-    events.stop = [o, &context] { return context.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
-    return events;
-}
-
 // Null for the interpreter.
 Result<program::Runtime*> runtime_of(const Context::Call& call, int32_t reference) {
     if (reference != 0) return nullptr;
     return call.runtime();
 }
 
-Result<std::unique_ptr<train::Trainer>> trainer_of(const Context::Call& call, const hk_train_options* options,
-                                                   train::Purpose purpose) {
-    HK_TRY(complete(options, "hk_train_options"));
-    HK_ASSIGN(const train::Recipe recipe,
-              train::read_recipe(string_of(options->recipe), texts(options->overrides, options->override_count)));
-    HK_ASSIGN(program::Runtime * runtime, call.runtime());
+Result<api::Place> place_of(const Context::Call& call, int32_t reference = 0) {
     const Context& context = call.context();
-    return train::Trainer::create(recipe, context.registry(), *runtime, context.log(), events_of(*options, context),
-                                  purpose);
-}
-
-// A model whose prompt is seen from both sides cannot be gone on from token by token.
-Status refuse_seen_prompt(const plugin::Registry& registry, const infer::Model& m) {
-    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
-    HK_ASSIGN(const plugin::CompositionSpec trained,
-              infer::stored_spec(registry, folder, {.head = "lm", .objective = true}));
-    if (trained.objective.empty()) return {};
-    HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
-    if (!composition->can_collate()) return {};
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 32));
-    if (std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) == fields.end()) return {};
-    return unsupported(fmt::format("{}: learnt to read its prompt from both sides, and generation reads from left to "
-                                   "right: what it would write is not what it learnt",
-                                   m.path.string()));
+    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, reference));
+    return api::Place{context.registry(), context.log(), runtime, [&context] { return context.stopping(); }};
 }
 
 Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {
-    if (o.weights < 0 || o.weights > 2)
-        return invalid_argument(
-            fmt::format("weights = {}: expected 0 (float32), 1 (float16) or 2 (bfloat16)", o.weights));
-    if (o.reference != 0 && o.weights != 0)
-        return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
-    const Context& context = call.context();
-    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, o.reference));
-    HK_ASSIGN(const infer::Model m,
-              infer::open_model(context.registry(), runtime, string_of(o.model),
-                                {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, context.log()));
-    HK_TRY(refuse_seen_prompt(context.registry(), m)); // before anything is compiled for it
-    std::unique_ptr<generate::Decoder> decoder;
-    if (runtime == nullptr) {
-        HK_ASSIGN(decoder, generate::make_reference_decoder(*m.composition, m.parameters));
-    } else {
-        HK_ASSIGN(decoder, generate::make_program_decoder(*runtime, *m.store, *m.composition));
-    }
-    const bool encodes = decoder->encoder_decoder();
-    const std::vector<std::string> prompts = texts(o.prompts, o.prompt_count);
-    generate::Request request;
-    if (encodes) {
-        if (prompts.empty()) return invalid_argument("an encoder-decoder writes from a text: give a prompt");
-        HK_ASSIGN(infer::SourceRows rows, infer::source_rows(context.registry(), m, prompts));
-        request.prompts = std::move(rows.ids);
-        request.fields = std::move(rows.fields);
-    } else {
-        for (const std::string& prompt : prompts) {
-            HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(prompt));
-            if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
-            request.prompts.push_back(std::move(ids));
-        }
-    }
-    if (request.prompts.empty()) {
-        // Nothing was said: begin as a text begins, after its end-of-text token, or after a line end.
-        int32_t first = m.tokenizer->special(text::TokenRole::bos).value_or(m.tokenizer->find("\n").value_or(0));
-        request.prompts.push_back({first});
-    }
-    nlohmann::json arguments = nlohmann::json::object();
-    arguments["max_new_tokens"] = o.max_new_tokens;
-    arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;
-    if (o.beams > 1) arguments["num_beams"] = o.beams;
-    arguments["temperature"] = o.temperature;
-    arguments["top_k"] = o.top_k;
-    arguments["top_p"] = o.top_p;
-    arguments["repetition_penalty"] = o.repetition_penalty;
-    arguments["no_repeat_ngram_size"] = o.no_repeat_ngram_size;
-    HK_ASSIGN(generate::Options options,
-              generate::options_from(m.config, arguments, static_cast<int64_t>(request.prompts[0].size())));
-    options.seed = o.seed;
-    options.slide_context = o.slide_context != 0;
-    generate::end_as(options, *m.tokenizer, encodes);
-    if (o.echo_prompt != 0 && !encodes && o.text != nullptr)
-        for (std::size_t row = 0; row < prompts.size(); ++row) o.text(o.user, row, view(prompts[row]));
-
-    std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*m.tokenizer, true));
-    const auto on_token = [&](std::size_t row, int32_t token) {
-        if (o.text != nullptr && row < streams.size()) {
-            const std::string piece = streams[row].push(token);
-            if (!piece.empty()) o.text(o.user, row, view(piece));
-        }
-        return true;
-    };
-    const auto stop = [&] { return context.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
-    HK_ASSIGN(const generate::Output output, generate::generate(*decoder, request, options, on_token, stop));
-    for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
-        if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
+    HK_ASSIGN(const api::Place place, place_of(call, o.reference));
+    HK_ASSIGN(const auto generation, api::Generation::open(place, o));
+    HK_ASSIGN(const generate::Output output, generation->say({texts(o.prompts, o.prompt_count), 0, {}, {}}));
     if (result != nullptr) {
         result->stopped = output.stopped ? 1 : 0;
         result->context = output.context;
@@ -316,7 +201,9 @@ extern "C" {
 int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(call, options, train::Purpose::train));
+        HK_ASSIGN(const api::Place place, place_of(call));
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
+                  api::trainer_of(place, options, train::Purpose::train));
         HK_ASSIGN(const train::TrainerResult done, trainer->run());
         if (result != nullptr) {
             HK_TRY(complete(result, "hk_train_result"));
@@ -334,7 +221,8 @@ int32_t hk_train_plan(hk_context context, const hk_train_options* options, void 
     return guarded(error, [&]() -> Status {
         if (give == nullptr) return invalid_argument("text is null");
         HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(call, options, train::Purpose::read));
+        HK_ASSIGN(const api::Place place, place_of(call));
+        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, api::trainer_of(place, options, train::Purpose::read));
         HK_ASSIGN(const std::string plan, trainer->plan());
         give(options->user, view(plan));
         return {};

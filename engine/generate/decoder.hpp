@@ -48,6 +48,8 @@ public:
     // Starts anew with empty caches, and runs the encoder if there is one. Errors: the model cannot take rows of that
     // length (in the words of its architecture), missing fields.
     virtual Status begin(const Session& session) = 0;
+    // After begin(): makes everything that decode() may need for this session, and runs it once without a row.
+    virtual Status prepare() { return {}; }
     virtual int64_t capacity() const = 0;                   // positions of the caches, a power of two
     virtual const std::vector<int64_t>& chunks() const = 0; // ascending; 1 is always there
 

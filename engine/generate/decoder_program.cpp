@@ -55,6 +55,19 @@ public:
         return turn(1).status();
     }
 
+    Status prepare() override {
+        std::vector<float> logits;
+        const std::vector<int32_t> none(static_cast<std::size_t>(rows_), 0);
+        std::vector<int32_t> own(static_cast<std::size_t>(rows_ * capacity_));
+        for (std::size_t i = 0; i < own.size(); ++i)
+            own[i] = static_cast<int32_t>(i / static_cast<std::size_t>(capacity_));
+        for (const int64_t chunk : chunks_) {
+            const std::vector<int32_t> tokens(static_cast<std::size_t>(rows_ * chunk), 0);
+            HK_TRY(decode({chunk, tokens, none, none, own, {}}, logits));
+        }
+        return {};
+    }
+
     Status decode(const Step& step, std::vector<float>& logits) override {
         HK_ASSIGN(Program * program, turn(step.chunk));
         HK_TRY(program->set_input(graphs_.token_field(), std::as_bytes(step.tokens)));

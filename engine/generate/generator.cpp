@@ -189,12 +189,14 @@ public:
         }
         std::size_t longest = 0;
         for (const Ids& ids : starts_) longest = std::max(longest, ids.size());
-        session.length = static_cast<int64_t>(longest) + options_.max_new_tokens - 1; // the last one is never fed
+        // The last one is never fed.
+        session.length = std::max(request_.length, static_cast<int64_t>(longest) + options_.max_new_tokens - 1);
         HK_TRY(fit_context(session));
         Clock::time_point start = Clock::now();
         if (const Status status = decoder_.begin(session); !status.ok())
             return status.with_context(fmt::format("{} new tokens after {}", options_.max_new_tokens, longest));
         HK_TRY(check_ids());
+        if (request_.begun) HK_TRY(request_.begun());
         Rows rows(decoder_, starts_.size() * copies_);
         std::vector<float> logits;
         HK_ASSIGN(const bool fed, rows.feed_prompts(first_copies(), logits, stop_));

@@ -15,6 +15,10 @@ struct Request {
     // Encoder-decoders: more fields of the encoder, [prompts, ...]. Without "attention_mask" one is made where prompts
     // differ in length.
     Fields fields;
+    // Room for rows of so many tokens, where the prompts need less: a next request of as many rows that needs no more
+    // finds everything ready. 0: what is needed now.
+    int64_t length = 0;
+    std::function<Status()> begun = {}; // called before the first token is fed
 };
 
 // Called for every token as it is chosen, with the row of Output::rows that it belongs to; with beams, when they are

@@ -14,6 +14,9 @@ Status check_range(const char* what, const Buffer& buffer, uint64_t offset, uint
                                       buffer.name(), buffer.bytes()));
 }
 
+// About as long as a copy takes.
+double seconds_of(uint64_t bytes) { return static_cast<double>(bytes) / 5e9; }
+
 } // namespace
 
 Result<std::shared_ptr<Staging>> Staging::create(std::shared_ptr<Memory> memory, std::shared_ptr<Queue> queue,
@@ -41,6 +44,11 @@ Status Staging::prepare() {
     lanes_ = std::move(lanes);
     pool_ = std::move(pool);
     return {};
+}
+
+Status Staging::reserve() {
+    const std::lock_guard guard(mutex_);
+    return prepare();
 }
 
 Status Staging::settle_on_error(Status status) {
@@ -74,7 +82,7 @@ Status Staging::upload_chunks(const Buffer& destination, uint64_t offset, std::s
         HK_TRY(lane.commands.begin());
         lane.commands.copy(lane.up, 0, destination, offset + at, count);
         HK_TRY(lane.commands.end());
-        HK_ASSIGN(lane.value, queue_->submit(lane.commands));
+        HK_ASSIGN(lane.value, queue_->submit(lane.commands, seconds_of(count)));
     }
     return queue_->wait_all();
 }
@@ -105,7 +113,7 @@ Status Staging::download_chunks(const Buffer& source, uint64_t offset, std::span
             HK_TRY(lane.commands.begin());
             lane.commands.copy(source, offset + chunk * chunk_bytes_, lane.down, 0, size_of(chunk));
             HK_TRY(lane.commands.end());
-            HK_ASSIGN(lane.value, queue_->submit(lane.commands));
+            HK_ASSIGN(lane.value, queue_->submit(lane.commands, seconds_of(size_of(chunk))));
         }
         if (chunk > 0) {
             const Lane& lane = lanes_[(chunk - 1) % 2];
@@ -136,7 +144,7 @@ Status Staging::fill(const Buffer& destination, uint64_t offset, uint64_t bytes,
     HK_TRY(lane.commands.begin());
     lane.commands.fill(destination, offset, bytes, word);
     HK_TRY(lane.commands.end());
-    HK_TRY(queue_->submit(lane.commands).status());
+    HK_TRY(queue_->submit(lane.commands, seconds_of(bytes)).status());
     return queue_->wait_all();
 }
 

@@ -21,6 +21,9 @@ public:
     static Result<std::shared_ptr<Staging>> create(std::shared_ptr<Memory> memory, std::shared_ptr<Queue> queue,
                                                    uint64_t chunk_bytes = uint64_t{8} << 20);
 
+    // Makes the buffers now.
+    Status reserve();
+
     Status upload(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);
     Status download(const Buffer& source, uint64_t offset, std::span<std::byte> bytes);
     // Offset and bytes are multiples of 4.

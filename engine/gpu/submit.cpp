@@ -20,20 +20,23 @@ std::size_t segments_within(std::span<const Segment> segments, std::size_t first
 }
 
 Result<std::shared_ptr<Queue>> Queue::create(std::shared_ptr<Device> device) {
-    HK_TRY(device->alive());
     auto queue = std::shared_ptr<Queue>(new Queue);
-    queue->device_ = std::move(device);
-    const Device& d = *queue->device_;
-    HK_ASSIGN(queue->pool_, CommandPool::create(queue->device_));
+    HK_TRY(queue->open(std::move(device)));
+    return queue;
+}
+
+Status Queue::open(std::shared_ptr<Device> device) {
+    HK_TRY(device->alive());
+    device_ = std::move(device);
+    HK_ASSIGN(pool_, CommandPool::create(device_));
     VkSemaphoreTypeCreateInfo type{};
     type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
     type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
     VkSemaphoreCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
     create.pNext = &type;
-    HK_TRY(
-        d.check(d.functions().vkCreateSemaphore(d.handle(), &create, nullptr, &queue->timeline_), "vkCreateSemaphore"));
-    return queue;
+    const Device& d = *device_;
+    return d.check(d.functions().vkCreateSemaphore(d.handle(), &create, nullptr, &timeline_), "vkCreateSemaphore");
 }
 
 Queue::~Queue() {
@@ -71,62 +74,76 @@ Result<CommandBuffer> Queue::take_primary() {
     return pool_->allocate(Level::primary);
 }
 
+void Queue::end_work(CommandBuffer& commands) {
+    commands.barrier(VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT,
+                     VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT,
+                     VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT);
+}
+
 Status Queue::submit_one(std::span<const Segment> segments, bool is_first, bool is_last, const SubmitOptions& options) {
     HK_ASSIGN(CommandBuffer primary, take_primary());
     HK_TRY(primary.begin());
-    if (is_first) primary.barrier();
+    if (is_first) begin_work(primary);
     for (const Segment& segment : segments) primary.execute(*segment.commands);
-    if (is_last) {
-        primary.barrier(VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT,
-                        VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT,
-                        VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT);
-    }
+    if (is_last) end_work(primary);
     HK_TRY(primary.end());
+    HK_TRY(send_locked(primary, is_first ? options.waits : std::span<const TimelinePoint>(),
+                       is_last ? options.signals : std::span<const TimelinePoint>()));
+    pending_.push_back({std::move(primary), last_});
+    return {};
+}
 
-    const auto point = [](VkSemaphore semaphore, uint64_t value) {
+Status Queue::send_locked(const CommandBuffer& primary, std::span<const TimelinePoint> waits,
+                          std::span<const TimelinePoint> signals) {
+    const auto point = [](const TimelinePoint& p) {
         VkSemaphoreSubmitInfo info{};
         info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO;
-        info.semaphore = semaphore;
-        info.value = value;
+        info.semaphore = p.semaphore;
+        info.value = p.value;
         info.stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT;
         return info;
     };
-    std::vector<VkSemaphoreSubmitInfo> waits;
-    std::vector<VkSemaphoreSubmitInfo> signals;
-    if (is_first) {
-        for (const TimelinePoint& wait : options.waits) waits.push_back(point(wait.semaphore, wait.value));
-    }
-    signals.push_back(point(timeline_, last_ + 1));
-    if (is_last) {
-        for (const TimelinePoint& signal : options.signals) signals.push_back(point(signal.semaphore, signal.value));
-    }
+    std::vector<VkSemaphoreSubmitInfo> before, after;
+    for (const TimelinePoint& wait : waits) before.push_back(point(wait));
+    after.push_back(point({timeline_, last_ + 1}));
+    for (const TimelinePoint& signal : signals) after.push_back(point(signal));
     VkCommandBufferSubmitInfo commands{};
     commands.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO;
     commands.commandBuffer = primary.handle();
     VkSubmitInfo2 submit{};
     submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO_2;
-    submit.waitSemaphoreInfoCount = static_cast<uint32_t>(waits.size());
-    submit.pWaitSemaphoreInfos = waits.data();
+    submit.waitSemaphoreInfoCount = static_cast<uint32_t>(before.size());
+    submit.pWaitSemaphoreInfos = before.data();
     submit.commandBufferInfoCount = 1;
     submit.pCommandBufferInfos = &commands;
-    submit.signalSemaphoreInfoCount = static_cast<uint32_t>(signals.size());
-    submit.pSignalSemaphoreInfos = signals.data();
+    submit.signalSemaphoreInfoCount = static_cast<uint32_t>(after.size());
+    submit.pSignalSemaphoreInfos = after.data();
     const VkResult result = device_->with_queue(
         [&](VkQueue queue) { return device_->functions().vkQueueSubmit2(queue, 1, &submit, VK_NULL_HANDLE); });
     HK_TRY(device_->check(result, "vkQueueSubmit2"));
     last_ += 1;
     submits_ += 1;
-    pending_.push_back({std::move(primary), last_});
+    return {};
+}
+
+Result<uint64_t> Queue::send(const CommandBuffer& primary, std::span<const TimelinePoint> waits,
+                             std::span<const TimelinePoint> signals) {
+    HK_TRY(device_->alive());
+    const std::lock_guard guard(mutex_);
+    HK_TRY(send_locked(primary, waits, signals));
+    return last_;
+}
+
+Status Queue::check(std::span<const Segment> segments) {
+    for (const Segment& segment : segments)
+        if (!segment.commands || segment.commands->level() != Level::secondary)
+            return invalid_argument("a segment is a finished secondary command buffer");
     return {};
 }
 
 Result<uint64_t> Queue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
     HK_TRY(device_->alive());
-    for (const Segment& segment : segments) {
-        if (!segment.commands || segment.commands->level() != Level::secondary) {
-            return invalid_argument("a segment is a finished secondary command buffer");
-        }
-    }
+    HK_TRY(check(segments));
     const std::lock_guard guard(mutex_);
     std::size_t first = 0;
     do { // no segments: one empty submit, which still carries waits and signals
@@ -143,8 +160,8 @@ Result<uint64_t> Queue::submit(std::span<const Segment> segments, const SubmitOp
     return last_;
 }
 
-Result<uint64_t> Queue::submit(const CommandBuffer& secondary) {
-    const Segment segment{&secondary, 0};
+Result<uint64_t> Queue::submit(const CommandBuffer& secondary, double seconds) {
+    const Segment segment{&secondary, seconds};
     return submit(std::span(&segment, 1));
 }
 

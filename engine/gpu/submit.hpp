@@ -17,6 +17,9 @@ namespace hekla::gpu {
 struct Segment {
     const CommandBuffer* commands = nullptr;
     double seconds = 0; // an estimate; 0: too little to count
+    // What it took, where a queue measures (metered_queue.hpp), shared by recordings of the same work; 0: not yet.
+    // Null: nobody keeps it. Read and written by the queue alone.
+    std::shared_ptr<double> measured = nullptr;
 };
 
 // A point on a timeline semaphore of the host's (or of another queue's).
@@ -40,7 +43,7 @@ std::size_t segments_within(std::span<const Segment> segments, std::size_t first
 class Queue {
 public:
     static Result<std::shared_ptr<Queue>> create(std::shared_ptr<Device> device);
-    ~Queue(); // waits for what is pending
+    virtual ~Queue(); // waits for what is pending
     Queue(const Queue&) = delete;
     Queue& operator=(const Queue&) = delete;
 
@@ -48,30 +51,43 @@ public:
     // recorder's: a barrier inside any segment orders it against every earlier command of this queue, other submits
     // included. A full barrier stands before the first segment of each call and, towards the host, after the last: what
     // one call wrote is visible to the next call and, once waited for, to the host. On error nothing of it still runs.
-    Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {});
-    Result<uint64_t> submit(const CommandBuffer& secondary);
+    virtual Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {});
+    Result<uint64_t> submit(const CommandBuffer& secondary, double seconds = 0);
 
     // Forever, until the value is reached or the device is lost.
     Status wait(uint64_t value);
     // True when reached, false when the time was up.
     Result<bool> wait_for(uint64_t value, std::chrono::nanoseconds timeout);
     Result<bool> reached(uint64_t value);
-    Status wait_all(); // everything submitted so far
+    virtual Status wait_all(); // everything submitted so far
     uint64_t last_submitted() const;
 
     VkSemaphore timeline() const { return timeline_; }
     const std::shared_ptr<Device>& device() const { return device_; }
     uint64_t submits() const; // vkQueueSubmit2 calls so far
 
+protected:
+    Queue() = default;
+    Status open(std::shared_ptr<Device> device);
+    static Status check(std::span<const Segment> segments);
+    virtual Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds);
+    // A finished primary, and the value of the timeline when it is done. The caller keeps it until then.
+    Result<uint64_t> send(const CommandBuffer& primary, std::span<const TimelinePoint> waits,
+                          std::span<const TimelinePoint> signals);
+    // Before the first segment of what was submitted together, and behind its last.
+    static void begin_work(CommandBuffer& commands) { commands.barrier(); }
+    static void end_work(CommandBuffer& commands);
+    const std::shared_ptr<CommandPool>& pool() const { return pool_; }
+
 private:
     struct Primary {
         CommandBuffer commands;
         uint64_t value = 0; // when it may be used again
     };
-    Queue() = default;
     Result<CommandBuffer> take_primary();
     Status submit_one(std::span<const Segment> segments, bool is_first, bool is_last, const SubmitOptions& options);
-    Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds);
+    Status send_locked(const CommandBuffer& primary, std::span<const TimelinePoint> waits,
+                       std::span<const TimelinePoint> signals);
     void settle() const;
     bool poll_by_idling() const;
 

@@ -70,6 +70,7 @@ struct Program::State {
     std::vector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
     std::shared_ptr<gpu::CommandPool> pool;
     Recording recordings[kRecordings];
+    std::vector<std::shared_ptr<double>> measured; // by segment, of both recordings
     std::size_t barriers = 0;
 
     std::vector<std::byte> image; // of `inputs`
@@ -337,7 +338,9 @@ Status Program::State::record(Recording& recording) {
     const auto close = [&]() -> Status {
         HK_TRY(commands.end());
         recording.commands.push_back(std::move(commands));
-        recording.segments.push_back({nullptr, seconds});
+        const std::size_t s = recording.segments.size();
+        if (s == measured.size()) measured.push_back(std::make_shared<double>(0.0));
+        recording.segments.push_back({nullptr, seconds, measured[s]});
         return {};
     };
     const auto barrier = [&] {

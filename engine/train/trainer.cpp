@@ -811,6 +811,13 @@ Result<std::string> Trainer::plan() {
     return text;
 }
 
+Status Trainer::rehearse() {
+    if (step_ >= recipe_.train.max_steps) return {};
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, recipe_.train.per_device_train_batch_size));
+    HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
+    return gradients(micro, step_).status();
+}
+
 Result<TrainerResult> Trainer::run() {
     if (!folder_.owned()) return failed_precondition("this trainer was made for reading: use Purpose::train");
     folder_.keep();

@@ -68,6 +68,9 @@ public:
     // parameter changes.
     Result<std::string> plan();
 
+    // Runs the forward and backward of the next step and drops what comes of it, so that run() finds everything made.
+    Status rehearse();
+
     // Needs Purpose::train.
     Result<TrainerResult> run();
 

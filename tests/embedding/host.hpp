@@ -4,6 +4,7 @@
 
 #include "fault_driver.hpp"
 #include "hekla/hekla.h"
+#include "hekla/session.h"
 
 #include <algorithm>
 #include <array>
@@ -153,6 +154,95 @@ private:
     hk_device_requirements needs_{};
     std::mutex messages_mutex_;
     std::string messages_;
+};
+
+// Command buffers of the host's own frames, and the timeline that says which of them have been executed.
+class Frames {
+public:
+    static constexpr int kCount = 4;
+    explicit Frames(Host& host) : host_(host) {
+        VkCommandPoolCreateInfo pool{};
+        pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+        pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+        pool.queueFamilyIndex = host.family;
+        REQUIRE(host.of<PFN_vkCreateCommandPool>("vkCreateCommandPool")(host.device, &pool, nullptr, &pool_) ==
+                VK_SUCCESS);
+        VkCommandBufferAllocateInfo allocate{};
+        allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+        allocate.commandPool = pool_;
+        allocate.commandBufferCount = kCount;
+        REQUIRE(host.of<PFN_vkAllocateCommandBuffers>("vkAllocateCommandBuffers")(host.device, &allocate,
+                                                                                  commands_.data()) == VK_SUCCESS);
+        VkSemaphoreTypeCreateInfo type{};
+        type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+        type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+        VkSemaphoreCreateInfo create{};
+        create.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+        create.pNext = &type;
+        REQUIRE(host.of<PFN_vkCreateSemaphore>("vkCreateSemaphore")(host.device, &create, nullptr, &semaphore_) ==
+                VK_SUCCESS);
+    }
+    ~Frames() {
+        host_.of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(host_.device);
+        host_.of<PFN_vkDestroySemaphore>("vkDestroySemaphore")(host_.device, semaphore_, nullptr);
+        host_.of<PFN_vkDestroyCommandPool>("vkDestroyCommandPool")(host_.device, pool_, nullptr);
+    }
+    Frames(const Frames&) = delete;
+    Frames& operator=(const Frames&) = delete;
+
+    uint64_t semaphore_bits() const { return reinterpret_cast<uint64_t>(semaphore_); }
+    // Waits until the frame's command buffer was executed, and begins it anew.
+    VkCommandBuffer begin(int frame) const {
+        const auto i = static_cast<std::size_t>(frame % kCount);
+        if (last_[i] > 0) wait(last_[i]);
+        VkCommandBufferBeginInfo begin{};
+        begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+        begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+        REQUIRE(host_.of<PFN_vkBeginCommandBuffer>("vkBeginCommandBuffer")(commands_[i], &begin) == VK_SUCCESS);
+        return commands_[i];
+    }
+    // Ends and submits it; it signals that value, and waits for another one first where that is not 0.
+    void submit(int frame, uint64_t signals, uint64_t waits = 0) const {
+        const auto i = static_cast<std::size_t>(frame % kCount);
+        REQUIRE(host_.of<PFN_vkEndCommandBuffer>("vkEndCommandBuffer")(commands_[i]) == VK_SUCCESS);
+        VkTimelineSemaphoreSubmitInfo values{};
+        values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+        values.signalSemaphoreValueCount = 1;
+        values.pSignalSemaphoreValues = &signals;
+        VkSubmitInfo submit{};
+        submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+        submit.pNext = &values;
+        const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+        if (waits > 0) {
+            values.waitSemaphoreValueCount = 1;
+            values.pWaitSemaphoreValues = &waits;
+            submit.waitSemaphoreCount = 1;
+            submit.pWaitSemaphores = &semaphore_;
+            submit.pWaitDstStageMask = &stage;
+        }
+        submit.commandBufferCount = 1;
+        submit.pCommandBuffers = &commands_[i];
+        submit.signalSemaphoreCount = 1;
+        submit.pSignalSemaphores = &semaphore_;
+        const std::lock_guard guard(host_.queue_mutex);
+        REQUIRE(host_.of<PFN_vkQueueSubmit>("vkQueueSubmit")(host_.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
+        last_[i] = signals;
+    }
+    void wait(uint64_t value) const {
+        VkSemaphoreWaitInfo info{};
+        info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+        info.semaphoreCount = 1;
+        info.pSemaphores = &semaphore_;
+        info.pValues = &value;
+        REQUIRE(host_.of<PFN_vkWaitSemaphores>("vkWaitSemaphores")(host_.device, &info, UINT64_MAX) == VK_SUCCESS);
+    }
+
+private:
+    Host& host_;
+    VkCommandPool pool_ = VK_NULL_HANDLE;
+    std::array<VkCommandBuffer, kCount> commands_{};
+    mutable std::array<uint64_t, kCount> last_{};
+    VkSemaphore semaphore_ = VK_NULL_HANDLE;
 };
 
 // An error object for one call.

@@ -1,0 +1,19 @@
+// What a call or a session works with.
+#pragma once
+
+#include "base/log.hpp"
+#include "plugin/registry.hpp"
+#include "program/program.hpp"
+
+#include <functional>
+
+namespace hekla::api {
+
+struct Place {
+    const plugin::Registry& registry;
+    const Log& log;
+    program::Runtime* runtime = nullptr; // null: the interpreter
+    std::function<bool()> stopping;      // whether what runs should end
+};
+
+} // namespace hekla::api

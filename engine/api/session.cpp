@@ -1,0 +1,408 @@
+#include "api/session.hpp"
+
+#include "api/boundary.hpp"
+#include "api/generation.hpp"
+#include "api/handles.hpp"
+#include "api/training.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <pthread.h>
+
+namespace hekla::api {
+namespace {
+
+constexpr double kFinest = 250; // microseconds
+constexpr uint64_t kStagingBytes = uint64_t{1} << 20;
+
+std::vector<gpu::TimelinePoint> points(const hk_timeline* timelines, uint64_t count) {
+    std::vector<gpu::TimelinePoint> result;
+    for (uint64_t i = 0; i < count; ++i) {
+        gpu::TimelinePoint point;
+        static_assert(sizeof point.semaphore == sizeof timelines[i].semaphore);
+        std::memcpy(&point.semaphore, &timelines[i].semaphore, sizeof point.semaphore);
+        point.value = timelines[i].value;
+        result.push_back(point);
+    }
+    return result;
+}
+
+Status check_points(const hk_timeline* timelines, uint64_t count, const char* name) {
+    if (count > 0 && timelines == nullptr) return invalid_argument(fmt::format("hk_advance.{} is null", name));
+    for (uint64_t i = 0; i < count; ++i)
+        if (timelines[i].semaphore == 0)
+            return invalid_argument(fmt::format("hk_advance.{}[{}].semaphore is null", name, i));
+    return {};
+}
+
+} // namespace
+
+Status Session::open(const std::shared_ptr<Context>& context, const hk_session_options* own) {
+    double finest = kFinest;
+    if (own != nullptr) {
+        HK_TRY(complete(own, "hk_session_options"));
+        if (!(own->microseconds >= 0 && own->microseconds <= 1e9))
+            return invalid_argument(
+                fmt::format("hk_session_options.microseconds is {}, expected 0 (250) to 1e9", own->microseconds));
+        if (own->length < 0)
+            return invalid_argument(fmt::format("hk_session_options.length is {}, expected 0 or more", own->length));
+        if (own->microseconds > 0) finest = own->microseconds;
+        length_ = own->length;
+    }
+    context_ = context;
+    HK_ASSIGN(const Context::Device base, context->device());
+    gpu::Context gpu = base.gpu;
+    HK_ASSIGN(queue_, gpu::MeteredQueue::create(gpu.device));
+    gpu.queue = queue_;
+    HK_ASSIGN(gpu.staging, gpu::Staging::create(gpu.memory, queue_, kStagingBytes));
+    program::RuntimeOptions options = base.options;
+    options.budget_seconds = finest * 1e-6;
+    options.segment_seconds = finest * 1e-6 / 8;
+    HK_ASSIGN(runtime_, program::Runtime::create(std::move(gpu), options));
+    return {};
+}
+
+Session::~Session() {
+    if (thread_.joinable()) thread_.detach(); // the thread was the last to hold it, and is about to end
+}
+
+Place Session::place() {
+    return {context_->registry(), context_->log(), runtime_.get(),
+            [this] { return stopping_.load(std::memory_order_relaxed); }};
+}
+
+void Session::begin(std::function<Status()> body) {
+    thread_ = std::thread([self = shared_from_this(), body = std::move(body)] {
+        self->thread_id_ = std::this_thread::get_id();
+        pthread_setname_np(pthread_self(), "hekla session");
+        Status status;
+        try {
+            status = body();
+        } catch (const std::bad_alloc&) {
+            status = Status(Code::out_of_memory, "out of memory");
+        } catch (const std::exception& e) { status = internal_error(e.what()); } catch (...) {
+            status = internal_error("an exception of an unknown type");
+        }
+        self->queue()->cancel(); // nobody submits any more
+        self->runtime_.reset();
+        {
+            const std::lock_guard guard(self->mutex_);
+            self->state_ = status.ok() ? HK_SESSION_DONE : HK_SESSION_FAILED;
+            self->failed_ = std::move(status);
+            self->ended_ = true;
+        }
+        self->changed_.notify_all();
+    });
+}
+
+Result<std::shared_ptr<Session>> Session::train(const std::shared_ptr<Context>& context,
+                                                const hk_train_options& options, const hk_session_options* own) {
+    std::shared_ptr<Session> session(new Session);
+    HK_TRY(session->open(context, own));
+    std::vector<std::string> kept = texts(options.overrides, options.override_count);
+    kept.insert(kept.begin(), string_of(options.recipe));
+    session->begin([s = session.get(), options, kept = std::move(kept)] { return s->run_training(options, kept); });
+    context->add(session);
+    return session;
+}
+
+Status Session::run_training(const hk_train_options& given, const std::vector<std::string>& kept) {
+    std::vector<hk_string> strings;
+    for (const std::string& one : kept) strings.push_back(view(one));
+    hk_train_options options = given;
+    options.recipe = strings.front();
+    options.overrides = strings.data() + 1;
+    options.override_count = strings.size() - 1;
+    struct User {
+        Session* session;
+        const hk_train_options* given;
+    } user{this, &given};
+    options.user = &user;
+    options.step = [](void* u, const hk_train_step* step) {
+        const User& to = *static_cast<User*>(u);
+        to.session->step_ = step->step;
+        if (to.given->step != nullptr) to.given->step(to.given->user, step);
+    };
+    if (given.evaluation != nullptr)
+        options.evaluation = [](void* u, const hk_train_evaluation* e) {
+            const User& to = *static_cast<User*>(u);
+            to.given->evaluation(to.given->user, e);
+        };
+    if (given.message != nullptr)
+        options.message = [](void* u, hk_string m) {
+            const User& to = *static_cast<User*>(u);
+            to.given->message(to.given->user, m);
+        };
+    if (given.stop != nullptr)
+        options.stop = [](void* u) -> int32_t {
+            const User& to = *static_cast<User*>(u);
+            return to.given->stop(to.given->user);
+        };
+    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(place(), &options, train::Purpose::train));
+    step_ = trainer->step();
+    set_progress(0.7);
+    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
+    HK_TRY(trainer->rehearse());
+    HK_TRY(prepared());
+    HK_ASSIGN(const train::TrainerResult result, trainer->run());
+    const std::lock_guard guard(mutex_);
+    stopped_ = result.stopped;
+    return {};
+}
+
+Result<std::shared_ptr<Session>> Session::generate(const std::shared_ptr<Context>& context,
+                                                   const hk_generate_options& options, const hk_session_options* own) {
+    if (options.reference != 0)
+        return invalid_argument("hk_generate_options.reference: a session runs on the device: leave it 0");
+    if (options.beams > 1)
+        return invalid_argument("hk_generate_options.beams: a session writes token by token: leave it 0");
+    std::shared_ptr<Session> session(new Session);
+    HK_TRY(session->open(context, own));
+    session->prompts_ = texts(options.prompts, options.prompt_count);
+    session->rows_ = session->prompts_->size();
+    session->begin(
+        [s = session.get(), options, model = string_of(options.model)] { return s->run_generation(options, model); });
+    context->add(session);
+    return session;
+}
+
+Status Session::run_generation(const hk_generate_options& given, const std::string& model) {
+    hk_generate_options options = given;
+    options.model = view(model);
+    options.prompts = nullptr;
+    options.prompt_count = 0;
+    struct User {
+        Session* session;
+        const hk_generate_options* given;
+    } user{this, &given};
+    options.user = &user;
+    if (given.text != nullptr)
+        options.text = [](void* u, uint64_t row, hk_string text) {
+            const User& to = *static_cast<User*>(u);
+            to.given->text(to.given->user, row, text);
+        };
+    options.stop = [](void* u) -> int32_t {
+        const User& to = *static_cast<User*>(u);
+        {
+            const std::lock_guard guard(to.session->mutex_);
+            if (to.session->interrupted_) return 1;
+        }
+        return to.given->stop != nullptr ? to.given->stop(to.given->user) : 0;
+    };
+    HK_ASSIGN(const auto generation, Generation::open(place(), options));
+    set_progress(0.5);
+    Generation::Turn turn;
+    turn.length = length_;
+    turn.begun = [this](generate::Decoder& decoder) -> Status {
+        HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
+        HK_TRY(decoder.prepare());
+        return prepared();
+    };
+    turn.token = [this] { ++step_; };
+    for (;;) {
+        {
+            std::unique_lock lock(mutex_);
+            changed_.wait(lock, [&] { return prompts_ || stopping_; });
+            if (stopping_) {
+                stopped_ = true;
+                return {};
+            }
+            turn.prompts = std::move(*prompts_);
+            prompts_.reset();
+            interrupted_ = false;
+        }
+        HK_ASSIGN(const generate::Output output, generation->say(turn));
+        turn.begun = {};
+        if (output.stopped && stopping_) continue;
+        const std::lock_guard guard(mutex_);
+        if (!prompts_) state_ = HK_SESSION_IDLE;
+    }
+}
+
+Status Session::prepared() {
+    HK_TRY(runtime_->gpu().staging->reserve());
+    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::metered));
+    if (stopping_) queue_->run_freely(); // it was left while it prepared
+    const std::lock_guard guard(mutex_);
+    progress_ = 1.0;
+    state_ = HK_SESSION_WORKING;
+    changed_.notify_all();
+    return {};
+}
+
+void Session::set_progress(double progress) {
+    const std::lock_guard guard(mutex_);
+    progress_ = progress;
+}
+
+Status Session::prompt(std::vector<std::string> prompts) {
+    const std::lock_guard guard(mutex_);
+    if (ended_) return failed_precondition("the session has ended");
+    if (prompts.size() != std::max<std::size_t>(rows_, 1))
+        return invalid_argument(fmt::format("{} prompts, expected {} as at first: make another session for more",
+                                            prompts.size(), std::max<std::size_t>(rows_, 1)));
+    prompts_ = std::move(prompts);
+    interrupted_ = true;
+    if (state_ == HK_SESSION_IDLE) state_ = HK_SESSION_WORKING;
+    changed_.notify_all();
+    return {};
+}
+
+void Session::wait(std::chrono::nanoseconds time, hk_session_info& out) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, time, [&] { return state_ != HK_SESSION_PREPARING; });
+    const uint32_t size = out.struct_size;
+    out = hk_session_info{};
+    out.struct_size = size;
+    out.state = state_;
+    out.code = static_cast<int32_t>(failed_.code());
+    out.stopped = stopped_ ? 1 : 0;
+    out.progress = progress_;
+    out.step = step_;
+    out.longest = longest_ * 1e6;
+    out.message = view(failed_.message());
+}
+
+Status Session::advance(const hk_advance& a, hk_advanced* out) {
+    if (!(a.microseconds >= 0 && a.microseconds <= 1e12))
+        return invalid_argument(fmt::format("hk_advance.microseconds is {}, expected 0 or more", a.microseconds));
+    HK_TRY(check_points(a.waits, a.wait_count, "waits"));
+    HK_TRY(check_points(a.signals, a.signal_count, "signals"));
+    gpu::MeteredQueue::Work work;
+    const std::vector<gpu::TimelinePoint> waits = points(a.waits, a.wait_count),
+                                          signals = points(a.signals, a.signal_count);
+    work.seconds = a.microseconds * 1e-6;
+    work.waits = waits;
+    work.signals = signals;
+    if (a.command_buffer != nullptr) {
+        if (!waits.empty() || !signals.empty())
+            return invalid_argument("hk_advance: what is recorded into a command buffer neither waits nor signals: the "
+                                    "host's submit does");
+        HK_TRY(check_points(&a.lease, 1, "lease"));
+        work.into = static_cast<VkCommandBuffer>(a.command_buffer);
+        work.lease = points(&a.lease, 1).front();
+    }
+    {
+        const std::lock_guard guard(mutex_);
+        HK_TRY(failed_);
+    }
+    const std::shared_ptr<gpu::MeteredQueue> queue = this->queue();
+    if (queue == nullptr) return failed_precondition("the context's device was released");
+    HK_ASSIGN(const gpu::MeteredQueue::Advanced advanced, queue->advance(work));
+    const std::lock_guard guard(mutex_);
+    longest_ = advanced.longest;
+    if (out != nullptr) {
+        out->state = state_;
+        out->busy = advanced.busy ? 1 : 0;
+        out->more = advanced.more ? 1 : 0;
+        out->pieces = advanced.segments;
+        out->expected = advanced.seconds * 1e6;
+        out->measured = advanced.spent * 1e6;
+    }
+    return {};
+}
+
+std::shared_ptr<gpu::MeteredQueue> Session::queue() {
+    const std::lock_guard guard(mutex_);
+    return queue_;
+}
+
+void Session::stop() {
+    const std::lock_guard guard(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+}
+
+bool Session::leave(std::chrono::steady_clock::time_point until) {
+    stop();
+    if (const auto queue = this->queue()) queue->run_freely();
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_until(lock, until, [&] { return ended_; })) return false;
+    queue_.reset();
+    return true;
+}
+
+void Session::destroy() {
+    stop();
+    if (const auto queue = this->queue()) queue->cancel();
+    if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
+}
+
+} // namespace hekla::api
+
+using hekla::Result;
+using hekla::Status;
+using hekla::api::complete;
+using hekla::api::Context;
+using hekla::api::guarded;
+using hekla::api::Handles;
+using hekla::api::Session;
+
+extern "C" {
+
+int32_t hk_session_train(hk_context context, const hk_train_options* options, const hk_session_options* session_options,
+                         hk_session* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(options, "hk_train_options"));
+        if (out == nullptr) return hekla::invalid_argument("out is null");
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        HK_ASSIGN(std::shared_ptr<Session> session, Session::train(found, *options, session_options));
+        out->id = Handles<Session>::all().add(std::move(session));
+        return {};
+    });
+}
+
+int32_t hk_session_generate(hk_context context, const hk_generate_options* options,
+                            const hk_session_options* session_options, hk_session* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(options, "hk_generate_options"));
+        if (out == nullptr) return hekla::invalid_argument("out is null");
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        HK_ASSIGN(std::shared_ptr<Session> session, Session::generate(found, *options, session_options));
+        out->id = Handles<Session>::all().add(std::move(session));
+        return {};
+    });
+}
+
+int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (prompts == nullptr && count > 0) return hekla::invalid_argument("prompts is null");
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->prompt(hekla::api::texts(prompts, count));
+    });
+}
+
+int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_info* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(out, "hk_session_info"));
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        found->wait(hekla::api::nanoseconds_of(nanoseconds), *out);
+        return {};
+    });
+}
+
+int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(advance, "hk_advance"));
+        if (out != nullptr) HK_TRY(complete(out, "hk_advanced"));
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->advance(*advance, out);
+    });
+}
+
+int32_t hk_session_stop(hk_session session, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        found->stop();
+        return {};
+    });
+}
+
+void hk_session_destroy(hk_session session) {
+    guarded(nullptr, [&]() -> Status {
+        if (const std::shared_ptr<Session> gone = Handles<Session>::all().remove(session.id)) gone->destroy();
+        return {};
+    });
+}
+
+} // extern "C"

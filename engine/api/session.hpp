@@ -1,0 +1,75 @@
+// What hk_session stands for: a thread that trains or writes on a queue of its own, which the host advances.
+#pragma once
+
+#include "api/context.hpp"
+#include "api/place.hpp"
+#include "gpu/metered_queue.hpp"
+#include "hekla/session.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hekla::api {
+
+class Session final : public Context::Guest, public std::enable_shared_from_this<Session> {
+public:
+    static constexpr uint64_t kHandleKind = 3;
+
+    // Both begin the thread.
+    static Result<std::shared_ptr<Session>> train(const std::shared_ptr<Context>& context,
+                                                  const hk_train_options& options, const hk_session_options* own);
+    static Result<std::shared_ptr<Session>> generate(const std::shared_ptr<Context>& context,
+                                                     const hk_generate_options& options, const hk_session_options* own);
+    ~Session() override;
+
+    Status prompt(std::vector<std::string> prompts);
+    void wait(std::chrono::nanoseconds time, hk_session_info& out);
+    Status advance(const hk_advance& advance, hk_advanced* out);
+    void stop();    // after the step, or token, that runs; the host goes on to advance
+    void destroy(); // at once
+    // As stop(), without the host: what is left is done as fast as it can be.
+    bool leave(std::chrono::steady_clock::time_point until) override;
+    bool is_here() const override { return thread_id_ == std::this_thread::get_id(); }
+
+private:
+    Session() = default;
+    Status open(const std::shared_ptr<Context>& context, const hk_session_options* own);
+    void begin(std::function<Status()> body);
+    Status run_training(const hk_train_options& options, const std::vector<std::string>& texts);
+    Status run_generation(const hk_generate_options& options, const std::string& model);
+    // Everything is there: from now on the host's budgets hold.
+    Status prepared();
+    void set_progress(double progress);
+    void set_state(int32_t state);
+    Place place();
+    std::shared_ptr<gpu::MeteredQueue> queue();
+
+    std::shared_ptr<Context> context_;
+    std::shared_ptr<gpu::MeteredQueue> queue_; // null when the device was given back
+    std::unique_ptr<program::Runtime> runtime_;
+    int64_t length_ = 0;
+    std::thread thread_;
+    std::atomic<std::thread::id> thread_id_{};
+    std::atomic<bool> stopping_{false};
+    std::atomic<int64_t> step_{0};
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    int32_t state_ = HK_SESSION_PREPARING;
+    double progress_ = 0;
+    double longest_ = 0;
+    bool stopped_ = false, ended_ = false;
+    Status failed_;
+    std::optional<std::vector<std::string>> prompts_; // not yet taken
+    std::size_t rows_ = 0;                            // of the first prompts
+    bool interrupted_ = false;                        // new prompts came while it writes
+};
+
+} // namespace hekla::api

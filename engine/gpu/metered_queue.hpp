@@ -1,0 +1,99 @@
+// A queue whose work is given to the device a piece at a time, by whoever has time to spare. One thread submits and
+// waits as with any other queue, and blocks until its work is done; another calls advance(), once a frame, say, and
+// each call gives the device as much as its budget holds. The work is the same, in the same order, so the bits are too.
+#pragma once
+
+#include "gpu/submit.hpp"
+#include "gpu/timer.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <optional>
+
+namespace hekla::gpu {
+
+class MeteredQueue final : public Queue {
+public:
+    enum class Mode : int32_t {
+        direct,    // submit() submits, as Queue does
+        measuring, // the same, one segment after the other, each waited for and timed
+        metered,   // submit() hands over, advance() submits
+    };
+
+    static Result<std::shared_ptr<MeteredQueue>> create(std::shared_ptr<Device> device);
+    ~MeteredQueue() override; // waits for what is pending, leases included
+
+    // By the thread that submits; waits for everything first. What metered() needs is made here.
+    Status set_mode(Mode mode);
+
+    Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {}) override;
+    Status wait_all() override;
+
+    struct Work {
+        double seconds = 0;                     // the budget: at least one segment is taken where any is there
+        std::span<const TimelinePoint> waits;   // before it
+        std::span<const TimelinePoint> signals; // behind it, even where there is nothing to do
+        // Recorded into this command buffer of the host's, outside of a render pass, instead of submitted: then no
+        // waits and signals, but `lease`, which the host signals when the command buffer has been executed.
+        VkCommandBuffer into = VK_NULL_HANDLE;
+        TimelinePoint lease;
+    };
+    struct Advanced {
+        std::size_t segments = 0; // given to the device now
+        double seconds = 0;       // what they should take
+        bool more = false;        // there is work that did not fit
+        bool busy = false;        // nothing was given: pieces of earlier calls still run
+        double spent = 0;   // what the newest finished piece took, by the device's clock; 0: none, or no timestamps
+        double longest = 0; // the longest segment ever measured
+    };
+    // Thread: any, one at a time. Waits for nothing, compiles and allocates nothing. Errors: a lost device; a lease
+    // that is not in the future (nothing is recorded).
+    Result<Advanced> advance(const Work& work);
+
+    // What was not yet given to the device is dropped; submit() and wait() end with Code::cancelled as soon as what was
+    // given is done. For good. Thread: any.
+    void cancel();
+    // What is left and what comes is given to the device at once, without advance(). Thread: any.
+    void run_freely();
+
+private:
+    // Segments that were submitted together.
+    struct Job {
+        std::vector<Segment> segments;
+        std::size_t next = 0; // the first one that was not given yet
+        uint64_t number = 0;
+        std::vector<TimelinePoint> waits, signals;
+    };
+    // One piece on the device.
+    struct Flight {
+        CommandBuffer primary;
+        std::unique_ptr<Timer> timer; // null without timestamps
+        TimelinePoint end;            // ours, or the host's lease
+        bool leased = false;
+        uint64_t ended_job = 0; // the last one that it ends; 0: none
+        std::vector<Segment> segments;
+    };
+    MeteredQueue() = default;
+    Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds) override;
+    Result<uint64_t> measure(std::span<const Segment> segments, const SubmitOptions& options);
+    double cost(const Segment& segment) const;
+    Status collect(); // flights that have landed
+    Result<Advanced> give(const Work& work);
+    Result<bool> landed(const Flight& flight);
+    Status record(Flight& flight, CommandBuffer& into, const Work& work, Advanced& advanced,
+                  std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals);
+
+    std::mutex work_mutex_;
+    std::condition_variable given_; // or cancelled
+    std::atomic<Mode> mode_{Mode::direct};
+    bool cancelled_ = false;
+    Status failed_;
+    std::deque<Job> jobs_;
+    uint64_t made_ = 0, ended_ = 0;               // job numbers
+    std::deque<std::unique_ptr<Flight>> flights_; // in the order they were given
+    std::vector<std::unique_ptr<Flight>> idle_;
+    double measured_ = 0, estimated_ = 0; // sums over what was measured
+    double spent_ = 0, longest_ = 0;
+};
+
+} // namespace hekla::gpu

@@ -1,0 +1,123 @@
+// Sessions: a model that is trained or writes inside an app's frames. A session has a thread of its own, which
+// compiles, reads files, chooses tokens and makes batches; what it wants the device to do waits until the app says how
+// much of it may be done now.
+//
+//     hk_session_generate(context, &generate, NULL, &session, error);          // returns at once
+//     ...
+//     hk_advance advance = {sizeof advance};                                    // every frame
+//     advance.microseconds = 2000;
+//     hk_session_advance(session, &advance, NULL, error);
+//     ...
+//     hk_session_destroy(session);
+//
+// The callbacks of the options that a session was made with are called on the session's thread, under no lock of
+// Hekla's: they may call any function of a session or context. A session does the same work in the same order whatever
+// the budgets are, so it ends with the same bits.
+#ifndef HEKLA_SESSION_H
+#define HEKLA_SESSION_H
+
+#include "hekla/hekla.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Work on the device of a context, beside other sessions and calls of the same context.
+typedef struct hk_session {
+    uint64_t id;
+} hk_session;
+
+// A point on a timeline semaphore of the host's.
+typedef struct hk_timeline {
+    uint64_t semaphore; // VkSemaphore
+    uint64_t value;
+} hk_timeline;
+
+#define HK_SESSION_PREPARING ((int32_t)0) // reads, compiles, allocates and measures; uses the device as it needs it
+#define HK_SESSION_WORKING ((int32_t)1)   // goes on as it is advanced
+#define HK_SESSION_IDLE ((int32_t)2)      // everything is written: waits for hk_session_prompt
+#define HK_SESSION_DONE ((int32_t)3)      // trained, or stopped
+#define HK_SESSION_FAILED ((int32_t)4)    // hk_session_info.message says why
+
+typedef struct hk_session_options {
+    uint32_t struct_size;
+    uint32_t reserved; // zero
+    // The finest that work is cut: no dispatch is meant to take longer. 0: 250.
+    double microseconds;
+    // Generation: tokens that a row has room for, prompt and answer; later prompts that need no more are gone on from
+    // without compiling. 0: what the first prompts need.
+    int64_t length;
+} hk_session_options;
+
+typedef struct hk_session_info {
+    uint32_t struct_size;
+    int32_t state;     // HK_SESSION_*
+    int32_t code;      // of HK_SESSION_FAILED; else HK_OK
+    int32_t stopped;   // ended by hk_session_stop or the stop callback
+    double progress;   // of preparing: 0 to 1
+    int64_t step;      // of training: done so far; of generation: tokens written, of all rows
+    double longest;    // microseconds of the longest piece measured: a smaller budget cannot be kept
+    hk_string message; // of HK_SESSION_FAILED; valid until the session is destroyed
+} hk_session_info;
+
+// Begin a session; what the options point to is copied. A training owns its run's folder until it ends; recipe and
+// errors in it are found while it prepares. `session_options` may be null. Errors: no device; options that cannot be.
+// [any-thread]
+HK_EXPORT int32_t hk_session_train(hk_context context, const hk_train_options* options,
+                                   const hk_session_options* session_options, hk_session* out, hk_error* error);
+// Not with beams or the interpreter.
+HK_EXPORT int32_t hk_session_generate(hk_context context, const hk_generate_options* options,
+                                      const hk_session_options* session_options, hk_session* out, hk_error* error);
+
+// The next texts to go on from: as many as the first time. Where the session still writes, it stops that first.
+// [any-thread]
+HK_EXPORT int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error);
+
+// How it stands, when it does not prepare any more or so many nanoseconds are over. [any-thread]
+HK_EXPORT int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_info* out, hk_error* error);
+
+typedef struct hk_advance {
+    uint32_t struct_size;
+    uint32_t reserved;        // zero
+    double microseconds;      // of the device's time, at most; one piece is taken however long it is. 0: nothing
+    const hk_timeline* waits; // before the work
+    uint64_t wait_count;
+    const hk_timeline* signals; // behind it, even if there is none
+    uint64_t signal_count;
+    // VkCommandBuffer, being recorded, outside of a render pass; null: Hekla submits to its queue by itself. The work
+    // is recorded into it instead, with barriers before and behind it, and needs `lease`, a point that the host signals
+    // when the command buffer has been executed, once: until then what it uses stays as it is, and another call records
+    // into the same frame or a later one. No waits and signals with it. The host submits such command buffers in the
+    // order of their calls, to one queue.
+    void* command_buffer;
+    hk_timeline lease;
+} hk_advance;
+
+typedef struct hk_advanced {
+    uint32_t struct_size;
+    int32_t state;   // HK_SESSION_*
+    int32_t busy;    // not 0: nothing was begun, the pieces of earlier calls are still running
+    int32_t more;    // not 0: there is work that did not fit
+    uint64_t pieces; // begun now; 0: nothing was recorded or submitted (but signals)
+    double expected; // microseconds that they should take
+    double measured; // that the newest finished call's pieces took; 0: none yet, or the device has no timestamps
+} hk_advanced;
+
+// Gives the device work for so long, going on where the last call ended. Waits for nothing, allocates no device memory,
+// compiles nothing, touches no file; work on the CPU between two pieces is done on the session's thread meanwhile.
+// `out` may be null. Errors: of the device; a session that failed says why. [any-thread], one at a time a session
+HK_EXPORT int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error);
+
+// Ends a training after its step, with a checkpoint, and a generation after its token, as their stop callbacks do: the
+// session is advanced until it is done. [any-thread]
+HK_EXPORT int32_t hk_session_stop(hk_session session, hk_error* error);
+
+// Ends it at once: waits for its thread and for what the device has begun; of a training what its last checkpoint does
+// not hold is lost. From one of its own callbacks: it ends when that has returned. [any-thread]
+HK_EXPORT void hk_session_destroy(hk_session session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

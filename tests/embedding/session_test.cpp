@@ -1,0 +1,425 @@
+// Sessions: trained and written within budgets, in the host's own command buffers, stopped and destroyed at any time.
+#include "host.hpp"
+
+#include "hekla/session.h"
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+using namespace hekla::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+hk_string view(const std::string& s) { return {s.data(), s.size()}; }
+
+// A folder with a recipe for a small GPT-2 on a few lines.
+struct Place {
+    Place() {
+        folder = fs::temp_directory_path() / "hekla_session_test";
+        fs::remove_all(folder);
+        fs::create_directories(folder);
+        std::string text;
+        for (int i = 0; i < 200; ++i) text += "line " + std::to_string(i * i % 97) + " of the text, and some more\n";
+        std::ofstream(folder / "text.txt") << text;
+        std::ofstream(folder / "recipe.toml")
+            << "[model]\narchitecture = \"gpt2\"\nn_embd = 32\nn_layer = 2\nn_head = 2\nn_positions = 64\n[objective]\n"
+               "id = \"clm\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n[data]\ntrain = "
+            << (folder / "text.txt")
+            << "\n[train]\nmax_steps = 6\ncontext_length = 32\nper_device_train_batch_size = 4\nsave_steps = 0\n"
+               "eval_steps = 3\neval_batches = 2\n[output]\ndir = "
+            << (folder / "run") << "\n";
+    }
+    ~Place() { fs::remove_all(folder); }
+    std::string recipe() const { return (folder / "recipe.toml").string(); }
+    std::string at(const char* name) const { return (folder / name).string(); }
+    std::string read(const char* name) const {
+        std::ifstream file(folder / name, std::ios::binary);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+    fs::path folder;
+};
+
+// A training of the place's recipe into a folder of its own.
+struct Training {
+    Training(const Place& place, const char* out, std::vector<std::string> more = {}) : recipe(place.recipe()) {
+        overrides = std::move(more);
+        overrides.push_back("output.dir=" + place.at(out));
+        for (const std::string& one : overrides) strings.push_back(view(one));
+        options.struct_size = sizeof options;
+        options.recipe = view(recipe);
+        options.overrides = strings.data();
+        options.override_count = strings.size();
+        options.user = this;
+        options.step = [](void* user, const hk_train_step* step) { static_cast<Training*>(user)->steps = step->step; };
+    }
+    std::string recipe;
+    std::vector<std::string> overrides;
+    std::vector<hk_string> strings;
+    hk_train_options options{};
+    std::atomic<int64_t> steps{0};
+};
+
+struct Writing {
+    explicit Writing(const std::string& folder, std::string prompt = "line ")
+        : model(folder), first(std::move(prompt)) {
+        prompt_view = view(first);
+        hk_generate_defaults(&options);
+        options.model = view(model);
+        options.prompts = &prompt_view;
+        options.prompt_count = 1;
+        options.max_new_tokens = 24;
+        options.greedy = 1;
+        options.user = this;
+        options.text = [](void* user, uint64_t, hk_string piece) {
+            auto& to = *static_cast<Writing*>(user);
+            const std::lock_guard guard(to.mutex);
+            to.text.append(piece.data, static_cast<std::size_t>(piece.size));
+        };
+    }
+    std::string taken() {
+        const std::lock_guard guard(mutex);
+        return std::exchange(text, std::string());
+    }
+    std::string model, first;
+    hk_string prompt_view{};
+    hk_generate_options options{};
+    std::mutex mutex;
+    std::string text;
+};
+
+hk_session_info state_of(hk_session session, uint64_t nanoseconds = 0) {
+    hk_session_info info{};
+    info.struct_size = sizeof info;
+    const Error error;
+    const int32_t code = hk_session_wait(session, nanoseconds, &info, error);
+    REQUIRE_MESSAGE(code == HK_OK, error.message());
+    return info;
+}
+
+std::string message_of(const hk_session_info& info) {
+    return {info.message.data, static_cast<std::size_t>(info.message.size)};
+}
+
+hk_advanced advance(hk_session session, double microseconds) {
+    hk_advance given{};
+    given.struct_size = sizeof given;
+    given.microseconds = microseconds;
+    hk_advanced out{};
+    out.struct_size = sizeof out;
+    const Error error;
+    const int32_t code = hk_session_advance(session, &given, &out, error);
+    REQUIRE_MESSAGE(code == HK_OK, error.message());
+    return out;
+}
+
+// Frames, until the session is in that state.
+int64_t run_until(hk_session session, int32_t state, double microseconds) {
+    hk_session_info info = state_of(session, 120 * kSecond);
+    int64_t frames = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+    while (info.state != state) {
+        REQUIRE_MESSAGE(info.state != HK_SESSION_FAILED, message_of(info));
+        REQUIRE(std::chrono::steady_clock::now() < end);
+        if (advance(session, microseconds).pieces == 0) std::this_thread::yield();
+        ++frames;
+        info = state_of(session);
+    }
+    return frames;
+}
+
+void train(hk_context context, const Training& training) {
+    const Error error;
+    const int32_t code = hk_train(context, &training.options, nullptr, error);
+    REQUIRE_MESSAGE(code == HK_OK, error.message());
+}
+
+} // namespace
+
+TEST_CASE("a training within budgets ends with the bits of one without, and a text with the same tokens") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    train(context, Training(place, "whole"));
+    const std::string weights = place.read("whole/model.safetensors");
+    REQUIRE(!weights.empty());
+    const Error error;
+    int64_t frames_before = 0;
+    for (const double budget : {4000.0, 100.0}) {
+        const char* out = budget > 1000.0 ? "large" : "small";
+        Training training(place, out);
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        const hk_session_info ready = state_of(session, 120 * kSecond);
+        REQUIRE_MESSAGE(ready.state == HK_SESSION_WORKING, message_of(ready));
+        CHECK(ready.progress == 1.0);
+        // From here on nothing is compiled and no memory is allocated, whatever runs.
+        const uint64_t allocations = FaultDriver::get().calls("vkAllocateMemory");
+        const uint64_t pipelines = FaultDriver::get().calls("vkCreateComputePipelines");
+        const int64_t frames = run_until(session, HK_SESSION_DONE, budget);
+        CHECK(frames > frames_before);
+        frames_before = frames;
+        CHECK(FaultDriver::get().calls("vkAllocateMemory") == allocations);
+        CHECK(FaultDriver::get().calls("vkCreateComputePipelines") == pipelines);
+        const hk_session_info done = state_of(session);
+        CHECK(done.step == 6);
+        CHECK(training.steps == 6);
+        CHECK(done.stopped == 0);
+        CHECK(done.longest > 0.0);
+        hk_session_destroy(session);
+        CHECK(place.read((std::string(out) + "/model.safetensors").c_str()) == weights);
+    }
+
+    Writing whole(place.at("whole"));
+    REQUIRE(hk_generate(context, &whole.options, nullptr, error) == HK_OK);
+    const std::string expected = whole.taken();
+    REQUIRE(expected.size() >= 24);
+    Writing other(place.at("whole"), "of the");
+    REQUIRE(hk_generate(context, &other.options, nullptr, error) == HK_OK);
+    const std::string expected_of_other = other.taken();
+
+    Writing writing(place.at("whole"));
+    hk_session_options own{};
+    own.struct_size = sizeof own;
+    own.length = 60;
+    hk_session session{};
+    REQUIRE(hk_session_generate(context, &writing.options, &own, &session, error) == HK_OK);
+    run_until(session, HK_SESSION_IDLE, 500.0);
+    CHECK(writing.taken() == expected);
+    const uint64_t allocations = FaultDriver::get().calls("vkAllocateMemory");
+    const uint64_t pipelines = FaultDriver::get().calls("vkCreateComputePipelines");
+    for (const bool again : {false, true}) {
+        const std::string next = again ? "line " : "of the";
+        const hk_string given = view(next);
+        REQUIRE(hk_session_prompt(session, &given, 1, error) == HK_OK);
+        run_until(session, HK_SESSION_IDLE, 500.0);
+        CHECK(writing.taken() == (again ? expected : expected_of_other));
+    }
+    CHECK(FaultDriver::get().calls("vkAllocateMemory") == allocations);
+    CHECK(FaultDriver::get().calls("vkCreateComputePipelines") == pipelines);
+    hk_session_destroy(session);
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("recorded into the host's command buffers, leased until the host signals") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    train(context, Training(place, "whole"));
+    const Error error;
+    Writing whole(place.at("whole"));
+    REQUIRE(hk_generate(context, &whole.options, nullptr, error) == HK_OK);
+    const std::string expected = whole.taken();
+
+    const Frames frames(host);
+    Writing writing(place.at("whole"));
+    hk_session session{};
+    REQUIRE(hk_session_generate(context, &writing.options, nullptr, &session, error) == HK_OK);
+    hk_session_info info = state_of(session, 120 * kSecond);
+    uint64_t value = 0, recorded = 0;
+    bool refused = false;
+    for (int frame = 0; info.state == HK_SESSION_WORKING && frame < 100000; ++frame) {
+        const VkCommandBuffer commands = frames.begin(frame);
+        hk_advance given{};
+        given.struct_size = sizeof given;
+        given.microseconds = 300.0;
+        given.command_buffer = commands;
+        given.lease = {frames.semaphore_bits(), value + 1};
+        hk_advanced out{};
+        out.struct_size = sizeof out;
+        const int32_t code = hk_session_advance(session, &given, &out, error);
+        REQUIRE_MESSAGE(code == HK_OK, error.message());
+        if (out.pieces > 0) {
+            ++recorded;
+            // The same point again would lend out what is still lent.
+            CHECK(hk_session_advance(session, &given, &out, error) == HK_INVALID_ARGUMENT);
+            CHECK_MESSAGE(error.says("lease"), error.message());
+            refused = true;
+        }
+        frames.submit(frame, ++value);
+        info = state_of(session);
+        if (out.pieces == 0) std::this_thread::yield();
+    }
+    REQUIRE_MESSAGE(info.state == HK_SESSION_IDLE, message_of(info));
+    CHECK(refused);
+    CHECK(recorded > 20);
+    CHECK(writing.taken() == expected);
+    // A lease without a semaphore, and one together with signals.
+    hk_advance given{};
+    given.struct_size = sizeof given;
+    given.microseconds = 300.0;
+    given.command_buffer = frames.begin(0);
+    CHECK(hk_session_advance(session, &given, nullptr, error) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("hk_advance.lease[0].semaphore is null"));
+    const hk_timeline point{frames.semaphore_bits(), value + 1};
+    given.lease = point;
+    given.signals = &point;
+    given.signal_count = 1;
+    CHECK(hk_session_advance(session, &given, nullptr, error) == HK_INVALID_ARGUMENT);
+    frames.submit(0, ++value);
+    hk_session_destroy(session);
+    hk_context_destroy(context);
+    frames.wait(value);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("a host that waits for the engine and is waited for, on one timeline") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    const Frames frames(host);
+    const Error error;
+    Training training(place, "run");
+    hk_session session{};
+    REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+    hk_session_info info = state_of(session, 120 * kSecond);
+    uint64_t value = 0;
+    for (int frame = 0; info.state == HK_SESSION_WORKING && frame < 100000; ++frame) {
+        // The host's frame signals value + 1, the engine waits for it and signals value + 2, which the next frame
+        // waits for.
+        static_cast<void>(frames.begin(frame));
+        frames.submit(frame, value + 1, value);
+        const hk_timeline wait{frames.semaphore_bits(), value + 1}, signal{frames.semaphore_bits(), value + 2};
+        hk_advance given{};
+        given.struct_size = sizeof given;
+        given.microseconds = 2000.0;
+        given.waits = &wait;
+        given.wait_count = 1;
+        given.signals = &signal;
+        given.signal_count = 1;
+        hk_advanced out{};
+        out.struct_size = sizeof out;
+        do { // busy: nothing was signalled either
+            const int32_t code = hk_session_advance(session, &given, &out, error);
+            REQUIRE_MESSAGE(code == HK_OK, error.message());
+        } while (out.busy != 0);
+        value += 2;
+        info = state_of(session);
+    }
+    REQUIRE_MESSAGE(info.state == HK_SESSION_DONE, message_of(info));
+    frames.wait(value);
+    hk_session_destroy(session);
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("stopped, destroyed in the middle, left by its device: a session ends in every order") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    const Error error;
+    const std::vector<std::string> endless{"train.max_steps=1000000", "train.eval_steps=0"};
+    {
+        Training training(place, "stopped", endless);
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        state_of(session, 120 * kSecond);
+        while (training.steps < 2) advance(session, 5000.0);
+        REQUIRE(hk_session_stop(session, error) == HK_OK);
+        run_until(session, HK_SESSION_DONE, 5000.0);
+        CHECK(state_of(session).stopped == 1);
+        CHECK(fs::exists(place.folder / "stopped" / ("checkpoint-" + std::to_string(training.steps))));
+        hk_session_destroy(session);
+    }
+    for (const int after : {0, 1, 40}) { // while it prepares; in the middle of a step
+        Training training(place, "destroyed", endless);
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        if (after > 0) state_of(session, 120 * kSecond);
+        for (int i = 0; i < after; ++i) advance(session, 200.0);
+        hk_session_destroy(session);
+        hk_advance given{};
+        given.struct_size = sizeof given;
+        CHECK(hk_session_advance(session, &given, nullptr, error) == HK_INVALID_ARGUMENT);
+        CHECK(error.says("session was destroyed"));
+    }
+    {
+        // The device goes first: the training ends with a checkpoint, and nothing of Vulkan's is called again.
+        Training training(place, "left", endless);
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        state_of(session, 120 * kSecond);
+        while (training.steps < 2) advance(session, 5000.0);
+        advance(session, 200.0); // and the next step has begun
+        const int32_t released = hk_device_release(context, 120 * kSecond, error);
+        REQUIRE_MESSAGE(released == HK_OK, error.message());
+        CHECK(FaultDriver::get().leaks().empty());
+        const uint64_t calls = FaultDriver::get().calls();
+        CHECK(state_of(session).state == HK_SESSION_DONE);
+        CHECK(fs::exists(place.folder / "left" / ("checkpoint-" + std::to_string(training.steps))));
+        hk_advance given{};
+        given.struct_size = sizeof given;
+        given.microseconds = 100.0;
+        CHECK(hk_session_advance(session, &given, nullptr, error) == HK_FAILED_PRECONDITION);
+        CHECK(error.says("released"));
+        hk_session_destroy(session);
+        CHECK(hk_session_train(context, &training.options, nullptr, &session, error) == HK_FAILED_PRECONDITION);
+        CHECK(FaultDriver::get().calls() == calls);
+    }
+    hk_context_destroy(context);
+}
+
+TEST_CASE("what cannot be is refused in words; a session that fails says why") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    const Error error;
+    hk_session session{};
+    Training training(place, "run");
+    hk_session_options own{};
+    own.struct_size = sizeof own;
+    own.microseconds = -1.0;
+    CHECK(hk_session_train(context, &training.options, &own, &session, error) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("hk_session_options.microseconds is -1"));
+    own.struct_size = 4;
+    CHECK(hk_session_train(context, &training.options, &own, &session, error) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("sizeof(hk_session_options)"));
+    Writing writing("nowhere/at/all");
+    writing.options.beams = 4;
+    CHECK(hk_session_generate(context, &writing.options, nullptr, &session, error) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("beams"));
+    CHECK(session.id == 0);
+    hk_session_info info{};
+    info.struct_size = sizeof info;
+    CHECK(hk_session_wait(session, 0, &info, error) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("session is null"));
+    CHECK(hk_session_wait(hk_session{context.id}, 0, &info, error) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("no handle of that kind"));
+
+    writing.options.beams = 0;
+    REQUIRE(hk_session_generate(context, &writing.options, nullptr, &session, error) == HK_OK);
+    info = state_of(session, 60 * kSecond);
+    CHECK(info.state == HK_SESSION_FAILED);
+    CHECK(info.code != HK_OK);
+    CHECK_MESSAGE(message_of(info).find("nowhere/at/all") != std::string::npos, message_of(info));
+    hk_advance given{};
+    given.struct_size = sizeof given;
+    given.microseconds = 100.0;
+    CHECK(hk_session_advance(session, &given, nullptr, error) == info.code);
+    given.microseconds = -1.0;
+    CHECK(hk_session_advance(session, &given, nullptr, error) == HK_INVALID_ARGUMENT);
+    const std::string text = "a";
+    const hk_string prompt = view(text);
+    CHECK(hk_session_prompt(session, &prompt, 1, error) == HK_FAILED_PRECONDITION);
+    hk_session_destroy(session);
+    hk_session_destroy(session);
+    hk_session_destroy(hk_session{0});
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
