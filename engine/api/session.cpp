@@ -290,7 +290,7 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
     if (queue == nullptr) return failed_precondition("the context's device was released");
     HK_ASSIGN(const gpu::MeteredQueue::Advanced advanced, queue->advance(work));
     const std::lock_guard guard(mutex_);
-    longest_ = advanced.longest;
+    longest_ = std::max(longest_, advanced.longest);
     if (out != nullptr) {
         out->state = state_;
         out->busy = advanced.busy ? 1 : 0;

@@ -18,7 +18,20 @@ constexpr double kGuess = 1.5; // how much longer than estimated something may t
 Result<std::shared_ptr<MeteredQueue>> MeteredQueue::create(std::shared_ptr<Device> device) {
     auto queue = std::shared_ptr<MeteredQueue>(new MeteredQueue);
     HK_TRY(queue->open(std::move(device)));
+    HK_ASSIGN(queue->measuring_, queue->make_flight());
+    for (std::size_t i = 0; i < kFlights; ++i) {
+        HK_ASSIGN(auto flight, queue->make_flight());
+        queue->idle_.push_back(std::move(flight));
+    }
     return queue;
+}
+
+Result<std::unique_ptr<MeteredQueue::Flight>> MeteredQueue::make_flight() const {
+    auto flight = std::make_unique<Flight>();
+    HK_ASSIGN(flight->primary, pool()->allocate(Level::primary));
+    if (device()->capabilities().timestamps) { HK_ASSIGN(flight->timer, Timer::create(device(), kSegments + 1)); }
+    flight->segments.reserve(kSegments);
+    return flight;
 }
 
 MeteredQueue::~MeteredQueue() {
@@ -28,17 +41,6 @@ MeteredQueue::~MeteredQueue() {
 
 Status MeteredQueue::set_mode(Mode mode) {
     HK_TRY(wait_all());
-    if (mode != Mode::direct && idle_.empty()) {
-        for (std::size_t i = 0; i < kFlights; ++i) {
-            auto flight = std::make_unique<Flight>();
-            HK_ASSIGN(flight->primary, pool()->allocate(Level::primary));
-            if (device()->capabilities().timestamps) {
-                HK_ASSIGN(flight->timer, Timer::create(device(), kSegments + 1));
-            }
-            flight->segments.reserve(kSegments);
-            idle_.push_back(std::move(flight));
-        }
-    }
     mode_ = mode;
     return {};
 }
@@ -64,7 +66,7 @@ Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const S
 
 Result<uint64_t> MeteredQueue::measure(std::span<const Segment> segments, const SubmitOptions& options) {
     HK_TRY(check(segments));
-    Flight& flight = *idle_.front();
+    Flight& flight = *measuring_;
     uint64_t value = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
         const Segment& segment = segments[i];
@@ -185,7 +187,7 @@ Result<MeteredQueue::Advanced> MeteredQueue::give(const Work& work) {
     const bool recorded = work.into != VK_NULL_HANDLE;
     advanced.busy = idle_.empty() ||
                     (recorded && std::ranges::any_of(flights_, [](const auto& flight) { return !flight->leased; }));
-    const bool gives = advanced.more && work.seconds > 0;
+    const bool gives = advanced.more && work.seconds > 0; // there is more only where it is metered
     if (advanced.busy || (!gives && work.waits.empty() && work.signals.empty())) return advanced;
     Flight& flight = *idle_.back();
     flight.leased = recorded;
@@ -216,7 +218,6 @@ Result<MeteredQueue::Advanced> MeteredQueue::advance(const Work& work) {
     {
         const std::lock_guard guard(work_mutex_);
         HK_TRY(failed_);
-        if (cancelled_ || mode_ != Mode::metered) return result;
         if (work.into != VK_NULL_HANDLE) {
             uint64_t value = 0;
             HK_TRY(device()->check(

@@ -23,7 +23,7 @@ public:
     static Result<std::shared_ptr<MeteredQueue>> create(std::shared_ptr<Device> device);
     ~MeteredQueue() override; // waits for what is pending, leases included
 
-    // By the thread that submits; waits for everything first. What metered() needs is made here.
+    // By the thread that submits; waits for everything first.
     Status set_mode(Mode mode);
 
     Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {}) override;
@@ -77,6 +77,7 @@ private:
     Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds) override;
     Result<uint64_t> measure(std::span<const Segment> segments, const SubmitOptions& options);
     double cost(const Segment& segment) const;
+    Result<std::unique_ptr<Flight>> make_flight() const;
     Status collect(); // flights that have landed
     Result<Advanced> give(const Work& work);
     Result<bool> landed(const Flight& flight);
@@ -92,6 +93,7 @@ private:
     uint64_t made_ = 0, ended_ = 0;               // job numbers
     std::deque<std::unique_ptr<Flight>> flights_; // in the order they were given
     std::vector<std::unique_ptr<Flight>> idle_;
+    std::unique_ptr<Flight> measuring_;   // of measure() alone
     double measured_ = 0, estimated_ = 0; // sums over what was measured
     double spent_ = 0, longest_ = 0;
 };

@@ -118,7 +118,7 @@ hk_advanced advance(hk_session session, double microseconds) {
     return out;
 }
 
-// Frames, until the session is in that state.
+// Until the session is in that state: how many frames did some of its work.
 int64_t run_until(hk_session session, int32_t state, double microseconds) {
     hk_session_info info = state_of(session, 120 * kSecond);
     int64_t frames = 0;
@@ -126,8 +126,10 @@ int64_t run_until(hk_session session, int32_t state, double microseconds) {
     while (info.state != state) {
         REQUIRE_MESSAGE(info.state != HK_SESSION_FAILED, message_of(info));
         REQUIRE(std::chrono::steady_clock::now() < end);
-        if (advance(session, microseconds).pieces == 0) std::this_thread::yield();
-        ++frames;
+        if (advance(session, microseconds).pieces == 0)
+            std::this_thread::yield();
+        else
+            ++frames;
         info = state_of(session);
     }
     return frames;
