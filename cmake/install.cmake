@@ -6,11 +6,7 @@
 # The folders are plain `lib` and `bin` everywhere: the program finds plugins and modules from where it lies itself.
 install(TARGETS hekla RUNTIME DESTINATION bin)
 install(TARGETS hekla-describe RUNTIME DESTINATION libexec)
-foreach(module hekla_glsl hekla_sentencepiece)
-  if(TARGET ${module})
-    install(TARGETS ${module} LIBRARY DESTINATION lib)
-  endif()
-endforeach()
+install(TARGETS ${HEKLA_MODULES} LIBRARY DESTINATION lib)
 install(DIRECTORY ${HEKLA_PLUGIN_FOLDER}/ DESTINATION lib/hekla/plugins USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "*.so" PATTERN "*.json")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/apps/recipes/ DESTINATION share/hekla/recipes FILES_MATCHING PATTERN "*.toml")
 

@@ -1,7 +1,9 @@
 #include "model/pytorch_file.hpp"
 
+#include "base/module.hpp"
 #include "model/pickle.hpp"
 #include "model/safetensors.hpp"
+#include "model/zip_module.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +11,6 @@
 #include <fmt/format.h>
 #include <map>
 #include <set>
-#include <zip.h>
 
 namespace hekla::model {
 namespace {
@@ -424,40 +425,37 @@ private:
 
 // ---- a zip archive -------------------------------------------------------------------------------------------------
 
+constexpr ModuleName kZipModule{"libhekla_zip.so", "hekla_zip_interface", HEKLA_ZIP_VERSION, "a reader of zip archives",
+                                "PyTorch's checkpoints are zip archives, and need the module libhekla_zip.so"};
+
 class Archive {
 public:
     Archive() = default;
     Archive(const Archive&) = delete;
     Archive& operator=(const Archive&) = delete;
     ~Archive() {
-        if (zip_ != nullptr) zip_discard(zip_);
+        if (zip_ != nullptr) module_->close(zip_);
     }
 
     // The bytes must outlive this.
     Status open(std::span<const std::byte> bytes) {
         size_ = budget_ = bytes.size();
-        zip_error_t error;
-        zip_error_init(&error);
-        zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-        if (source != nullptr) {
-            zip_ = zip_open_from_source(source, ZIP_RDONLY, &error);
-            if (zip_ == nullptr) zip_source_free(source);
-        }
-        Status status;
-        if (zip_ == nullptr)
-            status = corrupt(fmt::format("its zip archive cannot be read: {}", zip_error_strerror(&error)));
-        zip_error_fini(&error);
-        return status;
+        HK_ASSIGN(module_, Module<HeklaZipInterface>::open(kZipModule));
+        zip_ = module_->open(bytes.data(), bytes.size());
+        if (zip_ == nullptr) return out_of_memory("for a zip archive");
+        if (const char* error = module_->error(zip_); error != nullptr)
+            return corrupt(fmt::format("its zip archive cannot be read: {}", error));
+        return {};
     }
 
-    bool has(const std::string& name) const { return zip_name_locate(zip_, name.c_str(), 0) >= 0; }
+    bool has(const std::string& name) const { return module_->find(zip_, name.c_str()) >= 0; }
 
     // The folder that everything lies in: the one of the only "FOLDER/data.pkl".
     Result<std::string> root() const {
-        const zip_int64_t count = zip_get_num_entries(zip_, 0);
+        const int64_t count = module_->count(zip_);
         std::string found;
-        for (zip_int64_t i = 0; i < count; ++i) {
-            const char* raw = zip_get_name(zip_, static_cast<zip_uint64_t>(i), 0);
+        for (int64_t i = 0; i < count; ++i) {
+            const char* raw = module_->name(zip_, i);
             const std::string_view name = raw == nullptr ? "" : raw;
             const std::size_t slash = name.find('/');
             if (slash == std::string_view::npos || name.substr(slash + 1) != "data.pkl") continue;
@@ -470,35 +468,24 @@ public:
 
     // A whole entry. Entries are stored as they are, so none is larger than the archive, nor are all that are read.
     Result<std::unique_ptr<std::byte[]>> read(const std::string& name, uint64_t& size) {
-        zip_stat_t stat;
-        zip_stat_init(&stat);
-        if (zip_stat(zip_, name.c_str(), 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0 ||
-            (stat.valid & ZIP_STAT_COMP_METHOD) == 0)
-            return corrupt(fmt::format("its zip archive has no file {}", in_quotes(name)));
-        if (stat.comp_method != ZIP_CM_STORE ||
-            ((stat.valid & ZIP_STAT_ENCRYPTION_METHOD) != 0 && stat.encryption_method != ZIP_EM_NONE))
+        const int64_t entry = module_->find(zip_, name.c_str());
+        if (entry < 0) return corrupt(fmt::format("its zip archive has no file {}", in_quotes(name)));
+        const int32_t stored = module_->stored(zip_, entry, &size);
+        if (stored < 0) return failure(name);
+        if (stored == 0)
             return unsupported(fmt::format(
                 "{} in its zip archive is compressed or encrypted, which torch.save does not do", in_quotes(name)));
-        if (stat.size > budget_)
+        if (size > budget_)
             return corrupt(fmt::format("{} in its zip archive is said to have {} bytes; the whole file has {}",
-                                       in_quotes(name), stat.size, size_));
-        budget_ -= stat.size;
-        size = stat.size;
+                                       in_quotes(name), size, size_));
+        budget_ -= size;
+        // One byte more than there should be: at the end itself the checksum is compared.
         auto bytes = std::make_unique<std::byte[]>(static_cast<std::size_t>(size) + 1);
-        zip_file_t* file = zip_fopen_index(zip_, stat.index, 0);
-        if (file == nullptr) return failure(name, zip_error_strerror(zip_get_error(zip_)));
-        Status status;
-        uint64_t got = 0;
-        while (status.ok()) { // up to the end itself, which is where the checksum is compared
-            const zip_int64_t part = zip_fread(file, bytes.get() + got, size + 1 - got);
-            if (part < 0) status = failure(name, zip_error_strerror(zip_file_get_error(file)));
-            if (part <= 0) break;
-            got += static_cast<uint64_t>(part);
-            if (got > size) status = failure(name, "is longer than it says");
-        }
-        zip_fclose(file);
-        HK_TRY(status);
-        if (got != size) return failure(name, "is shorter than it says");
+        const int64_t got = module_->read(zip_, entry, bytes.get(), size + 1);
+        if (got < 0) return failure(name);
+        if (static_cast<uint64_t>(got) != size)
+            return failure(name,
+                           static_cast<uint64_t>(got) > size ? "is longer than it says" : "is shorter than it says");
         return bytes;
     }
 
@@ -506,7 +493,9 @@ private:
     static Status failure(const std::string& name, const char* why) {
         return corrupt(fmt::format("{} in its zip archive: {}", in_quotes(name), why));
     }
-    zip_t* zip_ = nullptr;
+    Status failure(const std::string& name) const { return failure(name, module_->error(zip_)); }
+    Module<HeklaZipInterface> module_;
+    void* zip_ = nullptr;
     uint64_t size_ = 0, budget_ = 0; // of the file, and what may still be read
 };
 
