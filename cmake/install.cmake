@@ -1,12 +1,17 @@
-# cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, and what a plugin's
-# author needs: headers, the C and C++ layers, the Rust and Zig ones, their reference, a CMake package and a pkg-config file.
-#     bin/hekla   libexec/hekla-describe   lib/hekla/plugins/   lib/*.so   include/hekla/   include/hekla/sdk/
-#     lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/rust/   share/hekla/zig/
+# cmake --install build --prefix /opt/hekla: the program with its plugins and modules, the recipes, the library for hosts
+# with examples, and what a plugin's author needs: headers, the C and C++ layers, the Rust and Zig ones, their reference, a
+# CMake package and pkg-config files.
+#     bin/hekla   libexec/hekla-describe   lib/libhekla.so   lib/hekla/plugins/   lib/libhekla_*.so   include/hekla/
+#     include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/examples/   share/hekla/rust/   share/hekla/zig/
 #     share/doc/hekla/ (the guide, and reference/)
 # The folders are plain `lib` and `bin` everywhere: the program finds plugins and modules from where it lies itself.
 install(TARGETS hekla RUNTIME DESTINATION bin)
 install(TARGETS hekla-describe RUNTIME DESTINATION libexec)
 install(TARGETS ${HEKLA_MODULES} LIBRARY DESTINATION lib)
+install(TARGETS hekla_library LIBRARY DESTINATION lib)
+install(FILES engine/include/hekla/hekla.h engine/include/hekla/device.h engine/include/hekla/session.h
+  engine/include/hekla/hekla.hpp DESTINATION include/hekla)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/apps/examples DESTINATION share/hekla FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN "README.md")
 install(DIRECTORY ${HEKLA_PLUGIN_FOLDER}/ DESTINATION lib/hekla/plugins USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "*.so" PATTERN "*.json")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/apps/recipes/ DESTINATION share/hekla/recipes FILES_MATCHING PATTERN "*.toml")
 
@@ -24,5 +29,7 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/hekla-config.cmake.in ${
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${CMAKE_BINARY_DIR}/hekla-config.cmake ${CMAKE_BINARY_DIR}/hekla-config-version.cmake
   ${CMAKE_SOURCE_DIR}/cmake/add_plugin.cmake ${CMAKE_SOURCE_DIR}/cmake/write_manifest.cmake DESTINATION lib/cmake/hekla)
-configure_file(${CMAKE_SOURCE_DIR}/cmake/hekla-plugin.pc.in ${CMAKE_BINARY_DIR}/hekla-plugin.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/hekla-plugin.pc DESTINATION lib/pkgconfig)
+foreach(package hekla hekla-plugin)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/${package}.pc.in ${CMAKE_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${package}.pc DESTINATION lib/pkgconfig)
+endforeach()

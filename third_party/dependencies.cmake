@@ -25,10 +25,11 @@ function(hekla_header_library name header)
   add_library(hekla::${name} ALIAS hekla_third_party_${name})
 endfunction()
 
-# hekla_compiled_library(NAME HEADER LIBRARY): a library with code to link.
+# hekla_compiled_library(NAME HEADER LIBRARY): a library with code to link; its archive where there is one, so that libhekla
+# needs nothing of a host's.
 function(hekla_compiled_library name header library)
   hekla_header_library(${name} ${header})
-  find_library(HEKLA_LIBRARY_${name} ${library})
+  find_library(HEKLA_LIBRARY_${name} NAMES lib${library}.a ${library})
   if(NOT HEKLA_LIBRARY_${name})
     hekla_not_found("the library ${library}")
   endif()

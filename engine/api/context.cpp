@@ -174,6 +174,15 @@ using hekla::api::Handles;
 
 extern "C" {
 
+hk_string hk_version(void) { return hekla::api::view(HEKLA_VERSION); }
+
+hk_string hk_plugin_folder(void) {
+    try {
+        static const std::string folder = hekla::plugin::built_in_folder().string();
+        return hekla::api::view(folder);
+    } catch (...) { return {"", 0}; }
+}
+
 int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_TRY(hekla::api::complete(options, "hk_context_options"));

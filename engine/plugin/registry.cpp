@@ -31,6 +31,12 @@ std::string choices_text(std::string_view word, const std::vector<std::string>& 
 
 } // namespace
 
+fs::path built_in_folder() {
+    std::error_code problem;
+    const fs::path folder = own_folder().parent_path() / "lib" / "hekla" / "plugins";
+    return fs::is_directory(folder, problem) ? fs::weakly_canonical(folder, problem) : fs::path();
+}
+
 Registry::Registry(Registry&&) noexcept = default;
 Registry& Registry::operator=(Registry&&) noexcept = default;
 Registry::~Registry() = default;
@@ -39,7 +45,7 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
     Registry registry = of({}, std::move(log));
     std::map<std::pair<std::string, std::string>, fs::path> seen;
     std::error_code problem;
-    const fs::path own = fs::weakly_canonical(own_folder().parent_path() / "lib" / "hekla" / "plugins", problem);
+    const fs::path own = built_in_folder();
     for (const fs::path& folder : folders) {
         struct stat info {};
         if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {

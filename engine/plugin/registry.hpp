@@ -28,6 +28,10 @@ struct Processes {
     bool disable_blamed = false;
 };
 
+// Where Hekla's own plugins lie: lib/hekla/plugins beside the folder of the program or library that this engine is part
+// of; empty where there is no such folder.
+std::filesystem::path built_in_folder();
+
 class Registry {
 public:
     // Reads the manifests (*.json) of each folder, in order; an id that an earlier folder has wins, and `warnings` says

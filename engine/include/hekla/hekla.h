@@ -25,6 +25,12 @@ HK_EXPORT void hk_error_destroy(hk_error* error);
 HK_EXPORT int32_t hk_error_code(const hk_error* error);
 HK_EXPORT hk_string hk_error_message(const hk_error* error); // valid until the error is used or destroyed
 
+// "0.1.0". [any-thread]
+HK_EXPORT hk_string hk_version(void);
+// Where Hekla's own plugins lie, for hk_context_options.plugin_folders: hekla/plugins beside libhekla.so; "" where they do
+// not. [any-thread]
+HK_EXPORT hk_string hk_plugin_folder(void);
+
 #define HK_DEVICE_OWN ((int32_t)0)
 #define HK_DEVICE_WRAPPED ((int32_t)1) // hk_context_options.vulkan
 #define HK_DEVICE_NONE ((int32_t)2)    // models are read and described, and run by the interpreter (`reference`) alone

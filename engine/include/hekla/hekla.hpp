@@ -1,0 +1,289 @@
+// hekla.h and session.h for C++17 and newer: objects that give back what they own, strings and functions of the
+// standard library. Header only, over the C functions alone; nothing here throws but what the standard library throws.
+//
+//     hk::Error error;
+//     hk::Context context = hk::Context::create({}, error);
+//     hk::Generation text = context.generate({.model = "out/quickstart", .prompts = {"Once"}}, error);
+//     while (text.state() < hk::State::idle) { draw(); text.advance(2000, error); std::cout << text.taken(); }
+#ifndef HEKLA_HEKLA_HPP
+#define HEKLA_HEKLA_HPP
+
+#include "hekla/hekla.h"
+#include "hekla/session.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hk {
+
+inline hk_string view(std::string_view s) { return {s.data(), s.size()}; }
+inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
+
+// What a call has to say of its failure. One thread at a time; used again by the next call that it is given to.
+class Error {
+public:
+    Error() : error_(hk_error_create()) {}
+    ~Error() { hk_error_destroy(error_); }
+    Error(const Error&) = delete;
+    Error& operator=(const Error&) = delete;
+
+    explicit operator bool() const { return failed_; } // the last call failed
+    int32_t code() const { return failed_ ? hk_error_code(error_) : HK_OK; }
+    std::string message() const { return failed_ ? std::string(view(hk_error_message(error_))) : std::string(); }
+
+    // Whether a call of the C API, which was given c(), succeeded.
+    bool take(int32_t code) {
+        failed_ = code != HK_OK;
+        return !failed_;
+    }
+    hk_error* c() const { return error_; }
+
+private:
+    hk_error* error_;
+    bool failed_ = false;
+};
+
+enum class State : int32_t {
+    preparing = HK_SESSION_PREPARING,
+    working = HK_SESSION_WORKING,
+    idle = HK_SESSION_IDLE,
+    done = HK_SESSION_DONE,
+    failed = HK_SESSION_FAILED,
+};
+
+// A training or generation that goes on as it is advanced. Null after an error, and when it was moved from.
+class Session {
+public:
+    Session() = default;
+    explicit Session(hk_session session) : session_(session) {}
+    ~Session() { reset(); }
+    Session(Session&& other) noexcept : session_(std::exchange(other.session_, hk_session{0})) {}
+    Session& operator=(Session&& other) noexcept {
+        if (this != &other) {
+            reset();
+            session_ = std::exchange(other.session_, hk_session{0});
+        }
+        return *this;
+    }
+
+    explicit operator bool() const { return session_.id != 0; }
+    hk_session c() const { return session_; }
+    void reset() { hk_session_destroy(std::exchange(session_, hk_session{0})); }
+
+    // State failed where this is null.
+    hk_session_info wait(uint64_t nanoseconds) const {
+        hk_session_info info{};
+        info.struct_size = sizeof info;
+        if (hk_session_wait(session_, nanoseconds, &info, nullptr) != HK_OK) info.state = HK_SESSION_FAILED;
+        return info;
+    }
+    State state() const { return static_cast<State>(wait(0).state); }
+    hk_advanced advance(double microseconds, Error& error) const {
+        hk_advance how{};
+        how.microseconds = microseconds;
+        return advance(how, error);
+    }
+    hk_advanced advance(hk_advance how, Error& error) const {
+        how.struct_size = sizeof how;
+        hk_advanced out{};
+        out.struct_size = sizeof out;
+        error.take(hk_session_advance(session_, &how, &out, error.c()));
+        return out;
+    }
+    void stop() const { hk_session_stop(session_, nullptr); }
+
+private:
+    hk_session session_{0};
+};
+
+struct GenerationOptions {
+    std::string model;
+    std::vector<std::string> prompts;
+    int64_t max_new_tokens = 128;
+    double temperature = 1.0; // 0: the likeliest token each time
+    int64_t top_k = 0;
+    double top_p = 1.0;
+    uint64_t seed = 0;
+    int64_t length = 0; // hk_session_options.length
+};
+
+// A session that writes; the text waits here until it is taken.
+class Generation {
+public:
+    Generation() = default;
+    explicit operator bool() const { return static_cast<bool>(session_); }
+    const Session& session() const { return session_; }
+    State state() const { return session_.state(); }
+    hk_advanced advance(double microseconds, Error& error) const { return session_.advance(microseconds, error); }
+    // What was written since the last call, of one prompt. Thread: any.
+    std::string taken(uint64_t row = 0) const {
+        if (heard_ == nullptr) return {};
+        const std::lock_guard<std::mutex> guard(heard_->mutex);
+        return row < heard_->rows.size() ? std::exchange(heard_->rows[row], std::string()) : std::string();
+    }
+    bool prompt(const std::vector<std::string>& prompts, Error& error) const {
+        std::vector<hk_string> views;
+        for (const std::string& one : prompts) views.push_back(view(one));
+        return error.take(hk_session_prompt(session_.c(), views.data(), views.size(), error.c()));
+    }
+
+private:
+    friend class Context;
+    struct Heard {
+        std::mutex mutex;
+        std::vector<std::string> rows;
+    };
+    std::unique_ptr<Heard> heard_; // outlives the session, whose thread writes to it
+    Session session_;
+};
+
+struct TrainingOptions {
+    std::string recipe;
+    std::vector<std::string> overrides;
+    // Called on the session's thread. May be empty.
+    std::function<void(const hk_train_step&)> step;
+    std::function<void(const hk_train_evaluation&)> evaluation;
+    std::function<void(std::string_view)> message;
+};
+
+class Training {
+public:
+    Training() = default;
+    explicit operator bool() const { return static_cast<bool>(session_); }
+    const Session& session() const { return session_; }
+    State state() const { return session_.state(); }
+    hk_advanced advance(double microseconds, Error& error) const { return session_.advance(microseconds, error); }
+    void stop() const { session_.stop(); }
+
+private:
+    friend class Context;
+    std::unique_ptr<TrainingOptions> options_; // outlives the session
+    Session session_;
+};
+
+struct ContextOptions {
+    std::vector<std::string> plugin_folders; // empty: hk_plugin_folder()
+    std::string device;
+    const hk_vulkan_device* vulkan = nullptr; // the host's; null: our own
+    bool without_device = false;
+    std::string cache_folder;
+    std::function<void(int32_t severity, std::string_view message)> log;
+};
+
+// Plugins and a device. Null after an error, and when it was moved from.
+class Context {
+public:
+    Context() = default;
+    static Context create(ContextOptions options, Error& error) {
+        Context context;
+        context.options_ = std::make_unique<ContextOptions>(std::move(options));
+        const ContextOptions& o = *context.options_;
+        std::vector<hk_string> folders;
+        for (const std::string& folder : o.plugin_folders) folders.push_back(view(folder));
+        if (folders.empty()) folders.push_back(hk_plugin_folder());
+        hk_context_options c{};
+        c.struct_size = sizeof c;
+        c.plugin_folders = folders.data();
+        c.plugin_folder_count = folders.size();
+        c.device = view(o.device);
+        c.cache_folder = view(o.cache_folder);
+        c.vulkan = o.vulkan;
+        c.device_kind = o.without_device ? HK_DEVICE_NONE : o.vulkan != nullptr ? HK_DEVICE_WRAPPED : HK_DEVICE_OWN;
+        c.user = context.options_.get();
+        if (o.log)
+            c.log = [](void* user, int32_t severity, hk_string message) {
+                static_cast<const ContextOptions*>(user)->log(severity, view(message));
+            };
+        error.take(hk_context_create(&c, &context.context_, error.c()));
+        return context;
+    }
+    ~Context() { hk_context_destroy(context_); }
+    Context(Context&& other) noexcept
+        : options_(std::move(other.options_)), context_(std::exchange(other.context_, hk_context{0})) {}
+    Context& operator=(Context&& other) noexcept {
+        std::swap(options_, other.options_);
+        std::swap(context_, other.context_);
+        return *this;
+    }
+
+    explicit operator bool() const { return context_.id != 0; }
+    hk_context c() const { return context_; }
+    std::string device() const { return std::string(view(hk_context_device(context_))); }
+    bool release_device(uint64_t nanoseconds, Error& error) const {
+        return error.take(hk_device_release(context_, nanoseconds, error.c()));
+    }
+
+    Generation generate(const GenerationOptions& options, Error& error) const {
+        Generation made;
+        made.heard_ = std::make_unique<Generation::Heard>();
+        made.heard_->rows.resize(options.prompts.empty() ? 1 : options.prompts.size());
+        std::vector<hk_string> prompts;
+        for (const std::string& prompt : options.prompts) prompts.push_back(view(prompt));
+        hk_generate_options c{};
+        hk_generate_defaults(&c);
+        c.model = view(options.model);
+        c.prompts = prompts.data();
+        c.prompt_count = prompts.size();
+        c.max_new_tokens = options.max_new_tokens;
+        c.greedy = options.temperature == 0.0 ? 1 : 0;
+        c.temperature = options.temperature == 0.0 ? 1.0 : options.temperature;
+        c.top_k = options.top_k;
+        c.top_p = options.top_p;
+        c.seed = options.seed;
+        c.user = made.heard_.get();
+        c.text = [](void* user, uint64_t row, hk_string text) {
+            auto& heard = *static_cast<Generation::Heard*>(user);
+            const std::lock_guard<std::mutex> guard(heard.mutex);
+            heard.rows[static_cast<std::size_t>(row)].append(view(text));
+        };
+        hk_session_options own{};
+        own.struct_size = sizeof own;
+        own.length = options.length;
+        hk_session session{0};
+        if (error.take(hk_session_generate(context_, &c, &own, &session, error.c()))) made.session_ = Session(session);
+        return made;
+    }
+
+    Training train(TrainingOptions options, Error& error) const {
+        Training made;
+        made.options_ = std::make_unique<TrainingOptions>(std::move(options));
+        const TrainingOptions& o = *made.options_;
+        std::vector<hk_string> overrides;
+        for (const std::string& one : o.overrides) overrides.push_back(view(one));
+        hk_train_options c{};
+        c.struct_size = sizeof c;
+        c.recipe = view(o.recipe);
+        c.overrides = overrides.data();
+        c.override_count = overrides.size();
+        c.user = made.options_.get();
+        if (o.step)
+            c.step = [](void* user, const hk_train_step* step) {
+                static_cast<const TrainingOptions*>(user)->step(*step);
+            };
+        if (o.evaluation)
+            c.evaluation = [](void* user, const hk_train_evaluation* evaluation) {
+                static_cast<const TrainingOptions*>(user)->evaluation(*evaluation);
+            };
+        if (o.message)
+            c.message = [](void* user, hk_string message) {
+                static_cast<const TrainingOptions*>(user)->message(view(message));
+            };
+        hk_session session{0};
+        if (error.take(hk_session_train(context_, &c, nullptr, &session, error.c()))) made.session_ = Session(session);
+        return made;
+    }
+
+private:
+    std::unique_ptr<ContextOptions> options_; // outlives the context, which logs through it
+    hk_context context_{0};
+};
+
+} // namespace hk
+
+#endif

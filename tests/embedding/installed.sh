@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# What someone does who embeds Hekla, from an installed tree alone: installed.sh BUILD. The examples are copied into an
+# empty folder and built with one command each; a CMake project finds the package; the library needs nothing but the C and
+# C++ runtime and shows nothing but hk_*.
+set -euo pipefail
+build=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { printf 'installed.sh: %s\n' "$*" >&2; exit 1; }
+
+cmake --install "$build" --prefix "$work/hekla" >"$work/install.log"
+library=$work/hekla/lib/libhekla.so
+[ -e "$library" ] || fail "there is no libhekla.so"
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | tr '\n' ' ')
+for one in $needed; do
+  case $one in libstdc++.so.6 | libm.so.6 | libgcc_s.so.1 | libc.so.6 | ld-linux*) ;; *) fail "it needs $one" ;; esac
+done
+shown=$(nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sed 's/@.*//')
+others=$(grep -v '^hk_' <<<"$shown" || true)
+[ -z "$others" ] || fail "it shows $others"
+# Every function of the headers is there, and no other.
+declared=$(sed -n 's/^HK_EXPORT .*\(hk_[a-z_]*\)(.*/\1/p' "$work"/hekla/include/hekla/*.h | sort)
+[ "$declared" = "$(sort <<<"$shown")" ] || fail "headers and library differ: $(diff <(echo "$declared") <(sort <<<"$shown"))"
+
+cd "$work" && mkdir app && cd app
+cp "$work"/hekla/share/hekla/examples/embed_*.c .
+flags=$(PKG_CONFIG_PATH=$work/hekla/lib/pkgconfig pkg-config --cflags --libs hekla)
+for example in embed_minimal embed_inference; do
+  # shellcheck disable=SC2086 # several flags
+  cc -std=c11 -Wall -Wextra -Wconversion -pedantic -Werror $example.c -o $example $flags -lvulkan
+done
+for standard in 17 20; do
+  printf '#include <hekla/hekla.hpp>\nint main() { hk::Error error; return hk::Context::create({}, error) ? 0 : 1; }\n' >in.cpp
+  # shellcheck disable=SC2086
+  c++ -std=c++$standard -Wall -Wextra -Wconversion -pedantic -Werror in.cpp -o in_cpp $flags && ./in_cpp || fail "C++$standard"
+done
+
+# A model to run: a few steps over a text.
+for i in $(seq 300); do echo "line $((i * i % 97)) of the text, and some more"; done >text.txt
+cat >recipe.toml <<'RECIPE'
+[model]
+architecture = "gpt2"
+n_embd = 32
+n_layer = 2
+n_head = 2
+n_positions = 128
+[objective]
+id = "clm"
+[head]
+id = "lm"
+[tokenizer]
+kind = "char"
+[data]
+train = "text.txt"
+[train]
+max_steps = 20
+context_length = 32
+per_device_train_batch_size = 8
+eval_steps = 0
+save_steps = 0
+[output]
+dir = "model"
+RECIPE
+"$work/hekla/bin/hekla" train recipe.toml 2>train.log || fail "$(cat train.log)"
+said=$(./embed_minimal model 'line ')
+[[ $said == 'line '* ]] && [ ${#said} -gt 20 ] || fail "embed_minimal said: $said"
+./embed_inference model 'line ' 2000 >said 2>table || fail "embed_inference: $(cat table)"
+grep -q '^line ' said || fail "embed_inference said: $(cat said)"
+grep -q 'the budget is 2000' table || fail "embed_inference has no table: $(cat table)"
+if ./embed_minimal nowhere 'line ' 2>error; then fail "a model that is not there is no error"; fi
+grep -q nowhere error || fail "what is missing is not named: $(cat error)"
+
+mkdir project && cd project
+cat >CMakeLists.txt <<'PROJECT'
+cmake_minimum_required(VERSION 3.20)
+project(app C CXX)
+find_package(hekla REQUIRED)
+find_library(VULKAN vulkan)
+add_executable(minimal ../embed_minimal.c)
+target_link_libraries(minimal PRIVATE hekla::hekla ${VULKAN})
+PROJECT
+cmake -S . -B build -DCMAKE_PREFIX_PATH="$work/hekla" >cmake.log && cmake --build build >>cmake.log || fail "$(cat cmake.log)"
+[[ $(cd .. && project/build/minimal model 'line ') == 'line '* ]] || fail "the CMake project's program says nothing"
