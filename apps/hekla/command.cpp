@@ -161,7 +161,7 @@ gpu::ContextOptions context_options(const Globals& globals) {
     options.device.log = globals.log();
     options.device.select = globals.device;
     options.device.validation = globals.validate ? gpu::Validation::on : gpu::Validation::off;
-    options.cache_folder = globals.cache_folder();
+    options.cache = folder_cache(globals.cache_folder());
     return options;
 }
 
@@ -177,7 +177,7 @@ Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals,
     if (context.device->chosen_for_lack_of_another())
         std::fprintf(stderr, "hekla: there is no GPU: computing on the CPU through %s\n",
                      context.capabilities().device_name.c_str());
-    options.tuning_folder = globals.cache_folder();
+    options.cache = folder_cache(globals.cache_folder());
     return program::Runtime::create(std::move(context), options);
 }
 

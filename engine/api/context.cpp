@@ -4,6 +4,7 @@
 #include "api/handles.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
@@ -26,6 +27,41 @@ gpu::WrappedDevice wrapped_from(const hk_vulkan_device& v) {
     return wrapped;
 }
 
+class HostCache final : public Cache {
+public:
+    explicit HostCache(const hk_cache& host) : host_(host) {}
+    Result<std::optional<std::string>> load(const std::string& name) override {
+        struct Taken {
+            std::optional<std::string> content;
+            bool failed = false;
+        } taken;
+        host_.load(host_.user, view(name), &taken, [](void* to, const void* bytes, uint64_t size) {
+            auto& into = *static_cast<Taken*>(to);
+            try { // nothing may be thrown through the host
+                into.content.emplace(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
+            } catch (...) { into.failed = true; }
+        });
+        if (taken.failed) return out_of_memory(fmt::format("for the cache's entry {}", name));
+        return std::move(taken.content);
+    }
+    Status store(const std::string& name, std::string_view content) override {
+        host_.store(host_.user, view(name), content.data(), content.size());
+        return {};
+    }
+
+private:
+    hk_cache host_;
+};
+
+Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o) {
+    if (o.cache == nullptr) return folder_cache(string_of(o.cache_folder));
+    HK_TRY(complete(o.cache, "hk_cache"));
+    if (o.cache_folder.size > 0) return invalid_argument("hk_context_options: cache_folder or cache, not both");
+    if (o.cache->load == nullptr || o.cache->store == nullptr)
+        return invalid_argument("hk_cache: load and store are both needed");
+    return std::shared_ptr<Cache>(std::make_shared<HostCache>(*o.cache));
+}
+
 Result<plugin::Processes> processes_of(const hk_context_options& o) {
     if (!(o.describe_seconds >= 0.0 && o.describe_seconds <= 1e6))
         return invalid_argument(
@@ -46,17 +82,20 @@ Status in_range(int32_t value, const char* name, int32_t last) {
     return invalid_argument(fmt::format("hk_context_options.{} is {}, expected 0 to {}", name, value, last));
 }
 
-Result<gpu::Context> device_of(const hk_context_options& options, const Log& log) {
+Result<gpu::Context> device_of(const hk_context_options& options, std::shared_ptr<Cache> cache, const Log& log) {
     gpu::ContextOptions gpu;
     gpu.device.log = log;
     gpu.device.select = string_of(options.device);
     gpu.device.validation = static_cast<gpu::Validation>(options.validation);
-    gpu.cache_folder = string_of(options.cache_folder);
+    gpu.cache = std::move(cache);
+    gpu.memory.cap_bytes = options.memory_cap;
     if (options.device_kind == HK_DEVICE_OWN) return gpu::create_context(gpu);
     HK_TRY(complete(options.vulkan, "hk_vulkan_device"));
     if (options.validation != 0)
         return invalid_argument("hk_context_options.validation: a device of the host's is validated by the host's own "
                                 "layers: leave it 0");
+    static_assert(sizeof gpu.pipeline_cache == sizeof options.vulkan->pipeline_cache);
+    std::memcpy(&gpu.pipeline_cache, &options.vulkan->pipeline_cache, sizeof gpu.pipeline_cache);
     HK_ASSIGN(std::shared_ptr<gpu::Device> device, gpu::Device::wrap(wrapped_from(*options.vulkan), gpu.device));
     return gpu::create_context(std::move(device), gpu);
 }
@@ -84,13 +123,14 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     for (const std::string& warning : context->registry_.warnings()) context->log_.warning(warning);
     context->registry_.set_processes(std::move(processes));
     if (options.device_kind == HK_DEVICE_NONE) return context;
-    HK_ASSIGN(gpu::Context made, device_of(options, context->log_));
+    HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options));
+    HK_ASSIGN(gpu::Context made, device_of(options, cache, context->log_));
     context->device_name_ = made.capabilities().device_name;
     if (made.device->chosen_for_lack_of_another())
         context->log_.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device_name_));
     program::RuntimeOptions runtime;
     runtime.measure_kernels = static_cast<program::Measure>(options.measure_kernels);
-    runtime.tuning_folder = string_of(options.cache_folder);
+    runtime.cache = cache;
     HK_ASSIGN(context->runtime_, program::Runtime::create(std::move(made), runtime));
     context->has_device_ = true;
     return context;
@@ -110,6 +150,7 @@ Result<Context::Call> Context::begin(hk_context handle) {
 
 Context::Call::~Call() {
     if (context_ == nullptr) return;
+    if (context_->runtime_ != nullptr) context_->keep_caches(*context_->runtime_);
     {
         const std::lock_guard guard(context_->mutex_);
         context_->busy_ = false;
@@ -130,6 +171,11 @@ Result<Context::Device> Context::device() {
     HK_ASSIGN(const program::Runtime* runtime, this->runtime());
     if (stopping()) return failed_precondition("the context's device is being released");
     return Device{runtime->gpu(), runtime->options()};
+}
+
+void Context::keep_caches(program::Runtime& runtime) const {
+    if (const Status kept = runtime.save_caches(); !kept.ok() && kept.code() != Code::device_lost)
+        log_.warning("what was compiled is not kept: " + kept.message());
 }
 
 void Context::add(const std::shared_ptr<Guest>& guest) {

@@ -46,6 +46,8 @@ public:
         program::RuntimeOptions options;
     };
     Result<Device> device();
+    // Gives the cache what was compiled since; a warning where that fails.
+    void keep_caches(program::Runtime& runtime) const;
 
     // One call on the context, for as long as it lives.
     class Call {

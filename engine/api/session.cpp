@@ -222,6 +222,7 @@ Status Session::run_generation(const hk_generate_options& given, const std::stri
 Status Session::prepared() {
     HK_TRY(runtime_->gpu().staging->reserve());
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::metered));
+    context_->keep_caches(*runtime_);
     if (stopping_) queue_->run_freely(); // it was left while it prepared
     const std::lock_guard guard(mutex_);
     progress_ = 1.0;

@@ -219,7 +219,7 @@ graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fi
 
 Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const DeviceSetting& setting) {
     gpu::ContextOptions options;
-    options.cache_folder = trial.cache_folder();
+    options.cache = folder_cache(trial.cache_folder());
     // A software driver's subgroups are as wide as its vectors, in floats.
     if (setting.subgroup > 0) ::setenv("LP_NATIVE_VECTOR_WIDTH", fmt::format("{}", setting.subgroup * 32).c_str(), 1);
     if (setting.shared_memory_bytes > 0) options.device.overrides.shared_memory_bytes = setting.shared_memory_bytes;

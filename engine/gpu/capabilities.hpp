@@ -62,7 +62,7 @@ struct Capabilities {
     bool subgroup_ballot = false;
     bool subgroup_extended_types = false; // subgroup operations on 16- and 64-bit types
     bool memory_model = false;            // Vulkan's memory model, device scope included
-    bool uniform_loads = false; // a load whose address is the same for all lanes is one load of the processor
+    bool uniform_loads = false;           // a load whose address is the same for all lanes is one load of the processor
     bool timestamps = false;
     bool memory_budget = false;
     bool mapped_device_memory = false; // device memory is the host's (unified memory, a CPU): no staging copies

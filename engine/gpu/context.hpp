@@ -17,8 +17,9 @@ namespace hekla::gpu {
 struct ContextOptions {
     DeviceOptions device;
     MemoryOptions memory;
-    std::filesystem::path cache_folder; // compiled shaders and pipelines; empty: kept in memory only
-    std::filesystem::path glsl_module;  // see GlslOptions
+    std::shared_ptr<Cache> cache;                    // compiled shaders and pipelines; null: kept in memory only
+    VkPipelineCache pipeline_cache = VK_NULL_HANDLE; // see PipelinesOptions::host_cache
+    std::filesystem::path glsl_module;               // see GlslOptions
 };
 
 struct Context {

@@ -1,6 +1,5 @@
 #include "gpu/glsl.hpp"
 
-#include "base/file.hpp"
 #include "gpu/glsl_module.h"
 
 #include <cstring>
@@ -25,22 +24,19 @@ Hash128 key_of(const std::string& source, bool optimize) {
         fmt::format("hekla glsl {} spirv1.5 vulkan1.2 optimize={}\n{}", HEKLA_GLSL_VERSION, optimize, source));
 }
 
-// The words of a cache file whose hashes agree; empty otherwise (a torn or foreign file is simply made anew).
-std::vector<uint32_t> read_cached(const std::filesystem::path& path, const Hash128& key) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) return {};
-    const Result<std::string> file = read_file(path);
-    if (!file.ok() || file.value().size() < sizeof(ModuleHeader)) return {};
+// The words of a cached module whose hashes agree; empty otherwise (a torn or foreign one is simply made anew).
+std::vector<uint32_t> words_of(std::string_view content, const Hash128& key) {
+    if (content.size() < sizeof(ModuleHeader)) return {};
     ModuleHeader header;
     const ModuleHeader expected;
-    std::memcpy(&header, file.value().data(), sizeof header);
-    const uint64_t bytes = file.value().size() - sizeof header;
+    std::memcpy(&header, content.data(), sizeof header);
+    const uint64_t bytes = content.size() - sizeof header;
     if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0 || !(header.source == key) ||
         bytes % 4 != 0 || header.word_count != bytes / 4) {
         return {};
     }
     std::vector<uint32_t> words(static_cast<std::size_t>(header.word_count));
-    std::memcpy(words.data(), file.value().data() + sizeof header, static_cast<std::size_t>(bytes));
+    std::memcpy(words.data(), content.data() + sizeof header, static_cast<std::size_t>(bytes));
     if (!(hash128(std::as_bytes(std::span(words))) == header.words)) return {};
     return words;
 }
@@ -81,10 +77,11 @@ Status GlslCompiler::available() {
 
 Result<Shader> GlslCompiler::compile(const std::string& name, const std::string& source) {
     const Hash128 key = key_of(source, options_.optimize);
-    std::filesystem::path file;
-    if (!options_.cache_folder.empty()) {
-        file = options_.cache_folder / ("glsl-" + to_hex(key) + ".spv");
-        std::vector<uint32_t> words = read_cached(file, key);
+    const std::string entry = "glsl-" + to_hex(key) + ".spv";
+    if (options_.cache != nullptr) {
+        const Result<std::optional<std::string>> content = options_.cache->load(entry);
+        std::vector<uint32_t> words =
+            content.ok() && content.value() ? words_of(*content.value(), key) : std::vector<uint32_t>();
         if (!words.empty()) {
             Result<Shader> cached = Shader::from_words(name, std::move(words));
             if (cached.ok()) return cached;
@@ -98,17 +95,15 @@ Result<Shader> GlslCompiler::compile(const std::string& name, const std::string&
     if (output.failed) return out_of_memory(fmt::format("no memory for the compiled shader \"{}\"", name));
     if (done != 1) return invalid_argument(fmt::format("shader \"{}\" does not compile:\n{}", name, output.message));
     HK_ASSIGN(Shader shader, Shader::from_words(name, std::move(output.words)));
-    if (!file.empty()) {
+    if (options_.cache != nullptr) {
         ModuleHeader header;
         header.word_count = shader.words().size();
         header.source = key;
         header.words = hash128(std::as_bytes(shader.words()));
         std::string content(reinterpret_cast<const char*>(&header), sizeof header);
         content.append(reinterpret_cast<const char*>(shader.words().data()), shader.words().size_bytes());
-        std::error_code error;
-        std::filesystem::create_directories(options_.cache_folder, error);
         // A cache that cannot be written costs time, not correctness: said once a file, and the work goes on.
-        const Status written = write_file_atomically(file, content);
+        const Status written = options_.cache->store(entry, content);
         if (!written.ok()) options_.log.warning("the compiled shader is not cached: " + written.message());
     }
     return shader;

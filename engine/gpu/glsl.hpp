@@ -2,6 +2,7 @@
 // libhekla_glsl.so, opened (privately) only when a text is not in the cache; the engine works without it.
 #pragma once
 
+#include "base/cache.hpp"
 #include "base/log.hpp"
 #include "base/module.hpp"
 #include "gpu/shader.hpp"
@@ -19,8 +20,8 @@ namespace hekla::gpu {
 struct GlslOptions {
     Log log;
     std::filesystem::path module; // empty: libhekla_glsl.so beside this binary or library, then as dlopen finds it
-    std::filesystem::path cache_folder; // empty: no cache on disk. Made when missing
-    bool optimize = true;               // spirv-opt; off for cooperative-matrix and bfloat16 shaders
+    std::shared_ptr<Cache> cache; // null: none
+    bool optimize = true;         // spirv-opt; off for cooperative-matrix and bfloat16 shaders
 };
 
 // Thread: any.

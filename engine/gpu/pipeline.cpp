@@ -83,20 +83,24 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     layout.pPushConstantRanges = &range;
     HK_TRY(d.check(f.vkCreatePipelineLayout(d.handle(), &layout, nullptr, &self->layout_), "vkCreatePipelineLayout"));
 
+    if (options.host_cache != VK_NULL_HANDLE) {
+        self->cache_ = options.host_cache;
+        return self;
+    }
     const std::string blob = self->read_blob();
     VkPipelineCacheCreateInfo cache{};
     cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
     cache.initialDataSize = blob.size();
     cache.pInitialData = blob.empty() ? nullptr : blob.data();
     HK_TRY(d.check(f.vkCreatePipelineCache(d.handle(), &cache, nullptr, &self->cache_), "vkCreatePipelineCache"));
-    self->started_from_file_ = !blob.empty();
+    self->started_from_cache_ = !blob.empty();
     return self;
 }
 
 Pipelines::~Pipelines() {
     const Functions& f = device_->functions();
     pipelines_.clear();
-    if (cache_) f.vkDestroyPipelineCache(device_->handle(), cache_, nullptr);
+    if (cache_ != options_.host_cache) f.vkDestroyPipelineCache(device_->handle(), cache_, nullptr);
     if (layout_) f.vkDestroyPipelineLayout(device_->handle(), layout_, nullptr);
 }
 
@@ -104,35 +108,35 @@ Pipeline::~Pipeline() {
     if (pipeline_) device_->functions().vkDestroyPipeline(device_->handle(), pipeline_, nullptr);
 }
 
-std::filesystem::path Pipelines::cache_path() const {
+std::string Pipelines::cache_name() const {
     const Capabilities& c = device_->capabilities();
     const std::string who = fmt::format("{}/{}/{}/{}", c.vendor_id, c.device_id, c.driver_version, c.driver_info) +
                             std::string(c.pipeline_cache_uuid.begin(), c.pipeline_cache_uuid.end());
-    return options_.cache_folder / ("pipelines-" + to_hex(hash128(who)) + ".bin");
+    return "pipelines-" + to_hex(hash128(who)) + ".bin";
 }
 
 // The driver's blob from the file; empty where there is none, or it is torn, or another driver's. A driver given a
 // foreign blob should refuse it; some crash.
 std::string Pipelines::read_blob() const {
-    if (options_.cache_folder.empty()) return {};
-    const std::filesystem::path path = cache_path();
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) return {};
-    Result<std::string> file = read_file(path);
+    if (options_.cache == nullptr) return {};
+    const Result<std::optional<std::string>> file = options_.cache->load(cache_name());
     if (!file.ok()) {
         device_->log().warning("the pipeline cache is not used: " + file.message());
         return {};
     }
+    if (!file.value()) return {};
+    const std::string& content = *file.value();
     const auto refuse = [&](const char* why) {
-        device_->log().warning(fmt::format("the pipeline cache {} is not used: {}", path.string(), why));
+        device_->log().warning(
+            fmt::format("the pipeline cache {} is not used: {}", options_.cache->place(cache_name()), why));
         return std::string();
     };
     BlobHeader header;
     const BlobHeader expected;
-    if (file.value().size() < sizeof header) return refuse("it is too short");
-    std::memcpy(&header, file.value().data(), sizeof header);
+    if (content.size() < sizeof header) return refuse("it is too short");
+    std::memcpy(&header, content.data(), sizeof header);
     if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return refuse("it is no pipeline cache");
-    const std::string_view blob = std::string_view(file.value()).substr(sizeof header);
+    const std::string_view blob = std::string_view(content).substr(sizeof header);
     if (header.bytes != blob.size() || !(hash128(blob) == header.hash)) return refuse("it is torn");
     VkPipelineCacheHeaderVersionOne vulkan{};
     if (blob.empty()) return {};
@@ -148,7 +152,7 @@ std::string Pipelines::read_blob() const {
 }
 
 Status Pipelines::save() {
-    if (options_.cache_folder.empty()) return {};
+    if (options_.cache == nullptr || cache_ == options_.host_cache) return {};
     HK_TRY(device_->alive());
     uint64_t compiled = 0;
     {
@@ -178,9 +182,7 @@ Status Pipelines::save() {
     header.hash = hash128(blob);
     std::string content(reinterpret_cast<const char*>(&header), sizeof header);
     content += blob;
-    std::error_code error;
-    std::filesystem::create_directories(options_.cache_folder, error);
-    HK_TRY(write_file_atomically(cache_path(), content));
+    HK_TRY(options_.cache->store(cache_name(), content));
     const std::lock_guard guard(mutex_);
     saved_ = compiled;
     return {};

@@ -1,13 +1,14 @@
 // Compute pipelines. All share one layout: 8 bytes of push constants, the device address of the dispatch's argument
-// record. constant_id 31 is 1 in every module on devices with the capability uniform_loads. Each is made once per (module, constants, subgroup size) and kept.
+// record. constant_id 31 is 1 in every module on devices with the capability uniform_loads. Each is made once per
+// (module, constants, subgroup size) and kept.
 #pragma once
 
+#include "base/cache.hpp"
 #include "gpu/device.hpp"
 #include "gpu/shader.hpp"
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,7 +47,9 @@ private:
 };
 
 struct PipelinesOptions {
-    std::filesystem::path cache_folder; // empty: the driver's blob is neither read nor written
+    std::shared_ptr<Cache> cache; // null: the driver's blob is neither read nor written
+    // The host's own, which is used instead, and which the host saves; it outlives the pipelines.
+    VkPipelineCache host_cache = VK_NULL_HANDLE;
 };
 
 // Makes and keeps pipelines. Thread: any; several may compile at once. Outlives its pipelines.
@@ -66,14 +69,14 @@ public:
     Status save();
     std::size_t count() const;
     uint64_t compiled() const; // how many vkCreateComputePipelines succeeded
-    bool started_from_file() const { return started_from_file_; }
+    bool started_from_cache() const { return started_from_cache_; }
 
 private:
     Pipelines() = default;
     Status check(const PipelineDescription& description, std::array<uint32_t, 3>& workgroup) const;
     Result<std::shared_ptr<Pipeline>> compile(const PipelineDescription& description,
                                               const std::array<uint32_t, 3>& workgroup);
-    std::filesystem::path cache_path() const;
+    std::string cache_name() const;
     std::string read_blob() const;
 
     std::shared_ptr<Device> device_;
@@ -84,7 +87,7 @@ private:
     std::map<std::string, std::shared_ptr<const Pipeline>> pipelines_;
     uint64_t compiled_ = 0;
     uint64_t saved_ = 0;
-    bool started_from_file_ = false;
+    bool started_from_cache_ = false;
 };
 
 } // namespace hekla::gpu

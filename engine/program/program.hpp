@@ -42,7 +42,7 @@ struct RuntimeOptions {
     double segment_seconds = 0.002;   // about how much work a recorded segment holds
     // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
-    std::filesystem::path tuning_folder = {}; // what was measured is read from and written to it; empty: in memory only
+    std::shared_ptr<Cache> cache = nullptr; // what was measured is read from and written to it; null: in memory only
     std::span<const gpu::EmbeddedShader> kernels =
         {}; // other SPIR-V of the same kernels, for tests; empty: the engine's
 };
@@ -79,7 +79,7 @@ public:
     // unsupported or not_found names the shader. Compiled once, kept.
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
     Result<gpu::Shader> shader(const Dispatch& dispatch);
-    Status save_caches(); // writes the driver's pipeline cache
+    Status save_caches(); // what was compiled and measured since
     Tuning& tuning() { return *tuning_; }
 
 private:

@@ -29,7 +29,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.uniform_loads = device.uniform_loads;
     limits.generated_shaders = options.generated_shaders && runtime->gpu_.glsl && runtime->gpu_.glsl->available().ok();
 
-    HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.tuning_folder, runtime->gpu_.device->log()));
+    HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.cache, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;
     if (own.kernels.empty()) own.kernels = embedded::kernels();
     if (own.measure_kernels == Measure::on_gpus) own.measure_kernels = limits.cpu ? Measure::never : Measure::always;

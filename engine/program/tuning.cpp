@@ -1,6 +1,5 @@
 #include "program/tuning.hpp"
 
-#include "base/file.hpp"
 #include "base/hash.hpp"
 #include "base/philox.hpp"
 #include "kernels_shaders.hpp"
@@ -169,29 +168,28 @@ Result<std::string> fastest(Runtime& runtime, const KernelProblem& given, const 
 
 } // namespace
 
-Result<std::unique_ptr<Tuning>> Tuning::create(const gpu::Capabilities& device, const std::filesystem::path& folder,
+Result<std::unique_ptr<Tuning>> Tuning::create(const gpu::Capabilities& device, std::shared_ptr<Cache> cache,
                                                const Log& log) {
     std::string who = fmt::format("{}/{}/{}/{}/{}", device.vendor_id, device.device_id, device.device_name,
                                   device.driver_version, device.driver_info);
     for (const gpu::EmbeddedShader& shader : embedded::kernels())
         if (shader.name.starts_with("matmul/")) who += fmt::format("/{}", shader.source_hash);
-    std::unique_ptr<Tuning> tuning(new Tuning(to_hex(hash128(who)), folder, log));
+    std::unique_ptr<Tuning> tuning(new Tuning(to_hex(hash128(who)), std::move(cache), log));
     tuning->read();
     return tuning;
 }
 
-Tuning::Tuning(std::string identity, const std::filesystem::path& folder, const Log& log)
-    : identity_(std::move(identity)),
-      file_(folder.empty() ? folder : folder / fmt::format("tuning-{}.json", identity_)), log_(log) {}
+Tuning::Tuning(std::string identity, std::shared_ptr<Cache> cache, const Log& log)
+    : identity_(std::move(identity)), cache_(std::move(cache)), log_(log) {}
 
 void Tuning::read() {
-    std::error_code problem;
-    if (file_.empty() || !std::filesystem::exists(file_, problem)) return;
-    const Result<std::string> text = read_file(file_);
+    if (cache_ == nullptr) return;
+    const Result<std::optional<std::string>> text = cache_->load(entry());
+    if (text.ok() && !text.value()) return;
     const nlohmann::json content =
-        text.ok() ? nlohmann::json::parse(text.value(), nullptr, false) : nlohmann::json(nullptr);
+        text.ok() ? nlohmann::json::parse(*text.value(), nullptr, false) : nlohmann::json(nullptr);
     if (!content.is_object()) {
-        log_.warning(fmt::format("{}: what was measured before is not used: {}", file_.string(),
+        log_.warning(fmt::format("{}: what was measured before is not used: {}", cache_->place(entry()),
                                  text.ok() ? "it is no JSON object" : text.message()));
         return;
     }
@@ -229,8 +227,8 @@ Status Tuning::choose(Runtime& runtime, const std::vector<KernelProblem>& proble
 }
 
 Status Tuning::save() const {
-    if (file_.empty() || !changed_) return {};
-    HK_TRY(write_file_atomically(file_, nlohmann::json(measured_).dump(1) + "\n"));
+    if (cache_ == nullptr || !changed_) return {};
+    HK_TRY(cache_->store(entry(), nlohmann::json(measured_).dump(1) + "\n"));
     changed_ = false;
     return {};
 }

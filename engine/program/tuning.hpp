@@ -2,11 +2,11 @@
 // of sizes, and kept in a file. A kernel whose product is not that of the plainest one is never chosen.
 #pragma once
 
+#include "base/cache.hpp"
 #include "base/log.hpp"
 #include "gpu/capabilities.hpp"
 #include "program/dispatch.hpp"
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,9 +22,9 @@ enum class Measure : uint8_t { never, on_gpus, always };
 // Thread: its runtime's.
 class Tuning {
 public:
-    // Reads what was measured before from a file of `folder` (empty: nothing is read or written). A file that cannot be
-    // read is a warning; it is replaced.
-    static Result<std::unique_ptr<Tuning>> create(const gpu::Capabilities& device, const std::filesystem::path& folder,
+    // Reads what was measured before from `cache` (null: nothing is read or written). What cannot be read is a warning;
+    // it is replaced.
+    static Result<std::unique_ptr<Tuning>> create(const gpu::Capabilities& device, std::shared_ptr<Cache> cache,
                                                   const Log& log);
 
     // Adds to `choices` (key -> kernel) what is fastest for each problem. The dearest are measured first; those that
@@ -40,10 +40,11 @@ public:
     const std::string& identity() const { return identity_; } // of the device, its driver and the kernels' text
 
 private:
-    Tuning(std::string identity, const std::filesystem::path& folder, const Log& log);
+    Tuning(std::string identity, std::shared_ptr<Cache> cache, const Log& log);
+    std::string entry() const { return "tuning-" + identity_ + ".json"; }
     void read();
     std::string identity_;
-    std::filesystem::path file_;
+    std::shared_ptr<Cache> cache_;
     Log log_;
     std::map<std::string, std::string> measured_;
     mutable bool changed_ = false;

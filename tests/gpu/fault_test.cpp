@@ -20,7 +20,7 @@ ContextOptions on_faults() {
 // Everything the room does, once: staging, a pipeline, a dispatch, a timer, a saved cache.
 Status everything(const std::filesystem::path& cache) {
     ContextOptions options = on_faults();
-    options.cache_folder = cache;
+    options.cache = folder_cache(cache);
     options.memory.allow_mapped_device = false;
     HK_ASSIGN(Context context, create_context(options));
     HK_ASSIGN(const std::vector<float> y, axpy(context, 2, {1, 2, 3}, {1, 1, 1}));

@@ -49,7 +49,7 @@ TEST_SUITE("no_device") {
         const TemporaryFolder folder;
         const std::string source = read_file(HEKLA_SOURCE_DIR "/tests/gpu/shaders/subgroup.comp").value();
         GlslOptions options;
-        options.cache_folder = folder.path() / "cache";
+        options.cache = folder_cache(folder.path() / "cache");
         Hash128 hash;
         {
             GlslCompiler compiler(options);
@@ -62,7 +62,7 @@ TEST_SUITE("no_device") {
             CHECK(wrong.message().find("'x' : undeclared identifier") != std::string::npos);
         }
         std::vector<std::filesystem::path> files;
-        for (const auto& entry : std::filesystem::directory_iterator(options.cache_folder))
+        for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "cache"))
             files.push_back(entry.path());
         REQUIRE(files.size() == 1);
         {

@@ -242,10 +242,10 @@ TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is da
     std::vector<std::string> lines;
     ContextOptions options = validated();
     options.device.log = Log([&](Severity, std::string_view line) { lines.emplace_back(line); });
-    options.cache_folder = folder.path();
+    options.cache = folder_cache(folder.path());
     {
         Context context = make(options);
-        CHECK_FALSE(context.pipelines->started_from_file());
+        CHECK_FALSE(context.pipelines->started_from_cache());
         HK_REQUIRE_OK(context.pipelines->save()); // nothing compiled: nothing written
         CHECK(std::filesystem::is_empty(folder.path()));
         CHECK(context.pipelines->get({shader("axpy"), {64, 0}}).ok());
@@ -255,7 +255,7 @@ TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is da
     const std::filesystem::path file = std::filesystem::directory_iterator(folder.path())->path();
     {
         Context context = make(options);
-        CHECK(context.pipelines->started_from_file());
+        CHECK(context.pipelines->started_from_cache());
         CHECK(context.pipelines->get({shader("axpy"), {64, 0}}).ok());
         CHECK(lines.empty());
     }
@@ -266,12 +266,12 @@ TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is da
         HK_REQUIRE_OK(write_file_atomically(file, bad));
         lines.clear();
         Context context = make(options);
-        CHECK_FALSE(context.pipelines->started_from_file());
+        CHECK_FALSE(context.pipelines->started_from_cache());
         REQUIRE(lines.size() == 1);
         CHECK(lines[0].find("is not used") != std::string::npos);
     }
     HK_REQUIRE_OK(write_file_atomically(file, good.substr(0, 10)));
-    CHECK_FALSE(make(options).pipelines->started_from_file());
+    CHECK_FALSE(make(options).pipelines->started_from_cache());
     // Whole, and another driver's: the hash agrees, Vulkan's own header does not.
     std::string foreign = good;
     foreign[32 + 8] = static_cast<char>(foreign[32 + 8] ^ 1);
@@ -279,7 +279,7 @@ TEST_CASE("the driver's pipeline cache is saved, read, and refused when it is da
     std::memcpy(foreign.data() + 16, &hash, sizeof hash);
     HK_REQUIRE_OK(write_file_atomically(file, foreign));
     lines.clear();
-    CHECK_FALSE(make(options).pipelines->started_from_file());
+    CHECK_FALSE(make(options).pipelines->started_from_cache());
     REQUIRE(lines.size() == 1);
     CHECK(lines[0].find("another driver") != std::string::npos);
 }

@@ -27,7 +27,7 @@ struct Folder {
 program::RuntimeOptions measuring(const fs::path& folder = {}) {
     program::RuntimeOptions options;
     options.measure_kernels = program::Measure::always;
-    options.tuning_folder = folder;
+    options.cache = folder_cache(folder);
     return options;
 }
 

@@ -109,10 +109,14 @@ typedef struct hk_vulkan_device {
     // Read during the call alone.
     const void* device_create_info;
     void* user;
-    // Around every use of the queue, where other threads of the host use it; both or neither. Called by the thread that
-    // called Hekla, and never while another lock of Hekla's is waited for.
+    // Around every use of the queue, where other threads use it: the host's, or one of a session (hekla/session.h) that
+    // prepares; both or neither. Called by the thread that called Hekla or by a session's, and never while another lock
+    // of Hekla's is waited for.
     void(HK_ABI* lock_queue)(void* user);
     void(HK_ABI* unlock_queue)(void* user);
+    // VkPipelineCache that pipelines are made with, and that the host saves; 0: one of Hekla's own. Not one made with
+    // VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT.
+    uint64_t pipeline_cache;
 } hk_vulkan_device;
 
 // Ends what runs on the context's device within so many nanoseconds and gives everything of it back: after it no

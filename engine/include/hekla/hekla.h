@@ -27,8 +27,8 @@ HK_EXPORT hk_string hk_error_message(const hk_error* error); // valid until the 
 
 // "0.1.0". [any-thread]
 HK_EXPORT hk_string hk_version(void);
-// Where Hekla's own plugins lie, for hk_context_options.plugin_folders: hekla/plugins beside libhekla.so; "" where they do
-// not. [any-thread]
+// Where Hekla's own plugins lie, for hk_context_options.plugin_folders: hekla/plugins beside libhekla.so; "" where they
+// do not. [any-thread]
 HK_EXPORT hk_string hk_plugin_folder(void);
 
 #define HK_DEVICE_OWN ((int32_t)0)
@@ -41,6 +41,19 @@ HK_EXPORT hk_string hk_plugin_folder(void);
 #define HK_DESCRIBE_CHILD ((int32_t)1)      // all in a child
 #define HK_DESCRIBE_IN_PROCESS ((int32_t)2) // all in this process: for hosts that may start none
 
+// What was compiled and measured, by name: a name says all that an entry depends on (device, driver, version), and an
+// entry says itself whether it is whole, so that a host may keep entries where it likes, give them to another machine,
+// or ship them. Called by any thread that called Hekla or is a session's, several at once.
+typedef struct hk_cache {
+    uint32_t struct_size;
+    uint32_t reserved; // zero
+    void* user;
+    // Calls give(to, bytes, size) once where there is such an entry, before it returns.
+    void(HK_ABI* load)(void* user, hk_string name, void* to,
+                       void(HK_ABI* give)(void* to, const void* bytes, uint64_t size));
+    void(HK_ABI* store)(void* user, hk_string name, const void* bytes, uint64_t size); // instead of an older one
+} hk_cache;
+
 // Contexts in one process do not know of each other.
 typedef struct hk_context_options {
     uint32_t struct_size;
@@ -48,7 +61,7 @@ typedef struct hk_context_options {
     hk_string device;                // "" the best one; an index, or a part of its name
     const hk_string* plugin_folders; // searched in order; explicit folders only
     uint64_t plugin_folder_count;
-    hk_string cache_folder; // compiled kernels and tuning; "": nothing is kept
+    hk_string cache_folder; // compiled kernels and tuning; "": no file is written
     void* user;
     // Messages of the engine: severity as in plugin/log.h. May be null.
     void(HK_ABI* log)(void* user, int32_t severity, hk_string message);
@@ -64,6 +77,11 @@ typedef struct hk_context_options {
     // Not 0: what runs of plugins while a model is trained or used (collate, decode) does so in worker processes over
     // shared memory. One that dies is named in the log and begun again, and its batch is repeated: the same bits.
     int32_t isolate_plugins;
+    int32_t reserved;      // zero
+    const hk_cache* cache; // instead of cache_folder; copied; may be null
+    // Bytes of device memory that everything of the context takes at most, sessions included: what needs more fails
+    // with HK_OUT_OF_MEMORY and says how much. 0: no cap.
+    uint64_t memory_cap;
 } hk_context_options;
 
 // [any-thread]
