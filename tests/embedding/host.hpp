@@ -122,7 +122,8 @@ public:
         return reinterpret_cast<F>(get_(instance, name));
     }
     // A context on this device, with the built-in plugins.
-    int32_t context(hk_context& out, hk_error* error = nullptr) const {
+    int32_t context(hk_context& out, hk_error* error = nullptr,
+                    const std::function<void(hk_context_options&)>& with = {}) const {
         const std::string folder = HEKLA_PLUGIN_FOLDER;
         const hk_string plugins{folder.data(), folder.size()};
         hk_context_options options{};
@@ -131,6 +132,7 @@ public:
         options.plugin_folder_count = 1;
         options.device_kind = HK_DEVICE_WRAPPED;
         options.vulkan = &wrapped;
+        if (with) with(options);
         return hk_context_create(&options, &out, error);
     }
 

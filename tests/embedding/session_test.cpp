@@ -7,6 +7,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <thread>
 
 using namespace hekla::testing;
@@ -424,4 +426,195 @@ TEST_CASE("what cannot be is refused in words; a session that fails says why") {
     hk_session_destroy(hk_session{0});
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("a host's own cache: what was compiled once is not compiled again, and no file is written") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    struct Kept {
+        std::mutex mutex;
+        std::map<std::string, std::string> entries;
+        int loaded = 0;
+    } kept;
+    hk_cache cache{};
+    cache.struct_size = sizeof cache;
+    cache.user = &kept;
+    cache.load = [](void* user, hk_string name, void* to, void (*give)(void* to, const void* bytes, uint64_t size)) {
+        auto& k = *static_cast<Kept*>(user);
+        const std::lock_guard guard(k.mutex);
+        const auto found = k.entries.find(std::string(name.data, static_cast<std::size_t>(name.size)));
+        if (found == k.entries.end()) return;
+        ++k.loaded;
+        give(to, found->second.data(), found->second.size());
+    };
+    cache.store = [](void* user, hk_string name, const void* bytes, uint64_t size) {
+        auto& k = *static_cast<Kept*>(user);
+        const std::lock_guard guard(k.mutex);
+        k.entries[std::string(name.data, static_cast<std::size_t>(name.size))] =
+            std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    };
+    hk_context context{};
+    const Error error;
+    const auto make = [&] {
+        REQUIRE(host.context(context, error, [&](hk_context_options& o) { o.cache = &cache; }) == HK_OK);
+    };
+    make();
+    train(context, Training(place, "whole"));
+    hk_context_destroy(context);
+    CHECK(!kept.entries.empty());
+    const std::size_t before = kept.entries.size();
+    CHECK(kept.loaded == 0);
+    make();
+    train(context, Training(place, "again"));
+    CHECK(kept.loaded > 0);
+    CHECK(kept.entries.size() == before);
+    CHECK(place.read("again/model.safetensors") == place.read("whole/model.safetensors"));
+    // What is damaged is made anew.
+    for (auto& [name, content] : kept.entries)
+        content[content.size() / 2] = static_cast<char>(~content[content.size() / 2]);
+    hk_context_destroy(context);
+    make();
+    train(context, Training(place, "damaged"));
+    CHECK(place.read("damaged/model.safetensors") == place.read("whole/model.safetensors"));
+    hk_context_destroy(context);
+    cache.store = nullptr;
+    CHECK(host.context(context, error, [&](hk_context_options& o) { o.cache = &cache; }) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("load and store are both needed"));
+
+    // The host's VkPipelineCache is used, and stays the host's.
+    VkPipelineCacheCreateInfo create{};
+    create.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    VkPipelineCache pipelines = VK_NULL_HANDLE;
+    REQUIRE(host.of<PFN_vkCreatePipelineCache>("vkCreatePipelineCache")(host.device, &create, nullptr, &pipelines) ==
+            VK_SUCCESS);
+    host.wrapped.pipeline_cache = reinterpret_cast<uint64_t>(pipelines);
+    FaultDriver::get().reset();
+    REQUIRE(host.context(context, error) == HK_OK);
+    CHECK(FaultDriver::get().calls("vkCreatePipelineCache") == 0);
+    train(context, Training(place, "pipelines"));
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+    host.of<PFN_vkDestroyPipelineCache>("vkDestroyPipelineCache")(host.device, pipelines, nullptr);
+    for (const char* name : {"again", "pipelines"})
+        for (const auto& entry : fs::directory_iterator(place.folder / name))
+            CHECK_MESSAGE(!entry.path().filename().string().starts_with("pipelines-"), entry.path());
+}
+
+TEST_CASE("a cap of memory holds: a session runs within it or says what it needs") {
+    const Place place;
+    Host host;
+    const Error error;
+    int ran = 0, refused = 0;
+    for (uint64_t kib = 64; kib <= 64 * 1024; kib *= 2) {
+        FaultDriver::get().reset();
+        CAPTURE(kib);
+        hk_context context{};
+        REQUIRE(host.context(context, error, [&](hk_context_options& o) { o.memory_cap = kib << 10; }) == HK_OK);
+        Training training(place, "run", {"train.max_steps=1", "train.eval_steps=0"});
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        hk_session_info info = state_of(session, 120 * kSecond);
+        if (info.state == HK_SESSION_FAILED) {
+            ++refused;
+            CHECK(info.code == HK_OUT_OF_MEMORY);
+            CHECK_MESSAGE(message_of(info).find("cap") != std::string::npos, message_of(info));
+        } else {
+            ++ran;
+            run_until(session, HK_SESSION_DONE, 1e6);
+        }
+        hk_session_destroy(session);
+        hk_context_destroy(context);
+        fs::remove_all(place.folder / "run");
+        CHECK_MESSAGE(FaultDriver::get().leaks().empty(), FaultDriver::get().leaks());
+    }
+    CHECK(ran > 2);
+    CHECK(refused > 2);
+}
+
+namespace {
+
+// A short training in a session from the context to its end, whatever fails: its code, and that nothing is left behind.
+int32_t whole_life(const Place& place, Host& host, std::string& said) {
+    fs::remove_all(place.folder / "run");
+    const Error error;
+    hk_context context{};
+    int32_t code = host.context(context, error);
+    if (code == HK_OK) {
+        const Training training(place, "run", {"train.max_steps=2", "train.eval_steps=1"});
+        hk_session session{};
+        code = hk_session_train(context, &training.options, nullptr, &session, error);
+        hk_session_info info{};
+        info.struct_size = sizeof info;
+        if (code == HK_OK) {
+            const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+            do {
+                REQUIRE(hk_session_wait(session, 60 * kSecond, &info, nullptr) == HK_OK);
+                hk_advance given{};
+                given.struct_size = sizeof given;
+                given.microseconds = 2000.0;
+                code = hk_session_advance(session, &given, nullptr, error);
+                REQUIRE(std::chrono::steady_clock::now() < end);
+            } while (info.state == HK_SESSION_WORKING && code == HK_OK);
+            said = code != HK_OK ? error.message() : message_of(info);
+            if (code == HK_OK) code = info.code;
+            hk_session_destroy(session);
+        } else {
+            said = error.message();
+        }
+        hk_context_destroy(context);
+    } else {
+        said = error.message();
+    }
+    return code;
+}
+
+void fail_each(bool all) {
+    const Place place;
+    Host host;
+    FaultDriver& driver = FaultDriver::get();
+    driver.reset();
+    std::string said;
+    REQUIRE(whole_life(place, host, said) == HK_OK);
+    std::map<std::string, uint64_t> turns;
+    for (const std::string& name : functions_that_can_fail()) turns[name] = driver.calls(name);
+    int cases = 0;
+    for (const auto& [name, calls] : turns) {
+        for (const VkResult result : {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST}) {
+            if (!all && result == VK_ERROR_DEVICE_LOST && name != "vkQueueSubmit2" && name != "vkWaitSemaphores")
+                continue;
+            std::set<uint64_t> which{1, calls / 2};
+            if (all) which.insert({2, 3, 5, calls / 3, calls * 2 / 3});
+            for (const uint64_t nth : which) {
+                if (nth == 0 || nth > calls) continue;
+                CAPTURE(name);
+                CAPTURE(nth);
+                CAPTURE(result);
+                FaultPlan plan;
+                plan.faults = {{name, nth, result}};
+                driver.reset(plan);
+                said.clear();
+                const int32_t code = whole_life(place, host, said);
+                if (!driver.fault_happened()) continue; // how often the device is asked depends on its speed
+                ++cases;
+                // The allocator tries another kind of memory; debug names and caches are no reason to fail.
+                if (code != HK_OK) CHECK(!said.empty());
+                if (code != HK_OK && result == VK_ERROR_OUT_OF_DEVICE_MEMORY) CHECK(code == HK_OUT_OF_MEMORY);
+                CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
+                CHECK(driver.memory_in_use() == 0);
+            }
+        }
+    }
+    MESSAGE(cases, " faults");
+    CHECK(cases > 20);
+    driver.reset();
+    CHECK(whole_life(place, host, said) == HK_OK); // and the host goes on
+}
+
+} // namespace
+
+TEST_CASE("a session whose Vulkan fails ends with an error, and leaves nothing behind") { fail_each(false); }
+
+TEST_SUITE("long") {
+    TEST_CASE("a session whose Vulkan fails at any of many calls") { fail_each(true); }
 }
