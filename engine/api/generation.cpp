@@ -57,8 +57,10 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
         request.fields = std::move(rows.fields);
         return request;
     }
+    const std::string prefix = infer::trained_prefix(model_.config, "prompt");
     for (const std::string& prompt : prompts) {
-        HK_ASSIGN(std::vector<int32_t> ids, model_.tokenizer->encode(prompt));
+        HK_ASSIGN(std::vector<int32_t> ids,
+                  model_.tokenizer->encode(prompt.empty() ? prompt : infer::with_prefix(prefix, prompt)));
         if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
         request.prompts.push_back(std::move(ids));
     }

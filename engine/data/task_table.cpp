@@ -353,7 +353,10 @@ Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<
         }
         EncodedColumn out;
         out.name = column.name;
-        HK_TRY(encode_text(tokenizer, column.kind, given->second, out));
+        std::vector<std::string> values = given->second;
+        for (std::string& value : values)
+            if (!value.starts_with(column.prefix)) value.insert(0, column.prefix);
+        HK_TRY(encode_text(tokenizer, column.kind, values, out));
         if (out.ids.empty() && !column.optional)
             return invalid_argument(fmt::format("\"{}\" has no token: give at least one character", column.name));
         example.columns.push_back(std::move(out));

@@ -125,6 +125,21 @@ Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, co
     return spec;
 }
 
+std::string trained_prefix(const json& config, const std::string& column) {
+    const auto own = config.find("hekla");
+    if (own == config.end() || !own->is_object()) {
+        const auto prefix = config.find("prefix");
+        return prefix != config.end() && prefix->is_string() ? prefix->get<std::string>() : std::string();
+    }
+    const json by_column = own->value("prefix", json::object());
+    const auto found = by_column.find(column);
+    return found != by_column.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string with_prefix(const std::string& prefix, std::string text) {
+    return text.starts_with(prefix) ? text : prefix + text;
+}
+
 Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
                          const ModelOptions& options, const Log& log) {
     Model m;

@@ -47,6 +47,12 @@ struct Model {
     bool encoder_decoder() const { return config.value("is_encoder_decoder", false); }
 };
 
+// What stood before every text of a column when the model was trained ("translate English to French: "), as its
+// config.json says: Hekla's own, or a T5's `prefix`. "" where it says nothing.
+std::string trained_prefix(const nlohmann::json& config, const std::string& column);
+// The text with it, once: one that begins with it stays as it is.
+std::string with_prefix(const std::string& prefix, std::string text);
+
 // `runtime` null opens it for the float64 interpreter. Errors name the folder, and each tensor that is missing, left
 // over or misshapen.
 Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime,

@@ -39,7 +39,10 @@ Result<std::vector<data::TaskColumn>> text_columns(const Model& model) {
         if (need.target && need.kind == HK_COLUMN_TOKENS && model.composition->head() == "lm")
             return unsupported(fmt::format("{}: what it says of a row is a text: use `generate`", model.path.string()));
     for (const plugin::ColumnNeed& need : needs)
-        if (!need.target) columns.push_back({need.name, need.kind, need.optional, false, ""});
+        if (!need.target) {
+            columns.push_back({need.name, need.kind, need.optional, false, ""});
+            columns.back().prefix = trained_prefix(model.config, need.name);
+        }
     return columns;
 }
 

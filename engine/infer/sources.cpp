@@ -44,12 +44,13 @@ Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& mo
     }
     HK_ASSIGN(const std::unique_ptr<plugin::Composition> composition,
               plugin::Composition::create(registry, spec, model.tokenizer.get()));
+    const std::string prefix = trained_prefix(model.config, "source");
     std::vector<DrawnExample> examples;
     int64_t length = 1;
     for (std::size_t i = 0; i < texts.size(); ++i) {
         data::EncodedColumn column;
         column.name = "source";
-        HK_ASSIGN(column.ids, model.tokenizer->encode(texts[i]));
+        HK_ASSIGN(column.ids, model.tokenizer->encode(texts[i].empty() ? texts[i] : with_prefix(prefix, texts[i])));
         if (column.ids.empty())
             return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
         DrawnExample& drawn = examples.emplace_back();

@@ -95,6 +95,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     c->given_ = spec.config;
     c->notes_ = spec.notes;
     c->context_length_ = spec.context_length;
+    c->prefix_ = spec.prefix;
     c->recompute_ = spec.recompute;
     c->refuse_unknown_keys_ = spec.refuse_unknown_keys;
 
@@ -373,6 +374,7 @@ Result<std::string> Composition::write_config() const {
         values["hekla"] = {{"architecture", architecture.id},       {"head", head_name_},
                            {"head_config", head_config_},           {"objective", objective_name_},
                            {"objective_config", objective_config_}, {"context_length", context_length_}};
+    if (spec_.objective && !prefix_.empty()) values["hekla"]["prefix"] = prefix_;
     return values.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -29,7 +29,8 @@ struct CompositionSpec {
     // A second model in the same graph, described as it is evaluated, that an objective learns from: without an
     // objective of its own. Its ports and parameters are named "teacher.NAME".
     std::shared_ptr<const CompositionSpec> teacher;
-    int64_t context_length = 0; // of the rows it was trained with, for config.json; 0: not said
+    int64_t context_length = 0;                // of the rows it was trained with, for config.json; 0: not said
+    std::map<std::string, std::string> prefix; // before each text of a column, as it was trained, for config.json
     // Keys that no plugin knows are an error (a recipe) or a warning in the log (a downloaded config.json).
     bool refuse_unknown_keys = true;
     // Keep the regions whose activations may be computed again (graph::recompute) in mode train. Otherwise, and in
@@ -133,6 +134,7 @@ private:
     nlohmann::json given_ = nlohmann::json::object(); // the configuration without defaults
     nlohmann::json notes_ = nlohmann::json::object();
     int64_t context_length_ = 0;
+    std::map<std::string, std::string> prefix_;
     bool recompute_ = false, body_frozen_ = false, refuse_unknown_keys_ = true;
     bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
     int32_t example_kind_ = HK_EXAMPLE_WINDOW;

@@ -161,6 +161,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     spec.objective_config = recipe.objective.config;
     HK_TRY(balance_classes(class_counts, spec.objective_config));
     spec.context_length = recipe.train.context_length;
+    spec.prefix = recipe.data.prefix;
     const int64_t labels = numbers ? 1 : static_cast<int64_t>(classes.size());
     if (labels == 0) return spec;
     for (json* config : {&spec.config, &spec.head_config})

@@ -536,6 +536,16 @@ max_new_tokens = 1
               doctest::Approx(static_cast<double>(right[kind]) / static_cast<double>(all[kind])));
     CHECK(has(place.read("page.html"), "<h2>By kind</h2>"));
     CHECK(has(place.read("page.html"), "Right, by kind"));
+    // Who asks the model gives the text alone, or with what stands before it.
+    CHECK(json::parse(place.read("run/config.json"))["hekla"]["prefix"] == json{{"prompt", "do "}});
+    const auto written = [&](const std::string& prompt) {
+        const std::string out =
+            succeed(place.run({"generate", "run", "--prompt", prompt, "--greedy", "--max-new-tokens", "1"})).out;
+        REQUIRE(out.starts_with(prompt));
+        return out.substr(prompt.size());
+    };
+    CHECK(written("ab=") == "x\n");
+    CHECK(written("do ab=") == "x\n");
     const Ran nothing = place.run({"eval", "complete.toml", "data.group=sort"});
     CHECK(nothing.status == 1);
     CHECK(has(nothing.err, "no example has such a column"));
