@@ -208,6 +208,18 @@ void CommandBuffer::update(const Buffer& destination, uint64_t offset, std::span
     command.bytes = bytes.size();
 }
 
+void CommandBuffer::begin_label(const std::string& name) {
+    if (!recording() || !device_->labels()) return;
+    VkDebugUtilsLabelEXT label{};
+    label.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT;
+    label.pLabelName = name.c_str();
+    device_->functions().vkCmdBeginDebugUtilsLabelEXT(commands_, &label);
+}
+
+void CommandBuffer::end_label() {
+    if (recording() && device_->labels()) device_->functions().vkCmdEndDebugUtilsLabelEXT(commands_);
+}
+
 void CommandBuffer::reset_timer(Timer& timer) {
     if (!recording()) return;
     device_->functions().vkCmdResetQueryPool(commands_, timer.handle(), 0, timer.slots());

@@ -80,6 +80,10 @@ public:
     // At most 65,536 bytes, put into the command buffer itself. Offset and size multiples of 4.
     void update(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);
 
+    // What captures show around the commands between. Nothing without Device::labels().
+    void begin_label(const std::string& name);
+    void end_label();
+
     void reset_timer(Timer& timer);
     void timestamp(Timer& timer, uint32_t slot); // after all that was recorded before it
 

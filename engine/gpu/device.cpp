@@ -395,6 +395,13 @@ Status Device::create_device(const DeviceOptions& options) {
 }
 
 Status Device::finish(const DeviceOptions& options) {
+    // The loader has these only for an instance that the extension was enabled for. Without validation nobody reads our
+    // own instance's.
+    const Functions& f = functions_;
+    const bool enabled =
+        owned_ ? messages_ != nullptr : f.vkGetInstanceProcAddr(instance_, "vkCmdBeginDebugUtilsLabelEXT") != nullptr;
+    labels_ = enabled && f.vkSetDebugUtilsObjectNameEXT != nullptr && f.vkCmdBeginDebugUtilsLabelEXT != nullptr &&
+              f.vkCmdEndDebugUtilsLabelEXT != nullptr;
     HK_ASSIGN(capabilities_, query_capabilities(functions_, physical_, queue_family_, features_));
     if (options.use_quirks) {
         HK_ASSIGN(const std::vector<Quirk> quirks, built_in_quirks());
@@ -508,7 +515,7 @@ ValidationCounts Device::validation_counts() const {
 }
 
 void Device::set_name(VkObjectType type, uint64_t object, std::string_view name) const {
-    if (!messages_ || !functions_.vkSetDebugUtilsObjectNameEXT) return;
+    if (!labels_) return;
     const std::string text(name);
     VkDebugUtilsObjectNameInfoEXT info{};
     info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT;

@@ -138,7 +138,9 @@ public:
 
     ValidationCounts validation_counts() const;
     Validation validation() const { return validation_; }
-    // A name that validation messages and captures show. Does nothing without debug utils.
+    // Whether names and labels have a reader: VK_EXT_debug_utils is enabled, by the host or for our validation layer.
+    bool labels() const { return labels_; }
+    // A name that validation messages and captures show. Does nothing without labels().
     void set_name(VkObjectType type, uint64_t object, std::string_view name) const;
 
     struct MessageState; // what the validation layer's callback writes to
@@ -176,6 +178,7 @@ private:
     uint32_t api_version_ = 0;
     Validation validation_ = Validation::off;
     bool owned_ = false;
+    bool labels_ = false;
     bool lack_of_another_ = false;
     std::function<void()> lock_queue_;
     std::function<void()> unlock_queue_;

@@ -92,7 +92,9 @@
     X(vkQueueSubmit2)                                                                                                  \
     Y(vkGetDeviceBufferMemoryRequirements)                                                                             \
     Y(vkGetDeviceImageMemoryRequirements)                                                                              \
-    Y(vkSetDebugUtilsObjectNameEXT)
+    Y(vkSetDebugUtilsObjectNameEXT)                                                                                    \
+    Y(vkCmdBeginDebugUtilsLabelEXT)                                                                                    \
+    Y(vkCmdEndDebugUtilsLabelEXT)
 
 namespace hekla::gpu {
 

@@ -48,6 +48,15 @@ std::string label_of(const Lowering& lowering, const Dispatch& dispatch) {
     return lowering.graph ? lowering.graph->describe(dispatch.node) : dispatch.shader;
 }
 
+// "matmul in block.3/attention" -> "hekla / block.3 / attention / matmul", as captures show it.
+std::string shown(const std::string& label) {
+    const std::size_t in = label.find(" in ");
+    std::string path = "hekla / ";
+    for (const char c : in == std::string::npos ? std::string() : label.substr(in + 4))
+        path += c == '/' ? std::string(" / ") : std::string(1, c);
+    return path + (in == std::string::npos ? "" : " / ") + label.substr(0, in);
+}
+
 } // namespace
 
 struct Program::State {
@@ -364,8 +373,11 @@ Status Program::State::record(Recording& recording) {
             HK_TRY(open());
         }
         if (piece.barrier && p > 0) barrier();
+        const bool labelled = runtime->gpu().device->labels();
+        if (labelled) commands.begin_label(shown(labels[piece.dispatch]));
         commands.dispatch(*pipelines[piece.dispatch], arguments.address() + piece.record,
                           piece.end_group - piece.first_group, p);
+        if (labelled) commands.end_label();
         seconds += piece.seconds;
         if (recording.timer) commands.timestamp(*recording.timer, static_cast<uint32_t>(p) + 1);
     }

@@ -23,12 +23,14 @@ declared=$(sed -n 's/^HK_EXPORT .*\(hk_[a-z_]*\)(.*/\1/p' "$work"/hekla/include/
 [ "$declared" = "$(sort <<<"$shown")" ] || fail "headers and library differ: $(diff <(echo "$declared") <(sort <<<"$shown"))"
 
 cd "$work" && mkdir app && cd app
-cp "$work"/hekla/share/hekla/examples/embed_*.c .
+cp "$work"/hekla/share/hekla/examples/*.c* .
 flags=$(PKG_CONFIG_PATH=$work/hekla/lib/pkgconfig pkg-config --cflags --libs hekla)
 for example in embed_minimal embed_inference; do
   # shellcheck disable=SC2086 # several flags
   cc -std=c11 -Wall -Wextra -Wconversion -pedantic -Werror $example.c -o $example $flags -lvulkan
 done
+# shellcheck disable=SC2086
+c++ -std=c++20 -Wall -Wextra -Wconversion -pedantic -Werror learn_in_game.cpp -o learn_in_game $flags -lvulkan
 for standard in 17 20; do
   printf '#include <hekla/hekla.hpp>\nint main() { hk::Error error; return hk::Context::create({}, error) ? 0 : 1; }\n' >in.cpp
   # shellcheck disable=SC2086
@@ -67,6 +69,10 @@ said=$(./embed_minimal model 'line ')
 ./embed_inference model 'line ' 2000 >said 2>table || fail "embed_inference: $(cat table)"
 grep -q '^line ' said || fail "embed_inference said: $(cat said)"
 grep -q 'the budget is 2000' table || fail "embed_inference has no table: $(cat table)"
+# Agents learn what the teacher does while the game goes on.
+./learn_in_game lessons 200000 agents.ppm >game || fail "learn_in_game: $(cat game)"
+tail -n 1 game | grep -Eq 'in [0-9]+ % of their moves, at the end in (6|7|8|9|10)[0-9]' || fail "the agents learnt nothing: $(cat game)"
+[ "$(head -c 2 agents.ppm)" = P6 ] || fail "learn_in_game drew nothing"
 if ./embed_minimal nowhere 'line ' 2>error; then fail "a model that is not there is no error"; fi
 grep -q nowhere error || fail "what is missing is not named: $(cat error)"
 

@@ -152,6 +152,9 @@ TEST_CASE("a training within budgets ends with the bits of one without, and a te
     hk_context context{};
     REQUIRE(host.context(context) == HK_OK);
     train(context, Training(place, "whole"));
+    CHECK(FaultDriver::get().calls("vkCmdBeginDebugUtilsLabelEXT") > 100); // the host's instance has debug utils
+    CHECK(FaultDriver::get().calls("vkCmdBeginDebugUtilsLabelEXT") ==
+          FaultDriver::get().calls("vkCmdEndDebugUtilsLabelEXT"));
     const std::string weights = place.read("whole/model.safetensors");
     REQUIRE(!weights.empty());
     const Error error;
