@@ -1,9 +1,9 @@
 // Agents that learn while the game runs: learn_in_game FOLDER [FRAMES [PICTURE.ppm]]
 //
-// Each agent looks for its fruit on a grid. A teacher knows the way; a small transformer learns it from lines that the
-// teacher wrote ("kc>R": the fruit is 2 to the right and 6 up, go right), within a budget of every frame, on the device
-// and the queue that the frames are drawn with. Whenever the training has saved its weights, the agents think with
-// them.
+// Each agent looks for its fruit on a grid. A teacher knows the way; a small transformer learns it from what the
+// teacher did ("kc" -> "R": the fruit is 2 to the right and 6 up, go right), within a budget of every frame, on the
+// device and the queue that the frames are drawn with. Whenever the training has saved its weights, the agents think
+// with them.
 //
 //     c++ -std=c++20 learn_in_game.cpp -o learn_in_game $(pkg-config --cflags --libs hekla) -lvulkan
 #include <algorithm>
@@ -45,7 +45,7 @@ struct Agent {
 
 std::string looks(const Agent& a) {
     const auto letter = [](int d) { return static_cast<char>('a' + std::clamp(d + 8, 0, 16)); };
-    return {letter(a.fruit_x - a.x), letter(a.fruit_y - a.y), '>'};
+    return {letter(a.fruit_x - a.x), letter(a.fruit_y - a.y)};
 }
 char teacher(const Agent& a) {
     const int dx = std::clamp(a.fruit_x - a.x, -8, 8), dy = std::clamp(a.fruit_y - a.y, -8, 8);
@@ -309,25 +309,24 @@ struct Renderer {
 
 // ---- learning ----
 
-// The teacher's lines and the recipe, in a folder of the game's.
+// What the teacher did, and the recipe, in a folder of the game's.
 std::string write_lessons(const fs::path& folder) {
     fs::create_directories(folder);
     Game lessons;
-    std::ofstream text(folder / "lessons.txt");
+    std::ofstream text(folder / "lessons.jsonl");
     for (int i = 0; i < 20000; ++i) {
         const Agent a = lessons.placed();
-        text << looks(a) << teacher(a) << '\n';
+        text << "{\"prompt\": \"" << looks(a) << "\", \"completion\": \"" << teacher(a) << "\"}\n";
     }
     const std::string recipe = (folder / "policy.toml").string();
-    std::ofstream(recipe)
-        << "[model]\narchitecture = \"gpt2\"\nn_embd = 64\nn_layer = 2\nn_head = 4\nn_positions = 64\n"
-           "resid_pdrop = 0.0\nembd_pdrop = 0.0\nattn_pdrop = 0.0\n"
-           "[objective]\nid = \"clm\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n"
-           "[data]\ntrain = \""
-        << (folder / "lessons.txt").string() << "\"\n[train]\nmax_steps = " << kSteps
-        << "\ncontext_length = 40\nper_device_train_batch_size = 32\nlearning_rate = 3e-3\n"
-           "lr_scheduler_type = \"linear\"\nwarmup_ratio = 0.1\neval_steps = 0\nsave_steps = "
-        << kSaveEvery << "\n[output]\ndir = \"" << (folder / "policy").string() << "\"\n";
+    std::ofstream(recipe) << "[model]\narchitecture = \"gpt2\"\nn_embd = 64\nn_layer = 2\nn_head = 4\nn_positions = 8\n"
+                             "resid_pdrop = 0.0\nembd_pdrop = 0.0\nattn_pdrop = 0.0\n"
+                             "[objective]\nid = \"completion\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n"
+                             "[data]\ntrain = \""
+                          << (folder / "lessons.jsonl").string() << "\"\n[train]\nmax_steps = " << kSteps
+                          << "\ncontext_length = 8\nper_device_train_batch_size = 64\nlearning_rate = 3e-3\n"
+                             "lr_scheduler_type = \"linear\"\nwarmup_ratio = 0.1\neval_steps = 0\nsave_steps = "
+                          << kSaveEvery << "\n[output]\ndir = \"" << (folder / "policy").string() << "\"\n";
     return recipe;
 }
 
@@ -360,7 +359,7 @@ int main(int argc, char** argv) {
         for (const Agent& a : game.agents) all.push_back(looks(a));
         return all;
     };
-    std::printf("   frame   step    loss   with the weights of   as the teacher   fruit\n");
+    std::printf("   frame   step    loss   moves as the teacher   fruit\n");
     std::optional<double> first;
     bool trained = false;
     for (int64_t frame = 1; frame <= frames; ++frame) {
@@ -407,16 +406,14 @@ int main(int argc, char** argv) {
             if (info.state == HK_SESSION_FAILED) fail(std::string(hk::view(info.message)));
             if (info.state != HK_SESSION_PREPARING) {
                 if (!first) first = game.share();
+                std::printf("%8lld %6lld %7.3f %20.0f%% %7d\n", static_cast<long long>(frame),
+                            static_cast<long long>(step.load()), loss.load(), 100.0 * game.share(), game.eaten);
                 policy = std::move(next);
                 next = hk::Generation();
                 asked = true;
                 game.moves = game.right = game.eaten = 0;
             }
         }
-        if (frame % 1000 == 0 || frame == frames)
-            std::printf("%8lld %6lld %7.3f %21lld %15.0f%% %7d\n", static_cast<long long>(frame),
-                        static_cast<long long>(step.load()), loss.load(), static_cast<long long>(known),
-                        100.0 * game.share(), game.eaten);
         if (trained && known == kSteps && !next && game.moves >= 400) break;
     }
     std::printf("agents without a policy moved as the teacher in %.0f %% of their moves, at the end in %.0f %%\n",

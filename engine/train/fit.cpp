@@ -23,7 +23,7 @@ std::string size_text(uint64_t bytes) {
 
 bool fits(const MemoryNeed& need, const MemoryRoom& room) {
     return need.blocks_suffice && need.largest <= room.allocation && need.total() <= room.free &&
-           room.free - need.total() >= kSlack;
+           room.free - need.total() >= room.slack;
 }
 
 Result<graph::Graph> describe(const plugin::Composition& composition, int64_t batch, int64_t length) {
@@ -58,10 +58,19 @@ MemoryRoom memory_room(const program::Runtime& runtime) {
     if (usage.heap_budget_bytes > 0)
         room.free =
             usage.heap_budget_bytes > usage.heap_usage_bytes ? usage.heap_budget_bytes - usage.heap_usage_bytes : 0;
-    if (usage.cap_bytes > 0)
-        room.free = std::min(room.free, usage.cap_bytes - std::min(usage.cap_bytes, usage.current_bytes));
+    room.slack = kSlack;
+    const uint64_t below_cap = usage.cap_bytes - std::min(usage.cap_bytes, usage.current_bytes);
+    if (usage.cap_bytes > 0 && below_cap < room.free) {
+        room.free = below_cap;
+        room.cap = usage.cap_bytes;
+        room.slack = 0; // what goes beyond a cap is refused where it is asked for
+    }
     room.allocation = runtime.gpu().memory->max_buffer_bytes();
     return room;
+}
+
+std::string MemoryRoom::text() const {
+    return fmt::format("{} are free{}", size_text(free), cap > 0 ? fmt::format(" of a cap of {}", size_text(cap)) : "");
 }
 
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
@@ -102,24 +111,23 @@ Status check_fits(const plugin::Composition& composition, const program::Runtime
         fmt::format("parameters, gradients{} take {}", how.averages ? ", moments and averages" : " and moments",
                     size_text(lasting.lasting));
     const uint64_t most =
-        std::min(room.free > kSlack ? (room.free - kSlack) / arenas(how) : 0, room.allocation) / sizeof(float);
+        std::min(room.free > room.slack ? (room.free - room.slack) / arenas(how) : 0, room.allocation) / sizeof(float);
     if (!fits(lasting, room))
-        return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {} are free and one piece is at "
+        return out_of_memory(fmt::format("the model does not fit: its {} on {}, where {} and one piece is at "
                                          "most {}. At most {} parameters "
                                          "can be trained here, and this model has {}: make the model smaller",
-                                         of_parameters, device, size_text(room.free), size_text(room.allocation),
+                                         of_parameters, device, room.text(), size_text(room.allocation),
                                          grouped(static_cast<double>(most)),
                                          grouped(static_cast<double>(lasting.parameters))));
 
     const Result<MemoryNeed> need = memory_need(composition, runtime, batch, length, how);
     if (need.ok() && fits(need.value(), room)) return {};
     const std::string text =
-        need.ok()
-            ? fmt::format("the batch does not fit: a training step needs {} on {}, {} are free and one piece is at "
-                          "most {} ({}, activations {})",
-                          size_text(need.value().total()), device, size_text(room.free), size_text(room.allocation),
-                          of_parameters, size_text(need.value().a_program))
-            : need.message();
+        need.ok() ? fmt::format("the batch does not fit: a training step needs {} on {}, {} and one piece is at "
+                                "most {} ({}, activations {})",
+                                size_text(need.value().total()), device, room.text(), size_text(room.allocation),
+                                of_parameters, size_text(need.value().a_program))
+                  : need.message();
     for (int64_t smaller = batch / 2; smaller >= 1; smaller /= 2) {
         const Result<MemoryNeed> less = memory_need(composition, runtime, smaller, length, how);
         if (!less.ok() || !fits(less.value(), room)) continue;

@@ -24,8 +24,11 @@ struct MemoryNeed {
 };
 
 struct MemoryRoom {
-    uint64_t free = 0;       // what may still be allocated, by the driver's count where it has one
-    uint64_t allocation = 0; // the most that one buffer may be
+    uint64_t free = 0;        // what may still be allocated, by the driver's count where it has one
+    uint64_t allocation = 0;  // the most that one buffer may be
+    uint64_t slack = 0;       // of what is free, kept for staging, the optimizer's tables, pipelines
+    uint64_t cap = 0;         // of the host's, where that is what limits `free`; else 0
+    std::string text() const; // "12 MiB are free", for messages
 };
 
 MemoryRoom memory_room(const program::Runtime& runtime);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -23,9 +24,9 @@ hk_string view(const std::string& s) { return {s.data(), s.size()}; }
 // A folder with a recipe for a small GPT-2 on a few lines.
 struct Place {
     Place() {
-        folder = fs::temp_directory_path() / "hekla_session_test";
-        fs::remove_all(folder);
-        fs::create_directories(folder);
+        std::string name = (fs::temp_directory_path() / "hekla_session_test_XXXXXX").string();
+        REQUIRE(mkdtemp(name.data()) != nullptr);
+        folder = name;
         std::string text;
         for (int i = 0; i < 200; ++i) text += "line " + std::to_string(i * i % 97) + " of the text, and some more\n";
         std::ofstream(folder / "text.txt") << text;
