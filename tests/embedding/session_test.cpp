@@ -130,7 +130,7 @@ int64_t run_until(hk_session session, int32_t state, double microseconds) {
         REQUIRE_MESSAGE(info.state != HK_SESSION_FAILED, message_of(info));
         REQUIRE(std::chrono::steady_clock::now() < end);
         if (advance(session, microseconds).pieces == 0)
-            std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
         else
             ++frames;
         info = state_of(session);
@@ -256,7 +256,7 @@ TEST_CASE("recorded into the host's command buffers, leased until the host signa
         }
         frames.submit(frame, ++value);
         info = state_of(session);
-        if (out.pieces == 0) std::this_thread::yield();
+        if (out.pieces == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     REQUIRE_MESSAGE(info.state == HK_SESSION_IDLE, message_of(info));
     CHECK(refused);
@@ -505,12 +505,14 @@ TEST_CASE("a host's own cache: what was compiled once is not compiled again, and
             CHECK_MESSAGE(!entry.path().filename().string().starts_with("pipelines-"), entry.path());
 }
 
-TEST_CASE("a cap of memory holds: a session runs within it or says what it needs") {
+namespace {
+
+void cap_memory(bool all) {
     const Place place;
     Host host;
     const Error error;
     int ran = 0, refused = 0;
-    for (uint64_t kib = 64; kib <= 64 * 1024; kib *= 2) {
+    for (uint64_t kib = 64; kib <= 64 * 1024; kib *= all ? 2 : 8) {
         FaultDriver::get().reset();
         CAPTURE(kib);
         hk_context context{};
@@ -532,11 +534,9 @@ TEST_CASE("a cap of memory holds: a session runs within it or says what it needs
         fs::remove_all(place.folder / "run");
         CHECK_MESSAGE(FaultDriver::get().leaks().empty(), FaultDriver::get().leaks());
     }
-    CHECK(ran > 2);
-    CHECK(refused > 2);
+    CHECK(ran > 0);
+    CHECK(refused > 0);
 }
-
-namespace {
 
 // A short training in a session from the context to its end, whatever fails: its code, and that nothing is left behind.
 int32_t whole_life(const Place& place, Host& host, std::string& said) {
@@ -553,6 +553,7 @@ int32_t whole_life(const Place& place, Host& host, std::string& said) {
         if (code == HK_OK) {
             const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
             do {
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
                 REQUIRE(hk_session_wait(session, 60 * kSecond, &info, nullptr) == HK_OK);
                 hk_advance given{};
                 given.struct_size = sizeof given;
@@ -587,8 +588,8 @@ void fail_each(bool all) {
         for (const VkResult result : {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST}) {
             if (!all && result == VK_ERROR_DEVICE_LOST && name != "vkQueueSubmit2" && name != "vkWaitSemaphores")
                 continue;
-            std::set<uint64_t> which{1, calls / 2};
-            if (all) which.insert({2, 3, 5, calls / 3, calls * 2 / 3});
+            std::set<uint64_t> which{(calls + 1) / 2};
+            if (all) which.insert({1, 2, 3, 5, calls / 3, calls * 2 / 3});
             for (const uint64_t nth : which) {
                 if (nth == 0 || nth > calls) continue;
                 CAPTURE(name);
@@ -610,15 +611,19 @@ void fail_each(bool all) {
         }
     }
     MESSAGE(cases, " faults");
-    CHECK(cases > 20);
+    CHECK(cases > 15);
     driver.reset();
     CHECK(whole_life(place, host, said) == HK_OK); // and the host goes on
 }
 
 } // namespace
 
+TEST_CASE("a cap of memory holds: a session runs within it or says what it needs") { cap_memory(false); }
+
 TEST_CASE("a session whose Vulkan fails ends with an error, and leaves nothing behind") { fail_each(false); }
 
 TEST_SUITE("long") {
+    TEST_CASE("caps of memory from absurd to ample") { cap_memory(true); }
+
     TEST_CASE("a session whose Vulkan fails at any of many calls") { fail_each(true); }
 }
