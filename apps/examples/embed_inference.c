@@ -1,4 +1,5 @@
-/* A model that writes inside an app's frames: embed_inference MODEL PROMPT [MICROSECONDS [FRAMES]]
+/* A model that writes inside an app's frames: embed_inference MODEL PROMPT [MICROSECONDS [FRAMES]]; with RECIPE.toml train
+   instead of model and prompt, one that learns there.
 
    Every frame the app draws (here: it clears an image), then lets Hekla have so many microseconds of the same queue, and
    never waits for it. Text is printed as it comes; at the end stands what the frames took with Hekla and without.
@@ -179,6 +180,7 @@ int main(int argc, char** argv) {
     double *with = without + most, *taken = with + most;
 
     /* The session prepares on its own thread while the app draws. */
+    hk_session session;
     const hk_string prompt = text_of(argv[2]);
     hk_generate_options generate;
     hk_generate_defaults(&generate);
@@ -188,8 +190,10 @@ int main(int argc, char** argv) {
     generate.max_new_tokens = 64;
     generate.echo_prompt = 1;
     generate.text = print;
-    hk_session session;
-    need(hk_session_generate(context, &generate, NULL, &session, error) == HK_OK, "session");
+    const hk_train_options train = {.struct_size = sizeof train, .recipe = text_of(argv[1])};
+    need((strcmp(argv[2], "train") == 0 ? hk_session_train(context, &train, NULL, &session, error)
+                                        : hk_session_generate(context, &generate, NULL, &session, error)) == HK_OK,
+         "session");
     hk_session_info info = {.struct_size = sizeof info};
     uint64_t frame = 0;
     do {
