@@ -1,12 +1,47 @@
 # libhekla, for hosts: everything in one shared library that needs nothing but the C and C++ runtime and shows nothing but
-# hk_*, and the same as one object in a static one, whose own symbols are not seen either.
+# hk_*, and the same as one object in a static one, which shows nothing else either.
 
-# fmt comes as a shared library alone; engine/library/fmt.cpp says how this one does without.
-add_library(hekla_library SHARED engine/library/fmt.cpp)
-set_source_files_properties(engine/library/fmt.cpp PROPERTIES COMPILE_OPTIONS "-fkeep-inline-functions;-fno-inline")
-set_target_properties(hekla_library PROPERTIES OUTPUT_NAME hekla VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+# fmt comes as a shared library alone; engine/library/fmt.cpp says how these do without.
+add_library(hekla_fmt OBJECT engine/library/fmt.cpp)
+target_link_libraries(hekla_fmt PRIVATE hekla_options fmt::fmt)
+target_compile_options(hekla_fmt PRIVATE -O2 -fkeep-inline-functions -fno-inline)
+
+add_library(hekla_library SHARED $<TARGET_OBJECTS:hekla_fmt>)
+set_target_properties(hekla_library PROPERTIES OUTPUT_NAME hekla LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR})
 target_link_libraries(hekla_library PRIVATE hekla_options $<LINK_LIBRARY:WHOLE_ARCHIVE,hekla_api>)
 target_link_options(hekla_library PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/engine/library/hekla.map -Wl,--no-undefined
   -Wl,--as-needed $<$<CONFIG:Release>:-s>)
 set_property(TARGET hekla_library APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/engine/library/hekla.map)
 add_dependencies(hekla_library hekla_plugins hekla-describe ${HEKLA_MODULES})
+
+# One object of all rooms and of the archives they stand on, whose other symbols are made local: a host's own zlib, say, is
+# another. Groups of inline functions are resolved in it, or a local one would be thrown away for the host's.
+set(hekla_static ${CMAKE_BINARY_DIR}/lib/libhekla.a)
+set(hekla_room_archives)
+set(hekla_rooms_of_library api train infer generate data score program plugin model gpu text graph base)
+foreach(room ${hekla_rooms_of_library})
+  list(APPEND hekla_room_archives $<TARGET_FILE:hekla_${room}>)
+endforeach()
+set(hekla_archives)
+foreach(name pcre2 utf8proc zstd zlib)
+  if(HEKLA_LIBRARY_${name} MATCHES "\\.a$")
+    list(APPEND hekla_archives ${HEKLA_LIBRARY_${name}})
+  endif()
+endforeach()
+list(LENGTH hekla_archives count)
+if(count EQUAL 4 AND NOT HEKLA_SANITIZE)
+  list(TRANSFORM hekla_rooms_of_library PREPEND hekla_)
+  add_custom_command(OUTPUT ${hekla_static}
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o hekla_all.o --whole-archive ${hekla_room_archives} --no-whole-archive
+            $<TARGET_OBJECTS:hekla_fmt> --start-group ${hekla_archives} --end-group
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=hk_* hekla_all.o hekla.o
+    COMMAND ${CMAKE_COMMAND} -E rm -f ${hekla_static}
+    COMMAND ${CMAKE_AR} crs ${hekla_static} hekla.o
+    DEPENDS ${hekla_rooms_of_library} hekla_fmt $<TARGET_OBJECTS:hekla_fmt>
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(hekla_static_library ALL DEPENDS ${hekla_static})
+else()
+  set(hekla_static "")
+  message(STATUS "libhekla.a is not made: archives of ${count} of the four libraries that it stands on were found")
+endif()

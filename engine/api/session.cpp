@@ -4,9 +4,12 @@
 #include "api/generation.hpp"
 #include "api/handles.hpp"
 #include "api/training.hpp"
+#include "infer/forward.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/ranges.h>
+#include <map>
 #include <pthread.h>
 
 namespace hekla::api {
@@ -158,6 +161,7 @@ Result<std::shared_ptr<Session>> Session::generate(const std::shared_ptr<Context
         return invalid_argument("hk_generate_options.beams: a session writes token by token: leave it 0");
     std::shared_ptr<Session> session(new Session);
     HK_TRY(session->open(context, own));
+    session->writes_ = true;
     session->prompts_ = texts(options.prompts, options.prompt_count);
     session->rows_ = session->prompts_->size();
     session->begin(
@@ -219,6 +223,233 @@ Status Session::run_generation(const hk_generate_options& given, const std::stri
     }
 }
 
+// What a session of passes was asked for, and what it has.
+struct Session::Passes {
+    std::string model;
+    std::vector<std::string> ports;
+    std::vector<std::pair<std::string, hk_buffer>> bindings;
+    bool attention = false;
+    int64_t rows = 0, length = 0;
+    void* user = nullptr;
+    void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
+
+    std::map<std::string, hk_tensor> tensors; // once prepared
+    bool reads_mask = false, wanted = false;  // a pass is asked for
+    std::vector<int32_t> ids, mask;           // empty: as the bound buffers are
+
+    bool bound(std::string_view name) const {
+        return std::ranges::any_of(bindings, [&](const auto& one) { return one.first == name; });
+    }
+};
+
+namespace {
+
+// The host's buffer for a tensor of so many bytes, or what is wrong with it.
+Result<gpu::Buffer> borrowed(const gpu::Device& device, const std::string& name, const hk_buffer& b, uint64_t bytes) {
+    const auto refuse = [&](const std::string& why) {
+        return invalid_argument(fmt::format("the buffer of '{}' {}", name, why));
+    };
+    if (b.buffer == 0) return refuse("is null");
+    if ((b.usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) == 0)
+        return refuse("lacks VK_BUFFER_USAGE_STORAGE_BUFFER_BIT in VkBufferCreateInfo::usage");
+    if ((b.usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT) == 0)
+        return refuse("lacks VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT in VkBufferCreateInfo::usage");
+    if (b.memory_has_address == 0)
+        return refuse(
+            "lies in memory without VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT in VkMemoryAllocateFlagsInfo::flags");
+    if (b.concurrent == 0 && b.queue_family != device.queue_family())
+        return refuse(
+            fmt::format("belongs to the queue family {}, and Hekla's queue is of {}: share it, or transfer it "
+                        "before each pass, and say that it is that family's",
+                        b.queue_family, device.queue_family()));
+    if (b.bytes < bytes) return refuse(fmt::format("has {} bytes, and {} are needed", b.bytes, bytes));
+    VkBuffer handle = VK_NULL_HANDLE;
+    static_assert(sizeof handle == sizeof b.buffer);
+    std::memcpy(&handle, &b.buffer, sizeof handle);
+    uint64_t address = b.address;
+    if (address == 0) {
+        VkBufferDeviceAddressInfo ask{};
+        ask.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
+        ask.buffer = handle;
+        address = device.functions().vkGetBufferDeviceAddress(device.handle(), &ask);
+    }
+    if ((address + b.offset) % 256 != 0)
+        return refuse(fmt::format("begins at the address {:#x}: a multiple of 256 is needed", address + b.offset));
+    return gpu::Buffer::borrow(handle, address + b.offset, bytes, name);
+}
+
+} // namespace
+
+Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>& context,
+                                                  const hk_forward_options& options, const hk_session_options* own) {
+    if (options.rows < 1 || options.length < 1)
+        return invalid_argument(fmt::format("hk_forward_options: {} rows of {} tokens: expected 1 or more of each",
+                                            options.rows, options.length));
+    std::shared_ptr<Session> session(new Session);
+    HK_TRY(session->open(context, own));
+    auto passes = std::make_shared<Passes>();
+    passes->model = string_of(options.model);
+    passes->ports = texts(options.ports, options.port_count);
+    passes->attention = options.attention != 0;
+    passes->rows = options.rows;
+    passes->length = options.length;
+    passes->user = options.user;
+    passes->done = options.done;
+    for (uint64_t i = 0; i < options.binding_count; ++i) {
+        HK_TRY(complete(&options.bindings[i].buffer, "hk_buffer"));
+        passes->bindings.emplace_back(string_of(options.bindings[i].name), options.bindings[i].buffer);
+    }
+    session->passes_ = passes;
+    session->begin([s = session.get(), passes] { return s->run_forward(*passes); });
+    context->add(session);
+    return session;
+}
+
+Status Session::run_forward(Passes& p) {
+    const Place here = place();
+    HK_ASSIGN(infer::Model model,
+              infer::open_model(here.registry, here.runtime, p.model, {.tokenizer_required = false}, here.log));
+    set_progress(0.5);
+    const graph::Tensor whole{graph::Kind::int32, graph::Shape{p.rows, p.length},
+                              std::vector<double>(static_cast<std::size_t>(p.rows * p.length), 1.0)};
+    infer::Tensors fields{{"input_ids", whole}, {"attention_mask", whole}};
+    HK_ASSIGN(p.reads_mask, infer::reads_field(model, fields, "attention_mask"));
+    if (!p.reads_mask) fields.erase("attention_mask");
+    std::vector<std::string> unused;
+    for (const auto& [name, buffer] : p.bindings) unused.push_back(name);
+    const auto give = [&](const std::string& name, uint64_t bytes) -> Result<gpu::Buffer> {
+        for (const auto& [bound, buffer] : p.bindings) {
+            if (bound != name) continue;
+            std::erase(unused, name);
+            return borrowed(*here.runtime->gpu().device, name, buffer, bytes);
+        }
+        return gpu::Buffer();
+    };
+    HK_ASSIGN(const std::unique_ptr<infer::Forward> forward,
+              infer::Forward::create_on_device(model, fields, p.ports, p.attention, give));
+    std::vector<std::string> names = p.ports;
+    for (const auto& [name, field] : fields) names.push_back(name);
+    for (const graph::AttentionMap& map : forward->attention_maps()) names.push_back(map.output);
+    if (!unused.empty())
+        return invalid_argument(fmt::format("there is no field or port '{}' to bind a buffer to; there are: {}",
+                                            unused.front(), fmt::join(names, ", ")));
+    {
+        const std::lock_guard guard(mutex_);
+        for (const std::string& name : names) {
+            const graph::Value* value = forward->find(name);
+            const gpu::Buffer* buffer = model.store->state_buffer(infer::forward_state(name));
+            if (value == nullptr || buffer == nullptr) continue;
+            hk_tensor t{};
+            t.struct_size = sizeof t;
+            t.kind = value->kind == graph::Kind::int32 ? HK_TENSOR_INT32 : HK_TENSOR_FLOAT32;
+            t.rank = static_cast<uint32_t>(value->shape.rank());
+            std::ranges::copy(value->shape.dims(), t.dims);
+            t.buffer.struct_size = sizeof t.buffer;
+            for (const auto& [bound, given] : p.bindings)
+                if (bound == name) t.buffer = given;
+            if (!p.bound(name)) {
+                const VkBuffer handle = buffer->handle();
+                std::memcpy(&t.buffer.buffer, &handle, sizeof t.buffer.buffer);
+                t.buffer.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+                t.buffer.queue_family = here.runtime->gpu().device->queue_family();
+                t.buffer.memory_has_address = 1;
+            }
+            t.buffer.address = buffer->address() - t.buffer.offset;
+            t.buffer.bytes = buffer->bytes();
+            p.tensors.emplace(name, t);
+        }
+    }
+    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
+    // Over ids that are there whatever the host's buffers hold.
+    const std::vector<int32_t> zeros(static_cast<std::size_t>(p.rows * p.length), 0);
+    if (!p.bound("input_ids")) HK_TRY(model.store->upload_state("forward.input_ids", std::as_bytes(std::span(zeros))));
+    if (!p.bound("input_ids") && !p.bound("attention_mask")) HK_TRY(forward->run());
+    HK_TRY(prepared());
+    {
+        const std::lock_guard guard(mutex_);
+        state_ = p.wanted ? HK_SESSION_WORKING : HK_SESSION_IDLE;
+    }
+    changed_.notify_all();
+    for (;;) {
+        std::vector<int32_t> ids, mask;
+        {
+            std::unique_lock lock(mutex_);
+            changed_.wait(lock, [&] { return p.wanted || stopping_; });
+            if (stopping_) {
+                stopped_ = true;
+                return {};
+            }
+            ids = std::move(p.ids);
+            mask = std::move(p.mask);
+        }
+        if (!ids.empty()) HK_TRY(model.store->upload_state("forward.input_ids", std::as_bytes(std::span(ids))));
+        if (!mask.empty()) HK_TRY(model.store->upload_state("forward.attention_mask", std::as_bytes(std::span(mask))));
+        HK_TRY(forward->run());
+        ++step_;
+        {
+            const std::lock_guard guard(mutex_);
+            p.wanted = false;
+            state_ = HK_SESSION_IDLE;
+        }
+        changed_.notify_all();
+        if (p.done != nullptr) p.done(p.user, static_cast<uint64_t>(step_.load()));
+    }
+}
+
+Status Session::pass(const int32_t* ids, const uint64_t* lengths) {
+    const std::lock_guard guard(mutex_);
+    if (passes_ == nullptr)
+        return invalid_argument("the session makes no passes: it was not made by hk_session_forward");
+    if (ended_) return failed_precondition("the session has ended");
+    Passes& p = *passes_;
+    if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is idle");
+    if (p.wanted) return failed_precondition("a pass runs: wait until the session is idle");
+    const auto count = static_cast<std::size_t>(p.rows * p.length);
+    p.ids.clear();
+    p.mask.clear();
+    if ((ids == nullptr) != p.bound("input_ids"))
+        return invalid_argument(ids == nullptr ? "ids is null, and no buffer is bound to input_ids"
+                                               : "ids are given, and a buffer of the host's is bound to input_ids");
+    if (ids != nullptr) p.ids.assign(ids, ids + count);
+    if (p.bound("attention_mask")) {
+        if (lengths != nullptr)
+            return invalid_argument("lengths are given, and a buffer of the host's is bound to attention_mask");
+    } else {
+        p.mask.assign(p.reads_mask ? count : 0, 1);
+        for (int64_t row = 0; row < p.rows && lengths != nullptr; ++row) {
+            const auto length = static_cast<int64_t>(lengths[row]);
+            if (length < 1 || length > p.length) {
+                return invalid_argument(
+                    fmt::format("lengths[{}] is {}, expected 1 to {}", row, lengths[row], p.length));
+            }
+            if (length < p.length && !p.reads_mask)
+                return unsupported("this model reads no attention_mask: rows cannot be shorter than the session's");
+            for (int64_t t = length; t < p.length; ++t) p.mask[static_cast<std::size_t>(row * p.length + t)] = 0;
+        }
+    }
+    p.wanted = true;
+    state_ = HK_SESSION_WORKING;
+    changed_.notify_all();
+    return {};
+}
+
+Status Session::tensor(const std::string& name, hk_tensor& out) {
+    const std::lock_guard guard(mutex_);
+    if (passes_ == nullptr)
+        return invalid_argument("the session makes no passes: it was not made by hk_session_forward");
+    HK_TRY(failed_);
+    if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is idle");
+    const auto found = passes_->tensors.find(name);
+    if (found != passes_->tensors.end()) {
+        out = found->second;
+        return {};
+    }
+    std::vector<std::string> names;
+    for (const auto& [one, tensor] : passes_->tensors) names.push_back(one);
+    return not_found(fmt::format("there is no field or port '{}'; there are: {}", name, fmt::join(names, ", ")));
+}
+
 Status Session::prepared() {
     HK_TRY(runtime_->gpu().staging->reserve());
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::metered));
@@ -226,7 +457,7 @@ Status Session::prepared() {
     if (stopping_) queue_->run_freely(); // it was left while it prepared
     const std::lock_guard guard(mutex_);
     progress_ = 1.0;
-    state_ = HK_SESSION_WORKING;
+    if (passes_ == nullptr) state_ = HK_SESSION_WORKING;
     changed_.notify_all();
     return {};
 }
@@ -239,6 +470,7 @@ void Session::set_progress(double progress) {
 Status Session::prompt(std::vector<std::string> prompts) {
     const std::lock_guard guard(mutex_);
     if (ended_) return failed_precondition("the session has ended");
+    if (!writes_) return invalid_argument("the session writes nothing: it was not made by hk_session_generate");
     if (prompts.size() != std::max<std::size_t>(rows_, 1))
         return invalid_argument(fmt::format("{} prompts, expected {} as at first: make another session for more",
                                             prompts.size(), std::max<std::size_t>(rows_, 1)));
@@ -362,6 +594,35 @@ int32_t hk_session_generate(hk_context context, const hk_generate_options* optio
         HK_ASSIGN(std::shared_ptr<Session> session, Session::generate(found, *options, session_options));
         out->id = Handles<Session>::all().add(std::move(session));
         return {};
+    });
+}
+
+int32_t hk_session_forward(hk_context context, const hk_forward_options* options,
+                           const hk_session_options* session_options, hk_session* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(options, "hk_forward_options"));
+        if (out == nullptr) return hekla::invalid_argument("out is null");
+        if (options->bindings == nullptr && options->binding_count > 0)
+            return hekla::invalid_argument("hk_forward_options.bindings is null");
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        HK_ASSIGN(std::shared_ptr<Session> session, Session::forward(found, *options, session_options));
+        out->id = Handles<Session>::all().add(std::move(session));
+        return {};
+    });
+}
+
+int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->pass(ids, lengths);
+    });
+}
+
+int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(out, "hk_tensor"));
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->tensor(hekla::api::string_of(name), *out);
     });
 }
 

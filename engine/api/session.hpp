@@ -27,8 +27,12 @@ public:
                                                   const hk_train_options& options, const hk_session_options* own);
     static Result<std::shared_ptr<Session>> generate(const std::shared_ptr<Context>& context,
                                                      const hk_generate_options& options, const hk_session_options* own);
+    static Result<std::shared_ptr<Session>> forward(const std::shared_ptr<Context>& context,
+                                                    const hk_forward_options& options, const hk_session_options* own);
     ~Session() override;
 
+    Status pass(const int32_t* ids, const uint64_t* lengths);
+    Status tensor(const std::string& name, hk_tensor& out);
     Status prompt(std::vector<std::string> prompts);
     void wait(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
@@ -44,6 +48,8 @@ private:
     void begin(std::function<Status()> body);
     Status run_training(const hk_train_options& options, const std::vector<std::string>& texts);
     Status run_generation(const hk_generate_options& options, const std::string& model);
+    struct Passes;
+    Status run_forward(Passes& passes);
     // Everything is there: from now on the host's budgets hold.
     Status prepared();
     void set_progress(double progress);
@@ -67,9 +73,11 @@ private:
     double longest_ = 0;
     bool stopped_ = false, ended_ = false;
     Status failed_;
+    bool writes_ = false;                             // made by generate()
     std::optional<std::vector<std::string>> prompts_; // not yet taken
     std::size_t rows_ = 0;                            // of the first prompts
     bool interrupted_ = false;                        // new prompts came while it writes
+    std::shared_ptr<Passes> passes_;                  // of a forward session
 };
 
 } // namespace hekla::api

@@ -204,6 +204,15 @@ void Memory::reset_peak() {
     peak_ = current_;
 }
 
+Buffer Buffer::borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name) {
+    Buffer borrowed;
+    borrowed.buffer_ = buffer;
+    borrowed.address_ = address;
+    borrowed.bytes_ = bytes;
+    borrowed.name_ = std::move(name);
+    return borrowed;
+}
+
 Buffer::Buffer(Buffer&& other) noexcept { *this = std::move(other); }
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {

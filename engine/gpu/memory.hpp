@@ -49,6 +49,10 @@ public:
     Buffer& operator=(Buffer&& other) noexcept;
     ~Buffer();
 
+    // A range of a host's buffer, which stays the host's: `address` is the range's, a multiple of 256. For kernels
+    // alone: it is neither mapped nor copied.
+    static Buffer borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name);
+
     explicit operator bool() const { return buffer_ != VK_NULL_HANDLE; }
     VkBuffer handle() const { return buffer_; }
     uint64_t bytes() const { return bytes_; } // as asked for, without the guard

@@ -195,9 +195,15 @@ Result<MeteredQueue::Advanced> MeteredQueue::give(const Work& work) {
         signals(work.signals.begin(), work.signals.end());
     if (recorded) {
         CommandBuffer into = CommandBuffer::borrow(device(), work.into);
-        begin_work(into);
+        // Against everything of the host's around it.
+        constexpr VkAccessFlags2 kAll = VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT;
+        const auto border = [&] {
+            into.barrier(VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_ACCESS_2_MEMORY_WRITE_BIT,
+                         VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, kAll);
+        };
+        border();
         HK_TRY(record(flight, into, work, advanced, waits, signals));
-        begin_work(into); // towards the host's own commands
+        border();
         flight.end = work.lease;
     } else {
         HK_TRY(flight.primary.begin());

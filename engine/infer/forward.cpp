@@ -32,13 +32,18 @@ Result<bool> reads_field(const Model& model, const Tensors& fields, const std::s
     return graph.find_leaf(graph::Op::input, field) != graph::kNone;
 }
 
+Status Forward::describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention) {
+    HK_ASSIGN(graph_, model_->composition->build(HK_MODE_EVALUATE, described(fields), ports));
+    if (attention) { HK_ASSIGN(maps_, graph::add_attention_maps(graph_)); }
+    HK_ASSIGN(graph_, graph::simplify(graph_));
+    return {};
+}
+
 Result<std::unique_ptr<Forward>> Forward::create(Model& model, const Tensors& fields,
                                                  const std::vector<std::string>& ports, bool attention) {
     std::unique_ptr<Forward> f(new Forward());
     f->model_ = &model;
-    HK_ASSIGN(f->graph_, model.composition->build(HK_MODE_EVALUATE, described(fields), ports));
-    if (attention) { HK_ASSIGN(f->maps_, graph::add_attention_maps(f->graph_)); }
-    HK_ASSIGN(f->graph_, graph::simplify(f->graph_));
+    HK_TRY(f->describe(fields, ports, attention));
     if (model.runtime == nullptr) return f;
     program::CompileOptions options;
     options.gradients = program::Gradients::ignore;
@@ -46,6 +51,42 @@ Result<std::unique_ptr<Forward>> Forward::create(Model& model, const Tensors& fi
     HK_ASSIGN(f->program_, program::Program::compile(*model.runtime, f->graph_, *model.store, options));
     return f;
 }
+
+Result<std::unique_ptr<Forward>> Forward::create_on_device(Model& model, const Tensors& fields,
+                                                           const std::vector<std::string>& ports, bool attention,
+                                                           const GiveBuffer& buffer) {
+    std::unique_ptr<Forward> f(new Forward());
+    f->model_ = &model;
+    HK_TRY(f->describe(fields, ports, attention));
+    program::CompileOptions options;
+    options.gradients = program::Gradients::ignore;
+    const auto place = [&](const std::string& name) -> Status {
+        const uint64_t bytes = static_cast<uint64_t>(f->find(name)->shape.elements()) * 4;
+        HK_ASSIGN(gpu::Buffer given, buffer(name, bytes));
+        if (given) return model.store->adopt_state(forward_state(name), std::move(given));
+        return model.store->make_state(forward_state(name), bytes);
+    };
+    for (const auto& [name, tensor] : fields) {
+        if (f->find(name) == nullptr) continue;
+        HK_TRY(place(name));
+        options.state_inputs[name] = forward_state(name);
+    }
+    for (const auto& [name, value] : f->graph_.outputs) {
+        HK_TRY(place(name));
+        options.state_outputs[name] = forward_state(name);
+    }
+    HK_ASSIGN(f->program_, program::Program::compile(*model.runtime, f->graph_, *model.store, options));
+    return f;
+}
+
+const graph::Value* Forward::find(std::string_view name) const {
+    const auto output = graph_.outputs.find(std::string(name));
+    const graph::ValueId value =
+        output != graph_.outputs.end() ? output->second : graph_.find_leaf(graph::Op::input, name);
+    return value == graph::kNone ? nullptr : &graph_.value(value);
+}
+
+Status Forward::run() { return program_->run(); }
 
 Forward::~Forward() = default;
 

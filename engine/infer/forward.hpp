@@ -12,6 +12,9 @@ Result<std::vector<std::string>> port_names(const Model& model, const Tensors& f
 // Whether the model reads a field when it has these: one without attention_mask must not be given padded rows.
 Result<bool> reads_field(const Model& model, const Tensors& fields, const std::string& field);
 
+// Where a field or an output lies on the device: in a state of the model's store by this name.
+inline std::string forward_state(std::string_view name) { return "forward." + std::string(name); }
+
 // A model compiled for one set of field shapes. Ownership: the model outlives it. Thread: one at a time.
 class Forward {
 public:
@@ -20,6 +23,12 @@ public:
     // every attention, as "attention.N".
     static Result<std::unique_ptr<Forward>> create(Model& model, const Tensors& fields,
                                                    const std::vector<std::string>& ports, bool attention = false);
+    // The same for a model with a runtime, whose fields and outputs stay on the device, in states named by
+    // forward_state(): nothing is copied. `buffer` may give the host's for any of them; empty: one of the store's.
+    using GiveBuffer = std::function<Result<gpu::Buffer>(const std::string& name, uint64_t bytes)>;
+    static Result<std::unique_ptr<Forward>> create_on_device(Model& model, const Tensors& fields,
+                                                             const std::vector<std::string>& ports, bool attention,
+                                                             const GiveBuffer& buffer);
     ~Forward();
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
@@ -27,10 +36,16 @@ public:
     // Fields of the same names and shapes. Outputs by port.
     Result<Tensors> run(const Tensors& fields);
 
+    // Of create_on_device.
+    Status run();
+    // An output, or a field that the model reads; null for any other name.
+    const graph::Value* find(std::string_view name) const;
+
     const std::vector<graph::AttentionMap>& attention_maps() const { return maps_; }
 
 private:
     Forward() = default;
+    Status describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention);
     Model* model_ = nullptr;
     graph::Graph graph_;
     std::vector<graph::AttentionMap> maps_;

@@ -211,6 +211,12 @@ Status ParameterStore::make_state(std::string_view name, uint64_t bytes) {
     return {};
 }
 
+Status ParameterStore::adopt_state(std::string_view name, gpu::Buffer buffer) {
+    if (has_state(name)) return invalid_argument(fmt::format("there is a state '{}' already", name));
+    states_.emplace(name, std::move(buffer));
+    return {};
+}
+
 bool ParameterStore::has_state(std::string_view name) const { return states_.find(name) != states_.end(); }
 
 const gpu::Buffer* ParameterStore::state_buffer(std::string_view name) const {

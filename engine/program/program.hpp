@@ -174,6 +174,8 @@ public:
     // makes those that it needs when it is compiled; a graph's `buffer` leaves are states named by
     // buffer_state().
     Status make_state(std::string_view name, uint64_t bytes);
+    // A state that lies in a host's buffer (gpu::Buffer::borrow): its content is the host's business.
+    Status adopt_state(std::string_view name, gpu::Buffer buffer);
     bool has_state(std::string_view name) const;
     Result<uint64_t> state_bytes(std::string_view name) const;
     std::vector<std::string> state_names() const;

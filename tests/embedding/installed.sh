@@ -84,6 +84,21 @@ find_package(hekla REQUIRED)
 find_library(VULKAN vulkan)
 add_executable(minimal ../embed_minimal.c)
 target_link_libraries(minimal PRIVATE hekla::hekla ${VULKAN})
+add_executable(static ../embed_minimal.c)
+target_link_libraries(static PRIVATE hekla::static ${VULKAN})
 PROJECT
 cmake -S . -B build -DCMAKE_PREFIX_PATH="$work/hekla" >cmake.log && cmake --build build >>cmake.log || fail "$(cat cmake.log)"
 [[ $(cd .. && project/build/minimal model 'line ') == 'line '* ]] || fail "the CMake project's program says nothing"
+# The static library shows nothing else either; a program that has it in itself finds plugins from where it lies.
+shown_in_archive=$(nm -g --defined-only "$work/hekla/lib/libhekla.a" | awk 'NF == 3 { print $3 }' | sort)
+[ "$declared" = "$shown_in_archive" ] || fail "libhekla.a shows $(diff <(echo "$declared") <(echo "$shown_in_archive"))"
+cp build/static "$work/hekla/bin/static"
+[[ $("$work/hekla/bin/static" ../model 'line ') == 'line '* ]] || fail "the program with the static library says nothing"
+! ldd "$work/hekla/bin/static" | grep -q libhekla || fail "the static program needs libhekla.so"
+
+# Packages.
+cpack --config "$build/CPackConfig.cmake" -B "$work/packages" >cpack.log 2>&1 || fail "$(tail -n 20 cpack.log)"
+deb=$(echo "$work"/packages/hekla_*.deb)
+dpkg-deb -c "$deb" | grep -q '/opt/hekla/lib/libhekla.so$\|/opt/hekla/lib/libhekla.so ' || fail "the package lacks libhekla.so"
+dpkg-deb -f "$deb" Depends | grep -q libc6 || fail "the package depends on nothing: $(dpkg-deb -I "$deb")"
+tar -tzf "$work"/packages/hekla-*.tar.gz | grep -q 'include/hekla/session.h' || fail "the archive lacks session.h"

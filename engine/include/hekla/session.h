@@ -69,6 +69,70 @@ HK_EXPORT int32_t hk_session_train(hk_context context, const hk_train_options* o
 HK_EXPORT int32_t hk_session_generate(hk_context context, const hk_generate_options* options,
                                       const hk_session_options* session_options, hk_session* out, hk_error* error);
 
+// A range of a VkBuffer. Of the host's: made with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT and
+// VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, on memory allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT; shared by
+// the family of Hekla's queue, or owned by it: another family's has to be released to it before a pass, and acquired
+// from it after. It stays the host's, and must live until the session has ended.
+typedef struct hk_buffer {
+    uint32_t struct_size;
+    uint32_t usage;             // VkBufferUsageFlags
+    uint64_t buffer;            // VkBuffer
+    uint64_t offset;            // address + offset: a multiple of 256
+    uint64_t bytes;             // from there
+    uint64_t address;           // vkGetBufferDeviceAddress of the whole buffer; 0: Hekla asks
+    uint32_t queue_family;      // that owns it, where it is not shared
+    int32_t concurrent;         // not 0: VK_SHARING_MODE_CONCURRENT
+    int32_t memory_has_address; // not 0: VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
+    int32_t reserved;           // zero
+} hk_buffer;
+
+#define HK_TENSOR_FLOAT32 ((int32_t)0)
+#define HK_TENSOR_INT32 ((int32_t)1)
+#define HK_TENSOR_DIMS 8
+
+// A tensor on the device, row-major.
+typedef struct hk_tensor {
+    uint32_t struct_size;
+    int32_t kind; // HK_TENSOR_*
+    uint32_t rank;
+    uint32_t reserved; // zero
+    int64_t dims[HK_TENSOR_DIMS];
+    hk_buffer buffer; // for shaders of the host's: `address` + `offset` is where it begins
+} hk_tensor;
+
+// A field ("input_ids", int32 [rows, length]) or port that lies in a buffer of the host's.
+typedef struct hk_binding {
+    hk_string name;
+    hk_buffer buffer;
+} hk_binding;
+
+// Passes of a model over rows of one length, whose outputs stay on the device.
+typedef struct hk_forward_options {
+    uint32_t struct_size;
+    int32_t attention; // not 0: also the map of every attention, "attention.0", "attention.1", ...: [B, H, Tq, Tk]
+    hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
+    int64_t rows, length;
+    const hk_string* ports; // places of the network: "hidden", "logits", "layer.3.hidden"; none only with attention
+    uint64_t port_count;
+    const hk_binding* bindings; // the others lie in buffers of Hekla's
+    uint64_t binding_count;
+    void* user;
+    // On the session's thread, when the device has finished a pass (the first is 1). May be null.
+    void(HK_ABI* done)(void* user, uint64_t pass);
+} hk_forward_options;
+
+// Is idle when it is prepared. [any-thread]
+HK_EXPORT int32_t hk_session_forward(hk_context context, const hk_forward_options* options,
+                                     const hk_session_options* session_options, hk_session* out, hk_error* error);
+// Begins a pass over token ids, [rows, length], of which the first lengths[r] of row r count (null: all of each). `ids`
+// null: what lies in the bound buffer of "input_ids", and of "attention_mask" if the model reads it. Errors: a pass
+// runs; padding where the model reads no mask. [any-thread]
+HK_EXPORT int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error);
+// Where a field or port lies, once the session is prepared. What is in it belongs to the host while the session is
+// idle; a host that reads it on the device waits for the signal of the advance that the pass ended in, or, where it was
+// recorded into a command buffer of its own, reads it later in the same queue. [any-thread]
+HK_EXPORT int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk_error* error);
+
 // The next texts to go on from: as many as the first time. Where the session still writes, it stops that first.
 // [any-thread]
 HK_EXPORT int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error);

@@ -1,0 +1,256 @@
+// Passes whose tensors lie in buffers: the host's, which the engine reads and writes without a copy, and the engine's,
+// which the host's shaders read at an address.
+#include "host.hpp"
+
+#include <chrono>
+#include <thread>
+
+using namespace hekla::testing;
+
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr int64_t kLength = 7;
+constexpr std::array<int32_t, kLength> kIds{3, 1, 4, 1, 5, 9, 2};
+const std::string kModel = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/bert-classifier";
+
+hk_string view(const std::string& s) { return {s.data(), s.size()}; }
+
+// A buffer of the host's, mapped.
+class HostBuffer {
+public:
+    HostBuffer(Host& host, uint64_t bytes, VkBufferUsageFlags usage, bool address = true) : host_(host) {
+        VkBufferCreateInfo create{};
+        create.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+        create.size = bytes;
+        create.usage = usage;
+        REQUIRE(host.of<PFN_vkCreateBuffer>("vkCreateBuffer")(host.device, &create, nullptr, &buffer_) == VK_SUCCESS);
+        VkMemoryRequirements needs{};
+        host.of<PFN_vkGetBufferMemoryRequirements>("vkGetBufferMemoryRequirements")(host.device, buffer_, &needs);
+        VkPhysicalDeviceMemoryProperties memory{};
+        host.of<PFN_vkGetPhysicalDeviceMemoryProperties>("vkGetPhysicalDeviceMemoryProperties")(host.physical, &memory);
+        uint32_t type = 0;
+        const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+        while ((needs.memoryTypeBits >> type & 1) == 0 || (memory.memoryTypes[type].propertyFlags & wanted) != wanted)
+            REQUIRE(++type < memory.memoryTypeCount);
+        VkMemoryAllocateFlagsInfo flags{};
+        flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+        flags.flags = address ? VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT : 0;
+        VkMemoryAllocateInfo allocate{};
+        allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+        allocate.pNext = &flags;
+        allocate.allocationSize = needs.size;
+        allocate.memoryTypeIndex = type;
+        REQUIRE(host.of<PFN_vkAllocateMemory>("vkAllocateMemory")(host.device, &allocate, nullptr, &memory_) ==
+                VK_SUCCESS);
+        REQUIRE(host.of<PFN_vkBindBufferMemory>("vkBindBufferMemory")(host.device, buffer_, memory_, 0) == VK_SUCCESS);
+        REQUIRE(host.of<PFN_vkMapMemory>("vkMapMemory")(host.device, memory_, 0, VK_WHOLE_SIZE, 0, &mapped_) ==
+                VK_SUCCESS);
+        described.struct_size = sizeof described;
+        described.usage = usage;
+        described.buffer = reinterpret_cast<uint64_t>(buffer_);
+        described.bytes = bytes;
+        described.queue_family = host.family;
+        described.memory_has_address = address ? 1 : 0;
+    }
+    ~HostBuffer() {
+        host_.of<PFN_vkDestroyBuffer>("vkDestroyBuffer")(host_.device, buffer_, nullptr);
+        host_.of<PFN_vkFreeMemory>("vkFreeMemory")(host_.device, memory_, nullptr);
+    }
+    HostBuffer(const HostBuffer&) = delete;
+    HostBuffer& operator=(const HostBuffer&) = delete;
+    template<class T>
+    T* as(uint64_t offset = 0) const {
+        return reinterpret_cast<T*>(static_cast<std::byte*>(mapped_) + offset);
+    }
+    hk_buffer described{};
+
+private:
+    Host& host_;
+    VkBuffer buffer_ = VK_NULL_HANDLE;
+    VkDeviceMemory memory_ = VK_NULL_HANDLE;
+    void* mapped_ = nullptr;
+};
+
+constexpr VkBufferUsageFlags kUsage =
+    VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT;
+
+hk_session_info state_of(hk_session session, uint64_t nanoseconds = 0) {
+    hk_session_info info{};
+    info.struct_size = sizeof info;
+    REQUIRE(hk_session_wait(session, nanoseconds, &info, nullptr) == HK_OK);
+    return info;
+}
+std::string message_of(const hk_session_info& info) {
+    return {info.message.data, static_cast<std::size_t>(info.message.size)};
+}
+
+void run_pass(hk_session session, double microseconds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (state_of(session).state == HK_SESSION_WORKING) {
+        hk_advance given{};
+        given.struct_size = sizeof given;
+        given.microseconds = microseconds;
+        REQUIRE(hk_session_advance(session, &given, nullptr, nullptr) == HK_OK);
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        REQUIRE(std::chrono::steady_clock::now() < end);
+    }
+    const hk_session_info info = state_of(session);
+    REQUIRE_MESSAGE(info.state == HK_SESSION_IDLE, message_of(info));
+}
+
+} // namespace
+
+TEST_CASE("ids from a buffer of the host's, features into another, and not one copy") {
+    FaultDriver::get().reset();
+    Host host;
+    hk_context context{};
+    const Error error;
+    REQUIRE(host.context(context, error) == HK_OK);
+    Embedding expected;
+    REQUIRE(embed(context, "bert-classifier", expected, error) == HK_OK);
+    hk_context_destroy(context);
+    const uint64_t size = expected.values.size() * sizeof(float);
+
+    FaultDriver::get().reset();
+    REQUIRE(host.context(context, error) == HK_OK);
+    {
+        const HostBuffer ids(host, 4096, kUsage), hidden(host, size + 512, kUsage);
+        const std::string port = "hidden", input = "input_ids", mask = "attention_mask";
+        const hk_string ports = view(port);
+        std::array<hk_binding, 2> bindings{hk_binding{view(input), ids.described},
+                                           hk_binding{view(port), hidden.described}};
+        bindings[1].buffer.offset = 512;
+        bindings[1].buffer.bytes = size;
+        std::vector<uint64_t> done;
+        hk_forward_options options{};
+        options.struct_size = sizeof options;
+        options.model = view(kModel);
+        options.rows = 1;
+        options.length = kLength;
+        options.attention = 1;
+        options.ports = &ports;
+        options.port_count = 1;
+        options.bindings = bindings.data();
+        options.binding_count = bindings.size();
+        options.user = &done;
+        options.done = [](void* user, uint64_t pass) { static_cast<std::vector<uint64_t>*>(user)->push_back(pass); };
+        hk_session session{};
+        REQUIRE(hk_session_forward(context, &options, nullptr, &session, error) == HK_OK);
+        const hk_session_info ready = state_of(session, 60 * kSecond);
+        REQUIRE_MESSAGE(ready.state == HK_SESSION_IDLE, message_of(ready));
+        for (int pass = 0; pass < 2; ++pass) {
+            std::copy(kIds.begin(), kIds.end(), ids.as<int32_t>());
+            std::fill_n(hidden.as<float>(512), expected.values.size(), -1.0F);
+            REQUIRE(hk_session_pass(session, nullptr, nullptr, error) == HK_OK);
+            CHECK(hk_session_pass(session, nullptr, nullptr, error) == HK_FAILED_PRECONDITION);
+            run_pass(session, pass == 0 ? 50.0 : 1e6);
+            CHECK(std::equal(expected.values.begin(), expected.values.end(), hidden.as<float>(512)));
+        }
+        CHECK(FaultDriver::get().calls("vkCmdCopyBuffer") == 0);
+        CHECK(FaultDriver::get().calls("vkCmdUpdateBuffer") == 0);
+        CHECK(hk_session_pass(session, kIds.data(), nullptr, error) == HK_INVALID_ARGUMENT);
+        CHECK(error.says("bound to input_ids"));
+
+        // Ours: the host's shaders would read it at its address.
+        hk_tensor tensor{};
+        tensor.struct_size = sizeof tensor;
+        const std::string map = "attention.0";
+        REQUIRE(hk_session_tensor(session, view(map), &tensor, error) == HK_OK);
+        CHECK(tensor.kind == HK_TENSOR_FLOAT32);
+        REQUIRE(tensor.rank == 4);
+        CHECK(tensor.dims[2] == kLength);
+        CHECK(tensor.dims[3] == kLength);
+        CHECK(tensor.buffer.address != 0);
+        CHECK(tensor.buffer.buffer != 0);
+        REQUIRE(hk_session_tensor(session, view(input), &tensor, error) == HK_OK);
+        CHECK(tensor.kind == HK_TENSOR_INT32);
+        CHECK(tensor.buffer.buffer == ids.described.buffer);
+        CHECK(hk_session_tensor(session, view(mask + "s"), &tensor, error) == HK_NOT_FOUND);
+        CHECK_MESSAGE(error.says("attention.0, attention.1"), error.message());
+        hk_session_destroy(session);
+        CHECK(done == std::vector<uint64_t>{1, 2});
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("ids that are given, rows that are shorter, and what a buffer lacks") {
+    FaultDriver::get().reset();
+    Host host;
+    hk_context context{};
+    const Error error;
+    REQUIRE(host.context(context, error) == HK_OK);
+    Embedding expected;
+    REQUIRE(embed(context, "bert-classifier", expected, error) == HK_OK);
+    const uint64_t row = expected.values.size();
+    {
+        const HostBuffer hidden(host, 2 * row * sizeof(float) + 4096, kUsage);
+        const std::string port = "hidden";
+        const hk_string ports = view(port);
+        hk_binding binding{view(port), hidden.described};
+        hk_forward_options options{};
+        options.struct_size = sizeof options;
+        options.model = view(kModel);
+        options.rows = 2;
+        options.length = kLength + 3;
+        options.ports = &ports;
+        options.port_count = 1;
+        options.bindings = &binding;
+        options.binding_count = 1;
+        hk_session session{};
+        const auto fails_with = [&](const char* part) {
+            REQUIRE(hk_session_forward(context, &options, nullptr, &session, error) == HK_OK);
+            const hk_session_info info = state_of(session, 60 * kSecond);
+            CHECK(info.state == HK_SESSION_FAILED);
+            CHECK_MESSAGE(message_of(info).find(part) != std::string::npos, message_of(info));
+            hk_session_destroy(session);
+        };
+        binding.buffer.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+        fails_with("VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT");
+        binding.buffer.usage = VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+        fails_with("VK_BUFFER_USAGE_STORAGE_BUFFER_BIT");
+        binding.buffer = hidden.described;
+        binding.buffer.memory_has_address = 0;
+        fails_with("VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT");
+        binding.buffer = hidden.described;
+        binding.buffer.queue_family = host.family + 1;
+        fails_with("belongs to the queue family");
+        binding.buffer = hidden.described;
+        binding.buffer.offset = 4;
+        fails_with("multiple of 256");
+        binding.buffer = hidden.described;
+        binding.buffer.bytes = 16;
+        fails_with("16 bytes");
+        binding.buffer = hidden.described;
+        const std::string wrong = "hiden";
+        binding.name = view(wrong);
+        fails_with("no field or port 'hiden'");
+        binding.name = view(port);
+        options.rows = 0;
+        CHECK(hk_session_forward(context, &options, nullptr, &session, error) == HK_INVALID_ARGUMENT);
+        options.rows = 2;
+
+        REQUIRE(hk_session_forward(context, &options, nullptr, &session, error) == HK_OK);
+        REQUIRE_MESSAGE(state_of(session, 60 * kSecond).state == HK_SESSION_IDLE, message_of(state_of(session)));
+        // The second row is the one that was embedded alone, with padding behind it.
+        std::vector<int32_t> ids(static_cast<std::size_t>(2 * (kLength + 3)), 6);
+        std::copy(kIds.begin(), kIds.end(), ids.begin() + kLength + 3);
+        const std::array<uint64_t, 2> lengths{kLength + 3, kLength};
+        REQUIRE(hk_session_pass(session, ids.data(), lengths.data(), error) == HK_OK);
+        run_pass(session, 500.0);
+        const uint64_t width = row / kLength;
+        for (uint64_t i = 0; i < row; ++i)
+            CHECK(hidden.as<float>()[(kLength + 3) * width + i] == doctest::Approx(expected.values[i]).epsilon(1e-4));
+        const std::array<uint64_t, 2> none{0, 1};
+        CHECK(hk_session_pass(session, ids.data(), none.data(), error) == HK_INVALID_ARGUMENT);
+        CHECK(error.says("lengths[0] is 0"));
+        CHECK(hk_session_pass(session, nullptr, nullptr, error) == HK_INVALID_ARGUMENT);
+        CHECK(error.says("ids is null"));
+        const hk_string prompt = view(port);
+        CHECK(hk_session_prompt(session, &prompt, 1, error) != HK_OK);
+        hk_session_destroy(session);
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
