@@ -117,6 +117,12 @@ struct GenerationOptions {
 class Generation {
 public:
     Generation() = default;
+    Generation(Generation&&) noexcept = default;
+    Generation& operator=(Generation&& other) noexcept {
+        session_ = std::move(other.session_); // the old one ends first: its thread writes to what was heard
+        heard_ = std::move(other.heard_);
+        return *this;
+    }
     explicit operator bool() const { return static_cast<bool>(session_); }
     const Session& session() const { return session_; }
     State state() const { return session_.state(); }
@@ -155,6 +161,12 @@ struct TrainingOptions {
 class Training {
 public:
     Training() = default;
+    Training(Training&&) noexcept = default;
+    Training& operator=(Training&& other) noexcept {
+        session_ = std::move(other.session_); // the old one ends first: its thread calls what the options hold
+        options_ = std::move(other.options_);
+        return *this;
+    }
     explicit operator bool() const { return static_cast<bool>(session_); }
     const Session& session() const { return session_; }
     State state() const { return session_.state(); }
