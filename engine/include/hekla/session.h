@@ -55,7 +55,7 @@ typedef struct hk_session_info {
     int32_t code;      // of HK_SESSION_FAILED; else HK_OK
     int32_t stopped;   // ended by hk_session_stop or the stop callback
     double progress;   // of preparing: 0 to 1
-    int64_t step;      // of training: done so far; of generation: tokens written, of all rows
+    int64_t step;      // steps done, tokens written in all rows, or passes done
     double longest;    // microseconds of the longest piece measured: a smaller budget cannot be kept
     hk_string message; // of HK_SESSION_FAILED; valid until the session is destroyed
 } hk_session_info;
@@ -146,13 +146,13 @@ typedef struct hk_advance {
     double microseconds;      // of the device's time, at most; one piece is taken however long it is. 0: nothing
     const hk_timeline* waits; // before the work
     uint64_t wait_count;
-    const hk_timeline* signals; // behind it, even if there is none
+    const hk_timeline* signals; // behind it, even if there is none; not where `busy` or an error comes back
     uint64_t signal_count;
     // VkCommandBuffer, being recorded, outside of a render pass; null: Hekla submits to its queue by itself. The work
     // is recorded into it instead, with barriers before and behind it, and needs `lease`, a point that the host signals
     // when the command buffer has been executed, once: until then what it uses stays as it is, and another call records
     // into the same frame or a later one. No waits and signals with it. The host submits such command buffers in the
-    // order of their calls, to one queue.
+    // order of their calls, to one queue, and signals every lease before it destroys the session, which waits for them.
     void* command_buffer;
     hk_timeline lease;
 } hk_advance;
