@@ -144,6 +144,7 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
     HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(place(), &options, train::Purpose::train));
     step_ = trainer->step();
     set_progress(0.7);
+    HK_TRY(trainer->rehearse()); // a driver may compile when something first runs
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
     HK_TRY(trainer->rehearse());
     HK_TRY(prepared());
@@ -198,6 +199,7 @@ Status Session::run_generation(const hk_generate_options& given, const std::stri
     Generation::Turn turn;
     turn.length = length_;
     turn.begun = [this](generate::Decoder& decoder) -> Status {
+        HK_TRY(decoder.prepare()); // a driver may compile when something first runs
         HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
         HK_TRY(decoder.prepare());
         return prepared();
