@@ -3,9 +3,9 @@
 
     apps/recipes/make_demonstrations.py data
 
-Every line has a task of its own: a table that gives each of eight letters one of eight digits, drawn at random. The line
-shows entries of the table, letters drawn with replacement: "c5 a2 c5 h1". A letter's digit can be known only where it was
-shown before, so that with k demonstrations the best there is is 1 - (7/8)^(k + 1) of the answers: seen, or guessed right.
+Every line has a task of its own: a table that gives each of six letters one of six digits, drawn at random. The line shows
+entries of the table, letters drawn with replacement: "c5a2c5f1". A letter's digit can be known only where it was shown
+before, so that with k demonstrations the best there is is 1 - (5/6)^(k + 1) of the answers: seen, or guessed right.
 
 demonstrations.txt, demonstrations_valid.txt: lines of 13 entries to train a language model on.
 demonstrations_test.jsonl: prompts with k = 0 to 12 demonstrations and a question, 200 of each, over other tables.
@@ -15,8 +15,8 @@ import pathlib
 import random
 import sys
 
-LETTERS = "abcdefgh"
-DIGITS = "12345678"
+LETTERS = "abcdef"
+DIGITS = "123456"
 ENTRIES = 13
 
 
@@ -32,12 +32,12 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     draw = random.Random(1)
     for name, lines in (("demonstrations.txt", 40000), ("demonstrations_valid.txt", 500)):
-        (folder / name).write_text("".join(" ".join(line(draw)) + "\n" for _ in range(lines)))
+        (folder / name).write_text("".join("".join(line(draw)) + "\n" for _ in range(lines)))
     with (folder / "demonstrations_test.jsonl").open("w") as test:
         for shown in range(ENTRIES):
             for _ in range(200):
                 entries = line(draw)[: shown + 1]
-                prompt = "\n" + " ".join(entries)[:-1]
+                prompt = "\n" + "".join(entries)[:-1]
                 test.write(json.dumps({"prompt": prompt, "completion": entries[-1][-1], "demonstrations": shown}) + "\n")
 
 

@@ -98,7 +98,7 @@ def tables() -> dict:
     made["neighbours"] = neighbours()
     shown = load("in-context-examples") or {}
     prefix = "right where demonstrations = "
-    rows = [[key[len(prefix):], f"{value:.3f}", f"{1 - (7 / 8) ** (int(key[len(prefix):]) + 1):.3f}"]
+    rows = [[key[len(prefix):], f"{value:.3f}", f"{1 - (5 / 6) ** (int(key[len(prefix):]) + 1):.3f}"]
             for key, value in shown.items() if key.startswith(prefix)]
     made["in-context"] = table(["demonstrations", "right", "the best there is"], rows) if rows else NOT_RUN
     return made

@@ -11,19 +11,16 @@
 namespace hekla::api {
 namespace {
 
-// A model whose prompt is seen from both sides cannot be gone on from token by token.
-Status refuse_seen_prompt(const plugin::Registry& registry, const infer::Model& m) {
+// Whether the run that made the model taught it to read prompts from both sides.
+Result<bool> reads_both_sides(const plugin::Registry& registry, const infer::Model& m) {
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
     HK_ASSIGN(const plugin::CompositionSpec trained,
               infer::stored_spec(registry, folder, {.head = "lm", .objective = true}));
-    if (trained.objective.empty()) return {};
+    if (trained.objective.empty()) return false;
     HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
-    if (!composition->can_collate()) return {};
+    if (!composition->can_collate()) return false;
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 32));
-    if (std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) == fields.end()) return {};
-    return unsupported(fmt::format("{}: learnt to read its prompt from both sides, and generation reads from left to "
-                                   "right: what it would write is not what it learnt",
-                                   m.path.string()));
+    return std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end();
 }
 
 } // namespace
@@ -39,7 +36,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const Place& place, const h
               infer::open_model(place.registry, place.runtime, string_of(o.model),
                                 {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, place.log));
     const infer::Model& m = g->model_;
-    HK_TRY(refuse_seen_prompt(place.registry, m)); // before anything is compiled for it
+    HK_ASSIGN(g->both_sides_, reads_both_sides(place.registry, m));
     if (place.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
@@ -75,6 +72,7 @@ Result<generate::Output> Generation::say(const Turn& turn) {
     const hk_generate_options& o = options_;
     HK_ASSIGN(generate::Request request, request_of(turn.prompts));
     request.length = turn.length;
+    request.both_sides = both_sides_;
     if (turn.begun) request.begun = [&] { return turn.begun(*decoder_); };
     nlohmann::json arguments = nlohmann::json::object();
     arguments["max_new_tokens"] = o.max_new_tokens;

@@ -22,17 +22,20 @@ struct Session {
     // their rows serves `repeats` neighbouring rows (beams of one prompt).
     Fields sources;
     int64_t repeats = 1;
+    // Not 0: a model that reads prompts from both sides. Each prompt is one step of so many tokens (Step::both_sides).
+    int64_t prompt_chunk = 0;
 };
 
 // Row b takes tokens[b, 0 .. count[b]) at positions start[b], start[b] + 1, ...; what comes after count[b] is read as
 // tokens (it must be in the vocabulary) and has no effect. Rows with a count of 0 take no part.
 struct Step {
-    int64_t chunk = 1;                  // one of chunks()
+    int64_t chunk = 1;                  // one of chunks(); of both_sides the session's prompt_chunk
     std::span<const int32_t> tokens;    // [rows, chunk]
     std::span<const int32_t> start;     // [rows]
     std::span<const int32_t> count;     // [rows], at most chunk; start + count at most the session's length
     std::span<const int32_t> cache_row; // [rows, capacity()]: in which row's cache each position of a row lies
     std::span<const int32_t> parent;    // [rows]: whose recurrent state the row goes on from; empty: its own
+    bool both_sides = false;            // the tokens of a row see all of each other, not only those before them
 };
 
 class Decoder {

@@ -142,9 +142,13 @@ Result<DecoderGraphs> DecoderGraphs::create(const plugin::Composition& compositi
     return graphs;
 }
 
-Result<Graph> DecoderGraphs::turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources) const {
+Result<Graph> DecoderGraphs::turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources,
+                                  bool both_sides) const {
     HK_ASSIGN(const Graph described, composition_->build(HK_MODE_DECODE, fields(rows, chunk, sources), kPorts));
     HK_ASSIGN(Graph turn, graph::decode_graph(described, capacity));
+    if (both_sides)
+        for (graph::Node& node : turn.nodes)
+            if (node.op == Op::attention_cached) node.set("causal", int64_t{0});
     return last_token_only(std::move(turn));
 }
 

@@ -22,7 +22,9 @@ public:
     // One turn. Inputs: token_field() [rows, chunk], "decode.start", "decode.count", "decode.cache_row" (as far as they
     // are read), "once.*", "state.*", the sources' fields [rows, ...]. Outputs: "logits" [rows, 1, vocabulary] of each
     // row's last valid token (the head works on that alone), "state.*".
-    Result<graph::Graph> turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources) const;
+    // With `both_sides` its tokens see all of each other.
+    Result<graph::Graph> turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources,
+                              bool both_sides = false) const;
     // Outputs "once.*" and "state.*" from the sources' fields and, for their number of rows, from `rows`.
     Result<graph::Graph> encode(int64_t rows, const Fields& sources) const;
 

@@ -48,11 +48,12 @@ public:
             HK_ASSIGN(chunks_, graphs_.chunks(capacity_, session.sources));
             key_ = std::move(key);
         }
+        prompt_chunk_ = session.prompt_chunk;
         sources_.clear();
         for (const auto& [name, tensor] : session.sources) sources_[name] = repeat_rows(tensor, session.repeats);
         HK_TRY(encode(session));
         for (auto& [chunk, turn] : turns_) HK_TRY(set_sources(*turn));
-        return turn(1).status();
+        return turn(1, false).status();
     }
 
     Status prepare() override {
@@ -61,15 +62,20 @@ public:
         std::vector<int32_t> own(static_cast<std::size_t>(rows_ * capacity_));
         for (std::size_t i = 0; i < own.size(); ++i)
             own[i] = static_cast<int32_t>(i / static_cast<std::size_t>(capacity_));
-        for (const int64_t chunk : chunks_) {
+        const auto rehearse = [&](int64_t chunk, bool both_sides) {
             const std::vector<int32_t> tokens(static_cast<std::size_t>(rows_ * chunk), 0);
-            HK_TRY(decode({chunk, tokens, none, none, own, {}}, logits));
+            return decode({chunk, tokens, none, none, own, {}, both_sides}, logits);
+        };
+        if (prompt_chunk_ > 0) {
+            HK_TRY(rehearse(1, false));
+            return rehearse(prompt_chunk_, true);
         }
+        for (const int64_t chunk : chunks_) HK_TRY(rehearse(chunk, false));
         return {};
     }
 
     Status decode(const Step& step, std::vector<float>& logits) override {
-        HK_ASSIGN(Program * program, turn(step.chunk));
+        HK_ASSIGN(Program * program, turn(step.chunk, step.both_sides));
         HK_TRY(program->set_input(graphs_.token_field(), std::as_bytes(step.tokens)));
         const auto set = [&](const char* field, std::span<const int32_t> values) -> Status {
             if (!program->has_input(field)) return {};
@@ -124,10 +130,10 @@ private:
         return {};
     }
 
-    Result<Program*> turn(int64_t chunk) {
-        const auto found = turns_.find(chunk);
+    Result<Program*> turn(int64_t chunk, bool both_sides) {
+        const auto found = turns_.find({chunk, both_sides});
         if (found != turns_.end()) return found->second.get();
-        HK_ASSIGN(Graph graph, graphs_.turn(rows_, chunk, capacity_, sources_));
+        HK_ASSIGN(Graph graph, graphs_.turn(rows_, chunk, capacity_, sources_, both_sides));
         vocabulary_ = graph.shape(graph.outputs.at("logits"))[2];
         // Caches of another shape are others: a state of the store never changes its size.
         for (graph::Node& node : graph.nodes)
@@ -140,7 +146,7 @@ private:
             if (graph.find_leaf(Op::input, name) != kNone) options.state_inputs[name] = state;
         HK_ASSIGN(std::unique_ptr<Program> program, Program::compile(runtime_, graph, store_, options));
         HK_TRY(set_sources(*program));
-        return turns_.emplace(chunk, std::move(program)).first->second.get();
+        return turns_.emplace(std::pair(chunk, both_sides), std::move(program)).first->second.get();
     }
 
     Status set_sources(Program& program) const {
@@ -178,9 +184,9 @@ private:
     Fields states_;                           // recurrent, "state.NAME"
     std::map<std::string, std::string> once_; // "once.NAME" -> state of the store
     std::unique_ptr<Program> encoder_;
-    std::map<int64_t, std::unique_ptr<Program>> turns_; // by chunk
+    std::map<std::pair<int64_t, bool>, std::unique_ptr<Program>> turns_; // by chunk, and whether it reads both sides
     std::vector<int64_t> chunks_;
-    int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0;
+    int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0, prompt_chunk_ = 0;
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "generate/generator.hpp"
 
 #include "generate/beam.hpp"
+#include "generate/decoder_graph.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -19,9 +20,10 @@ std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 // Rows of a decoder: how far each cache is filled, and in whose cache each position lies.
 class Rows {
 public:
-    Rows(Decoder& decoder, std::size_t rows)
-        : decoder_(decoder), capacity_(at(decoder.capacity())), length_(rows), start_(rows), count_(rows),
-          parent_(rows), cache_row_(rows * capacity_) {
+    // prompt_chunk: Session::prompt_chunk.
+    Rows(Decoder& decoder, std::size_t rows, int64_t prompt_chunk)
+        : decoder_(decoder), capacity_(at(decoder.capacity())), prompt_chunk_(at(prompt_chunk)), length_(rows),
+          start_(rows), count_(rows), parent_(rows), cache_row_(rows * capacity_) {
         for (std::size_t row = 0; row < rows; ++row) {
             std::fill_n(cache_row_.begin() + static_cast<std::ptrdiff_t>(row * capacity_), capacity_,
                         static_cast<int32_t>(row));
@@ -41,7 +43,7 @@ public:
                 if (prompts[row].size() > length_[row]) left = std::max(left, prompts[row].size() - length_[row]);
             if (left == 0) return true;
             if (stop && stop()) return false;
-            const std::size_t chunk = chunk_for(left);
+            const std::size_t chunk = prompt_chunk_ > 0 ? prompt_chunk_ : chunk_for(left);
             tokens_.assign(prompts.size() * chunk, 0);
             for (std::size_t row = 0; row < prompts.size(); ++row) {
                 count_[row] = start_[row] = 0;
@@ -56,7 +58,7 @@ public:
                             tokens_.begin() + static_cast<std::ptrdiff_t>(row * chunk));
                 length_[row] = end;
             }
-            HK_TRY(decode(chunk, some));
+            HK_TRY(decode(chunk, prompt_chunk_ > 0, some));
             for (std::size_t row = 0; row < prompts.size(); ++row)
                 if (count_[row] > 0 && length_[row] == prompts[row].size())
                     std::copy_n(some.begin() + static_cast<std::ptrdiff_t>(row * vocabulary), vocabulary,
@@ -73,7 +75,7 @@ public:
             count_[row] = takes_part ? 1 : 0;
             length_[row] += takes_part ? 1 : 0;
         }
-        return decode(1, logits);
+        return decode(1, false, logits);
     }
 
     std::size_t length(std::size_t row) const { return length_[row]; }
@@ -107,7 +109,7 @@ private:
         return best;
     }
 
-    Status decode(std::size_t chunk, std::vector<float>& logits) {
+    Status decode(std::size_t chunk, bool both_sides, std::vector<float>& logits) {
         // A place that this row writes now is its own, whoever it followed.
         for (std::size_t row = 0; row < length_.size(); ++row)
             for (int32_t i = 0; i < count_[row]; ++i)
@@ -118,13 +120,14 @@ private:
         step.start = start_;
         step.count = count_;
         step.cache_row = cache_row_;
+        step.both_sides = both_sides;
         if (moved_) step.parent = parent_;
         moved_ = false;
         return decoder_.decode(step, logits);
     }
 
     Decoder& decoder_;
-    std::size_t capacity_;
+    std::size_t capacity_, prompt_chunk_;
     std::vector<std::size_t> length_; // tokens in each row's cache
     Ids tokens_, start_, count_, parent_;
     std::vector<int32_t> cache_row_;
@@ -192,12 +195,13 @@ public:
         // The last one is never fed.
         session.length = std::max(request_.length, static_cast<int64_t>(longest) + options_.max_new_tokens - 1);
         HK_TRY(fit_context(session));
+        if (request_.both_sides && !decoder_.encoder_decoder()) HK_TRY(make_room_for_prompts(session, longest));
         Clock::time_point start = Clock::now();
         if (const Status status = decoder_.begin(session); !status.ok())
             return status.with_context(fmt::format("{} new tokens after {}", options_.max_new_tokens, longest));
         HK_TRY(check_ids());
         if (request_.begun) HK_TRY(request_.begun());
-        Rows rows(decoder_, starts_.size() * copies_);
+        Rows rows(decoder_, starts_.size() * copies_, session.prompt_chunk);
         std::vector<float> logits;
         HK_ASSIGN(const bool fed, rows.feed_prompts(first_copies(), logits, stop_));
         if (!fed) return stopped_before_the_first();
@@ -219,6 +223,14 @@ private:
         context_ = at(longest);
         session.length = longest;
         output_.context = longest;
+        return {};
+    }
+    // One chunk for all prompts, now and later: of the sizes that caches have, so that few programs are made.
+    Status make_room_for_prompts(Session& session, std::size_t longest) const {
+        Session room = session;
+        room.length = capacity_for(std::max({static_cast<int64_t>(context_ > 0 ? std::min(longest, context_) : longest),
+                                             static_cast<int64_t>(context_ / 2), request_.length}));
+        HK_ASSIGN(session.prompt_chunk, decoder_.longest(room));
         return {};
     }
     // What a row goes on from when nothing more fits behind `ids`.

@@ -18,6 +18,9 @@ struct Request {
     // Room for rows of so many tokens, where the prompts need less: a next request of as many rows that needs no more
     // finds everything ready. 0: what is needed now.
     int64_t length = 0;
+    // The model learnt to read prompts from both sides (a prefix language model): each is fed in one piece, and what is
+    // generated sees all of it. With Options::slide_context what a row begins anew with is such a prompt too.
+    bool both_sides = false;
     std::function<Status()> begun = {}; // called before the first token is fed
 };
 

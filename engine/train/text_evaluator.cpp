@@ -83,10 +83,7 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
             "[generate]: this objective does not teach to write a text for an example: leave the section "
             "out, or set generate.examples = 0 and generate.examples_while_training = 0");
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, e->lengths_.back()));
-    if (std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end())
-        return unsupported(
-            "[generate]: a prompt that is seen from both sides cannot be gone on from token by token: set "
-            "generate.examples = 0");
+    e->both_sides_ = std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end();
     if (composition.example_kind() == HK_EXAMPLE_ROW) {
         HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
         for (const plugin::ColumnNeed& need : needs) {
@@ -114,6 +111,7 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
 Result<std::vector<std::string>> TextEvaluator::write(std::span<const infer::DrawnExample> examples,
                                                       std::span<const data::Field> fields) {
     generate::Request request;
+    request.both_sides = both_sides_;
     if (kind_ == Kind::from_source) { // as in training, padding with it
         Result<infer::SourceRows> sources = infer::source_rows(fields);
         if (!sources.ok()) return sources.status().with_context("[generate]");

@@ -57,6 +57,7 @@ private:
     std::unique_ptr<generate::Decoder> decoder_;
     generate::Options options_;
     Kind kind_ = Kind::nothing;
+    bool both_sides_ = false;                   // see generate::Request
     std::string source_column_, target_column_; // of rows
     std::vector<int64_t> lengths_;
     int64_t batch_ = 1;

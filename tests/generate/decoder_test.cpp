@@ -29,20 +29,23 @@ class Plain {
 public:
     Plain(const plugin::Composition& composition, bool encodes) : composition_(composition), encodes_(encodes) {}
 
-    Graph graph(int64_t length, int64_t source) const {
+    // prefix: so many of the first places see each other from both sides.
+    Graph graph(int64_t length, int64_t source, int64_t prefix = 0) const {
         std::vector<plugin::BatchField> fields{{"input_ids", Kind::int32, Shape{1, encodes_ ? source : length}}};
+        if (prefix > 0) fields.push_back({"prefix_length", Kind::int32, Shape{1}});
         if (encodes_) fields.push_back({"decoder_input_ids", Kind::int32, Shape{1, length}});
         auto built = composition_.build(HK_MODE_EVALUATE, fields, kLogits);
         REQUIRE_MESSAGE(built.ok(), built.message());
         return built.take();
     }
 
-    std::vector<double> scores(const Ids& ids, const Ids& source, const Fields& weights) const {
-        const Graph g = graph(static_cast<int64_t>(ids.size()), static_cast<int64_t>(source.size()));
+    std::vector<double> scores(const Ids& ids, const Ids& source, const Fields& weights, int64_t prefix = 0) const {
+        const Graph g = graph(static_cast<int64_t>(ids.size()), static_cast<int64_t>(source.size()), prefix);
         graph::Feeds feeds;
         feeds.parameters = weights;
         feeds.fields[encodes_ ? "decoder_input_ids" : "input_ids"] = ids_tensor({ids});
         if (encodes_) feeds.fields["input_ids"] = ids_tensor({source});
+        if (prefix > 0) feeds.fields["prefix_length"] = {Kind::int32, Shape{1}, {static_cast<double>(prefix)}};
         const ValueId wanted[] = {g.outputs.at("logits")};
         auto values = graph::evaluate(g, feeds, wanted);
         REQUIRE_MESSAGE(values.ok(), values.message());
@@ -133,6 +136,52 @@ TEST_CASE("decoder: cached, chunked, ragged generation says what whole rows say"
                 if (beams > 1) CHECK(output->rows[row].score == doctest::Approx(score / 6).epsilon(1e-5));
             }
         }
+    }
+}
+
+TEST_CASE("decoder: prompts read from both sides say what whole rows with a prefix say") {
+    const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
+    for (const Model& model : models()) {
+        if (model.encodes) continue;
+        CAPTURE(model.architecture);
+        const auto composition = compose(registry, model);
+        const Plain plain(*composition, false);
+        const Fields weights = random_weights(plain.graph(2, 2), 3);
+        auto decoder = make_reference_decoder(*composition, weights);
+        REQUIRE_MESSAGE(decoder.ok(), decoder.message());
+        Options o;
+        Request request;
+        request.both_sides = true;
+        for (const int length : {3, 20, 1}) request.prompts.push_back(some_ids(length, length));
+        bool differs = false; // from what reading from left to right would have said
+        // The last is longer than a context of 48: what has no room begins anew with 24 tokens, read whole.
+        for (const auto& [beams, made] : {std::pair(1, 6), std::pair(3, 6), std::pair(1, 36)}) {
+            o.beams = beams;
+            o.max_new_tokens = made;
+            o.slide_context = made > 6;
+            const auto output = generate::generate(*decoder.value(), request, o);
+            REQUIRE_MESSAGE(output.ok(), output.message());
+            for (std::size_t row = 0; row < request.prompts.size(); ++row) {
+                const Ids& ids = output->rows[row].ids;
+                std::size_t begin = 0, prompt = request.prompts[row].size();
+                for (std::size_t i = prompt; i < ids.size(); ++i) {
+                    if (o.slide_context && i - begin > 48) {
+                        begin = i - 24;
+                        prompt = i;
+                    }
+                    const auto said = [&](int64_t prefix) {
+                        const std::vector<double> scores =
+                            plain.scores(Ids(ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                                             ids.begin() + static_cast<std::ptrdiff_t>(i)),
+                                         {}, weights, prefix);
+                        return std::ranges::max_element(scores) - scores.begin();
+                    };
+                    if (beams == 1) CHECK(said(static_cast<int64_t>(prompt - begin)) == ids[i]);
+                    differs = differs || said(0) != ids[i];
+                }
+            }
+        }
+        CHECK(differs);
     }
 }
 

@@ -91,8 +91,9 @@ TEST_CASE("decoder: programs on the device say what the interpreter says") {
         o.decoder_start = 1;
         Request request;
         for (const int length : {3, 20, 9}) request.prompts.push_back(some_ids(length, length));
-        for (const int64_t beams : {1, 3}) {
+        for (const auto& [beams, both_sides] : {std::pair(1, false), std::pair(3, false), std::pair(1, true)}) {
             o.beams = beams;
+            request.both_sides = both_sides;
             const auto output = generate::generate(both, request, o);
             REQUIRE_MESSAGE(output.ok(), output.message());
             // A second time with the programs that are there, and caches full of what was.
