@@ -13,21 +13,6 @@ using graph::Kind;
 using graph::Shape;
 using graph::Tensor;
 
-// A port of attention weights [B, Tq, Tk] or [B, H, Tq, Tk] that a plugin offers itself: recurrent models, whose
-// attention is no attention operation.
-constexpr const char* kPort = "attention";
-
-std::vector<std::string> words(const text::Tokenizer* tokenizer, const Tensor& ids) {
-    std::vector<std::string> result;
-    const int64_t length = ids.shape[-1];
-    for (int64_t i = 0; i < length; ++i) {
-        const auto id = static_cast<int32_t>(ids.data[static_cast<std::size_t>(i)]);
-        std::string word = tokenizer != nullptr ? tokenizer->decode({&id, 1}) : std::to_string(id);
-        result.push_back(word.empty() ? fmt::format("<{}>", id) : word);
-    }
-    return result;
-}
-
 // What stands at each of `length` places: the tokens of `ids`, or numbers where the network made places of its own
 // (patches, a class token).
 std::vector<std::string> labels(const std::vector<std::string>& ids, int64_t length) {
@@ -73,6 +58,19 @@ Result<infer::Tensors> fields_of(const infer::Model& m, const AttentionArguments
 
 } // namespace
 
+bool looks_at_source(const std::string& place) { return place.find("cross") != std::string::npos; }
+
+std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const Tensor& ids) {
+    std::vector<std::string> result;
+    const int64_t length = ids.shape[-1];
+    for (int64_t i = 0; i < length; ++i) {
+        const auto id = static_cast<int32_t>(ids.data[static_cast<std::size_t>(i)]);
+        std::string word = tokenizer != nullptr ? tokenizer->decode({&id, 1}) : std::to_string(id);
+        result.push_back(word.empty() ? fmt::format("<{}>", id) : word);
+    }
+    return result;
+}
+
 Result<std::string> show_attention(const Globals& globals, const AttentionArguments& a) {
     const plugin::Registry registry = scan_plugins(globals);
     std::unique_ptr<program::Runtime> runtime;
@@ -83,7 +81,7 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
     HK_ASSIGN(const infer::Tensors fields, fields_of(m, a));
     HK_ASSIGN(const std::vector<std::string> offered, infer::port_names(m, fields));
     std::vector<std::string> ports;
-    if (std::ranges::find(offered, kPort) != offered.end()) ports.emplace_back(kPort);
+    if (std::ranges::find(offered, kAttentionPort) != offered.end()) ports.emplace_back(kAttentionPort);
     HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, ports, /*attention=*/true));
     if (forward->attention_maps().empty() && ports.empty())
         return unsupported(fmt::format("{}: there is no attention in this model", a.model));
@@ -91,16 +89,17 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
 
     const auto tokens = [&](const char* field) {
         const auto found = fields.find(field);
-        return found == fields.end() ? std::vector<std::string>() : words(m.tokenizer.get(), found->second);
+        return found == fields.end() ? std::vector<std::string>() : token_words(m.tokenizer.get(), found->second);
     };
     const std::vector<std::string> source = tokens("input_ids"), target = tokens("decoder_input_ids");
     std::vector<AttentionPicture> pictures;
     for (const graph::AttentionMap& map : forward->attention_maps()) {
-        const bool cross = map.place.find("cross") != std::string::npos;
+        const bool cross = looks_at_source(map.place);
         const bool decoder = cross || map.place.find("decoder") != std::string::npos;
         pictures.push_back(picture(map.place, outputs.at(map.output), source, target, cross, decoder));
     }
-    if (!ports.empty()) pictures.push_back(picture(kPort, outputs.at(kPort), source, target, true, true));
+    if (!ports.empty())
+        pictures.push_back(picture(kAttentionPort, outputs.at(kAttentionPort), source, target, true, true));
     return attention_page(fmt::format("Attention of {}", a.model), pictures);
 }
 

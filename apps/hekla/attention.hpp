@@ -2,6 +2,8 @@
 #pragma once
 
 #include "command.hpp"
+#include "graph/reference.hpp"
+#include "text/tokenizer.hpp"
 
 namespace hekla::app {
 
@@ -12,6 +14,16 @@ struct AttentionArguments {
     std::string fields; // or a .safetensors with the model's fields; its first row is shown
     bool reference = false;
 };
+
+// A port of attention weights [B, Tq, Tk] or [B, H, Tq, Tk] that a plugin offers itself: recurrent models, whose
+// attention is no attention operation.
+inline constexpr const char* kAttentionPort = "attention";
+
+// Whether an attention operation (graph::AttentionMap::place) looks from what is written at what was read.
+bool looks_at_source(const std::string& place);
+
+// The tokens of [1, T] ids as they are shown; a null tokenizer: their numbers.
+std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const graph::Tensor& ids);
 
 Result<std::string> show_attention(const Globals& globals, const AttentionArguments& a);
 

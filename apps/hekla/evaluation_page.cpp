@@ -156,6 +156,15 @@ std::string examples(const std::vector<ordered_json>& all) {
     return out + "</table>";
 }
 
+std::string alignment_section(const std::vector<Alignment>& all) {
+    if (all.empty()) return {};
+    std::string out =
+        "<p>What was read is above, what was written at the left: the darker, the more it looked there (by the "
+        "square root; the mean of all heads).</p>";
+    for (const Alignment& one : all) out += alignment_svg(one);
+    return out;
+}
+
 } // namespace
 
 std::string evaluation_page(const EvaluationPage& page) {
@@ -171,6 +180,7 @@ std::string evaluation_page(const EvaluationPage& page) {
            escape_markup(page.title) + "</h1><p>" + escape_markup(page.data) + "</p></header>\n<main>" +
            section("Scores", scores) + section("Curves", curves(page.log_file)) +
            section("By " + page.group, group_section(page)) + section("Classes", class_tables(pairs)) +
+           section("What was looked at", alignment_section(page.alignments)) +
            section("Notes", page.notes.empty() ? "" : "<pre>" + escape_markup(page.notes) + "</pre>") +
            section("Examples", examples(page.predictions)) + "</main></body></html>\n";
 }

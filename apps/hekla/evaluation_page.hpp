@@ -2,6 +2,8 @@
 // was said of examples, the wrong ones first. Nothing is fetched from anywhere.
 #pragma once
 
+#include "alignment.hpp"
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -16,6 +18,7 @@ struct EvaluationPage {
     std::vector<std::pair<std::string, double>> scores;
     std::string group;                               // the recipe's data.group; may be empty
     std::vector<nlohmann::ordered_json> predictions; // "place", columns, "group", "said"
+    std::vector<Alignment> alignments;               // of the first texts that were written
     std::string notes;                               // what else was told, as it stands
 };
 

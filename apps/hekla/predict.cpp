@@ -20,6 +20,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::string_view kGroupScore = "right where ";
+constexpr std::size_t kAlignments = 6; // shown in a report
 
 struct EvalArguments {
     std::string recipe, output, report;
@@ -86,7 +87,7 @@ int evaluate(hk_context context, const HostError& error, const EvalArguments& a,
     return grouped.ok() ? kDone : fail(grouped);
 }
 
-Status write_report(const EvalArguments& a, const std::string& file, const Told& told) {
+Status write_report(const Globals& globals, const EvalArguments& a, const std::string& file, const Told& told) {
     const train::Recipe& recipe = told.recipe;
     EvaluationPage page;
     page.title = recipe.output.dir;
@@ -96,6 +97,14 @@ Status write_report(const EvalArguments& a, const std::string& file, const Told&
     page.notes = told.notes;
     page.group = recipe.data.group;
     page.predictions = told.rows;
+    std::vector<ReadAndWritten> texts;
+    for (const ToldRow& row : told.rows) {
+        if (texts.size() == kAlignments) break;
+        const auto said = row.find("said");
+        if (row.contains("source") && row["source"].is_string() && said != row.end() && said->contains("text"))
+            texts.push_back({row["source"].get<std::string>(), (*said)["text"].get<std::string>()});
+    }
+    HK_ASSIGN(page.alignments, alignments(globals, recipe.output.dir, texts));
     return write_output(file, evaluation_page(page));
 }
 
@@ -117,7 +126,7 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
             const std::filesystem::path page = a.report;
             const std::string file =
                 (page.parent_path() / page.stem()).string() + fmt::format("-seed-{}.html", run.seed);
-            if (const Status written = write_report(a, file, told); !written.ok()) return fail(written);
+            if (const Status written = write_report(globals, a, file, told); !written.ok()) return fail(written);
         }
         if (!a.output.empty())
             if (const Status written = write_output(a.output, said); !written.ok()) return fail(written);
@@ -131,7 +140,7 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
         if (!written.ok()) return fail(written);
     }
     if (!a.report.empty())
-        if (const Status written = write_report(a, a.report, told); !written.ok()) return fail(written);
+        if (const Status written = write_report(globals, a, a.report, told); !written.ok()) return fail(written);
     ordered_json j;
     std::string line;
     for (const auto& [name, value] : told.scores) {

@@ -96,6 +96,7 @@ def tables() -> dict:
         [title, score(f"likeness-{name}", "pearson"), score(f"likeness-{name}", "spearman")]
         for name, title in {"vectors-random": "random", "skip-gram": "skip-gram", "glove": "GloVe"}.items()])
     made["neighbours"] = neighbours()
+    made["samples"] = samples()
     shown = load("in-context-examples") or {}
     prefix = "right where demonstrations = "
     rows = [[key[len(prefix):], f"{value:.3f}", f"{1 - (5 / 6) ** (int(key[len(prefix):]) + 1):.3f}"]
@@ -109,6 +110,22 @@ def translations(names) -> str:
     return table(["model", "BLEU", "chrF", "whole sentences, %"], [
         [title, score(name, "bleu", digits=2), score(name, "chrf", digits=2), score(name, "exact_match", **percent)]
         for name, title in names.items()])
+
+
+def samples(count: int = 6) -> str:
+    """What the three networks made of the first sentences of the test split."""
+    rows = {}
+    for name, title in {"translation-rnn-none": "RNN", "translation-rnn": "with attention",
+                        "translation-transformer": "Transformer"}.items():
+        file = folder / f"{name}.jsonl"
+        for line in file.read_text().splitlines()[:count] if file.exists() else []:
+            one = json.loads(line)
+            rows.setdefault((one["source"], one["target"]), {})[title] = one["said"]["text"]
+    if not rows:
+        return NOT_RUN
+    return table(["English", "French", "RNN", "with attention", "Transformer"],
+                 [[source, target] + [said.get(title, "") for title in ("RNN", "with attention", "Transformer")]
+                  for (source, target), said in rows.items()])
 
 
 def neighbours() -> str:

@@ -421,8 +421,15 @@ dir = "run"
     for (std::string line; std::getline(kept, line); ++lines) CHECK(json::parse(line)["step"] == 120);
     CHECK(lines == 10);
 
-    const json scores = json::parse(succeed(place.run({"eval", "translate.toml", "--json", "-o", "said.jsonl"})).out);
+    const json scores = json::parse(
+        succeed(place.run({"eval", "translate.toml", "--json", "-o", "said.jsonl", "--report", "said.html"})).out);
     CHECK(scores["exact_match"].get<double>() > 0.5); // it can be learnt, and was
+    const std::string report = place.read("said.html");
+    std::size_t maps = 0;
+    for (std::size_t at = report.find("class=\"alignment\""); at != std::string::npos;
+         at = report.find("class=\"alignment\"", at + 1))
+        ++maps;
+    CHECK(maps == 6);
     std::istringstream said(place.read("said.jsonl"));
     std::vector<json> rows;
     double same = 0.0;
