@@ -1,6 +1,7 @@
 #include "alignment.hpp"
 
 #include "attention.hpp"
+#include "base/cache.hpp"
 #include "base/markup.hpp"
 #include "generate/options.hpp"
 #include "infer/forward.hpp"
@@ -37,6 +38,8 @@ Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::
     Tensor target{Kind::int32, Shape{1, static_cast<int64_t>(written.size()) + 1}, {static_cast<double>(start)}};
     target.data.insert(target.data.end(), written.begin(), written.end());
     fields["decoder_input_ids"] = target;
+    HK_ASSIGN(const bool encodes, infer::reads_field(m, fields, "decoder_input_ids"));
+    if (!encodes) return std::optional<Alignment>();
 
     HK_ASSIGN(const std::vector<std::string> offered, infer::port_names(m, fields));
     std::vector<std::string> ports;
@@ -82,9 +85,13 @@ Result<std::vector<Alignment>> alignments(const Globals& globals, const std::str
     std::vector<Alignment> result;
     if (texts.empty()) return result;
     const plugin::Registry registry = scan_plugins(globals);
-    HK_ASSIGN(const std::unique_ptr<program::Runtime> runtime, create_runtime(globals));
+    // As create_runtime(), but for its note that there is no GPU: the evaluation has said so.
+    HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
+    program::RuntimeOptions runtime_options;
+    runtime_options.cache = folder_cache(globals.cache_folder());
+    HK_ASSIGN(const std::unique_ptr<program::Runtime> runtime,
+              program::Runtime::create(std::move(context), runtime_options));
     HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), model, {}, globals.log()));
-    if (!m.encoder_decoder()) return result;
     HK_ASSIGN(const generate::Options options, generate::options_from(m.config, nlohmann::json::object(), 0));
     if (!options.decoder_start)
         return invalid_argument(fmt::format("{}: config.json has no decoder_start_token_id", model));

@@ -49,9 +49,10 @@ Result<infer::Tensors> fields_of(const infer::Model& m, const AttentionArguments
     };
     HK_TRY(encode(a.text, "input_ids"));
     if (!a.target.empty()) {
-        if (!m.encoder_decoder())
-            return invalid_argument("--target is for models with an encoder and a decoder; this one has one stack");
         HK_TRY(encode(a.target, "decoder_input_ids"));
+        HK_ASSIGN(const bool encodes, infer::reads_field(m, fields, "decoder_input_ids"));
+        if (!encodes)
+            return invalid_argument("--target is for models with an encoder and a decoder; this one has one stack");
     }
     return fields;
 }
@@ -66,7 +67,9 @@ std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const Ten
     for (int64_t i = 0; i < length; ++i) {
         const auto id = static_cast<int32_t>(ids.data[static_cast<std::size_t>(i)]);
         std::string word = tokenizer != nullptr ? tokenizer->decode({&id, 1}) : std::to_string(id);
-        result.push_back(word.empty() ? fmt::format("<{}>", id) : word);
+        if (word.empty()) // a space alone, or a token without a text
+            word = tokenizer->text_of(id, false).empty() ? fmt::format("<{}>", id) : "\u2423";
+        result.push_back(std::move(word));
     }
     return result;
 }
