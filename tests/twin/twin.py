@@ -106,7 +106,8 @@ def main() -> None:
     if arguments.save:
         model.save_pretrained(arguments.save)
     print(json.dumps({"steps": step, "worst_of_first": worst[0], "at_step": worst[1], "compared": min(step, arguments.first),
-                      "mean_of_all": sum(apart) / len(apart)}))
+                      "mean_of_all": sum(apart) / len(apart),
+                      "above_1e-3": [[i + 1, d] for i, d in enumerate(apart) if d > 1e-3]}))
 
 
 if __name__ == "__main__":
