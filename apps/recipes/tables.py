@@ -4,7 +4,8 @@
     apps/recipes/baselines.py data >out/results/baselines.jsonl
     apps/recipes/tables.py out/results apps/recipes/README.md
 
-Puts each table between its marks in the file, "<!-- NAME -->" and "<!-- end -->"; without a file, prints them all.
+Puts each table between its marks in the file, "<!-- NAME -->" and "<!-- end -->", where what was not measured this time stays
+as it is; without a file, prints them all.
 """
 import json
 import pathlib
@@ -142,6 +143,21 @@ def neighbours() -> str:
                  [[word, near.get("skip-gram", ""), near.get("glove", "")] for word, near in found.items()])
 
 
+def keep(old: str, new: str) -> str:
+    """`new`, with what `old` says in its rows of the same name where nothing was measured."""
+    if new == NOT_RUN:
+        return old
+    said = {line.split(" | ")[0]: line for line in old.splitlines()}
+    lines = []
+    for line in new.splitlines():
+        cells = line.split(" | ")
+        before = said.get(cells[0], line).split(" | ")
+        if len(before) == len(cells):
+            cells = [b if NOT_RUN in c and NOT_RUN not in b else c for b, c in zip(before, cells)]
+        lines.append(" | ".join(cells))
+    return "\n".join(lines)
+
+
 def main() -> None:
     global folder
     if len(sys.argv) not in (2, 3):
@@ -159,7 +175,8 @@ def main() -> None:
         if mark not in text:
             sys.exit(f"tables.py: {page} has no {mark}")
         begin = text.index(mark) + len(mark)
-        text = text[:begin] + "\n" + content + "\n" + text[text.index("<!-- end -->", begin):]
+        end = text.index("<!-- end -->", begin)
+        text = text[:begin] + "\n" + keep(text[begin:end].strip(), content) + "\n" + text[end:]
     page.write_text(text, encoding="utf-8")
 
 
