@@ -23,7 +23,7 @@ IGNORED = -100
 
 def value_of(recipe: str, key: str, default: float) -> float:
     """A number of the run's recipe.toml, which has every key on a line of its own."""
-    found = re.search(rf"^{key} = ([-+.\de]+)", recipe, re.MULTILINE)
+    found = re.search(rf'^"?{key}"? = ([-+.\de]+)', recipe, re.MULTILINE)
     return float(found.group(1)) if found else default
 
 
