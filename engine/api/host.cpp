@@ -216,19 +216,6 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
     });
 }
 
-int32_t hk_train_plan(hk_context context, const hk_train_options* options, void (*give)(void* user, hk_string plan),
-                      hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        if (give == nullptr) return invalid_argument("text is null");
-        HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const api::Place place, place_of(call));
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, api::trainer_of(place, options, train::Purpose::read));
-        HK_ASSIGN(const std::string plan, trainer->plan());
-        give(options->user, view(plan));
-        return {};
-    });
-}
-
 int32_t hk_evaluate(hk_context context, const hk_evaluate_options* options, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));

@@ -58,25 +58,33 @@ Result<std::unique_ptr<Forward>> Forward::create_on_device(Model& model, const T
     std::unique_ptr<Forward> f(new Forward());
     f->model_ = &model;
     HK_TRY(f->describe(fields, ports, attention));
-    program::CompileOptions options;
-    options.gradients = program::Gradients::ignore;
-    const auto place = [&](const std::string& name) -> Status {
-        const uint64_t bytes = static_cast<uint64_t>(f->find(name)->shape.elements()) * 4;
-        HK_ASSIGN(gpu::Buffer given, buffer(name, bytes));
-        if (given) return model.store->adopt_state(forward_state(name), std::move(given));
-        return model.store->make_state(forward_state(name), bytes);
-    };
-    for (const auto& [name, tensor] : fields) {
-        if (f->find(name) == nullptr) continue;
-        HK_TRY(place(name));
-        options.state_inputs[name] = forward_state(name);
-    }
-    for (const auto& [name, value] : f->graph_.outputs) {
-        HK_TRY(place(name));
-        options.state_outputs[name] = forward_state(name);
+    const program::CompileOptions options = f->on_device(fields);
+    for (const auto* states : {&options.state_inputs, &options.state_outputs}) {
+        for (const auto& [name, state] : *states) {
+            const uint64_t bytes = static_cast<uint64_t>(f->find(name)->shape.elements()) * 4;
+            HK_ASSIGN(gpu::Buffer given, buffer(name, bytes));
+            HK_TRY(given ? model.store->adopt_state(state, std::move(given)) : model.store->make_state(state, bytes));
+        }
     }
     HK_ASSIGN(f->program_, program::Program::compile(*model.runtime, f->graph_, *model.store, options));
     return f;
+}
+
+program::CompileOptions Forward::on_device(const Tensors& fields) const {
+    program::CompileOptions options;
+    options.gradients = program::Gradients::ignore;
+    for (const auto& [name, tensor] : fields)
+        if (find(name) != nullptr) options.state_inputs[name] = forward_state(name);
+    for (const auto& [name, value] : graph_.outputs) options.state_outputs[name] = forward_state(name);
+    return options;
+}
+
+Status Forward::estimate(program::Estimator& estimator, Model& model, const Tensors& fields,
+                         const std::vector<std::string>& ports, bool attention) {
+    Forward f;
+    f.model_ = &model;
+    HK_TRY(f.describe(fields, ports, attention));
+    return estimator.add(f.graph_, f.on_device(fields), 1.0).status();
 }
 
 const graph::Value* Forward::find(std::string_view name) const {

@@ -3,6 +3,7 @@
 
 #include "graph/attention_maps.hpp"
 #include "infer/model.hpp"
+#include "program/estimate.hpp"
 
 namespace hekla::infer {
 
@@ -29,6 +30,10 @@ public:
     static Result<std::unique_ptr<Forward>> create_on_device(Model& model, const Tensors& fields,
                                                              const std::vector<std::string>& ports, bool attention,
                                                              const GiveBuffer& buffer);
+    // Adds what create_on_device() makes, with buffers of its own for every field and output; `model` may be opened
+    // with ModelOptions::describe_only. A unit is a pass.
+    static Status estimate(program::Estimator& estimator, Model& model, const Tensors& fields,
+                           const std::vector<std::string>& ports, bool attention);
     ~Forward();
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
@@ -46,6 +51,8 @@ public:
 private:
     Forward() = default;
     Status describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention);
+    // Fields that are read and outputs, in states of the store.
+    program::CompileOptions on_device(const Tensors& fields) const;
     Model* model_ = nullptr;
     graph::Graph graph_;
     std::vector<graph::AttentionMap> maps_;

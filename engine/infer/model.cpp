@@ -166,9 +166,10 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
     if (!difference.empty())
         log.warning(fmt::format("{}: {}\n  Every weight has its place, so it is used, as this graph computes",
                                 m.path.string(), difference));
+    m.table = program::parameter_table(graph);
+    if (options.describe_only) return m;
     if (runtime != nullptr) {
-        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, program::parameter_table(graph),
-                                                           {.weights = options.weights}));
+        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, {.weights = options.weights}));
     }
     for (const plugin::StoredTensor& found : tensors) {
         if (runtime != nullptr) {

@@ -26,6 +26,7 @@ struct ModelOptions {
     // tokenizer_problem says why.
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
+    bool describe_only = false;                       // weights are looked up and left unread
 };
 
 // What a folder says of its model's parts: architecture and configuration, head, with ModelOptions::objective the
@@ -40,6 +41,7 @@ struct Model {
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;
+    std::vector<program::ParameterEntry> table;     // of its parameters
     program::Runtime* runtime = nullptr;            // null: the float64 interpreter computes
     std::unique_ptr<program::ParameterStore> store; // with a runtime
     Tensors parameters;                             // and buffers; without one

@@ -1,5 +1,6 @@
 #include "program/program.hpp"
 
+#include "program/estimate.hpp"
 #include "program/half.hpp"
 #include "program/hazards.hpp"
 #include "program/ordering_check.hpp"
@@ -14,15 +15,7 @@ namespace hekla::program {
 
 namespace {
 
-constexpr uint64_t kSmallOutputs = 64 * 1024; // bytes that are copied to the host at the end of every replay
 constexpr std::size_t kRecordings = 2;
-
-// About how fast a device is, for cutting work into segments and submits; nothing depends on it but their number.
-struct Speed {
-    double flops;
-    double bytes;
-};
-Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
 
 // A dispatch, or a part of its groups.
 struct Piece {
@@ -42,11 +35,6 @@ struct Recording {
     std::unique_ptr<gpu::Timer> timer;
     uint64_t value = 0; // of the queue's timeline when its last replay is done; 0: never submitted
 };
-
-std::string label_of(const Lowering& lowering, const Dispatch& dispatch) {
-    if (!dispatch.label.empty()) return dispatch.label;
-    return lowering.graph ? lowering.graph->describe(dispatch.node) : dispatch.shader;
-}
 
 // "matmul in block.3/attention" -> "hekla / block.3 / attention / matmul", as captures show it.
 std::string shown(const std::string& label) {
@@ -128,7 +116,7 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, Lowering low
     state.options = options;
     state.lowering = std::move(lowering);
     for (const Dispatch& dispatch : state.lowering.dispatches)
-        state.labels.push_back(label_of(state.lowering, dispatch));
+        state.labels.push_back(dispatch_label(state.lowering, dispatch));
     for (const auto& [node, view] : state.lowering.access_counts)
         state.access_counts.emplace_back(state.lowering.graph->describe(node),
                                          state.lowering.resources[view.resource].name);
@@ -249,18 +237,11 @@ Status Program::State::make_buffers() {
     }
     ignored.insert(lowering.ignored_inputs.begin(), lowering.ignored_inputs.end());
 
-    // Small outputs first, so that one copy takes them all.
-    uint64_t end = 0;
-    for (const bool small : {true, false}) {
-        for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
-            const Resource& resource = lowering.resources[id];
-            if (resource.kind != ResourceKind::output || (resource.bytes <= kSmallOutputs) != small) continue;
-            places[id] = {&outputs, 0, end};
-            end += (resource.bytes + kAlignment - 1) / kAlignment * kAlignment;
-        }
-        if (small) small_outputs = end;
-    }
-    HK_ASSIGN(outputs, memory.create_buffer(std::max(end, kAlignment), gpu::Residence::device, "outputs"));
+    const ProgramOutputs placed = place_outputs(lowering, offsets);
+    for (ResourceId id = 1; id < lowering.resources.size(); ++id)
+        if (lowering.resources[id].kind == ResourceKind::output) places[id] = {&outputs, 0, offsets[id]};
+    small_outputs = placed.small;
+    HK_ASSIGN(outputs, memory.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
     for (Recording& recording : recordings) {
         HK_ASSIGN(recording.upload,
@@ -297,12 +278,10 @@ void Program::State::cut_pieces() {
     uint64_t end = 0;
     for (uint32_t d = 0; d < lowering.dispatches.size(); ++d) {
         const Dispatch& dispatch = lowering.dispatches[d];
-        const double seconds = std::max(dispatch.flops / speed.flops, dispatch.bytes / speed.bytes);
+        const double seconds = seconds_of(dispatch, speed);
         const uint64_t groups = dispatch.groups;
         // A dispatch that alone would take longer than a submit may is cut into parts of its groups.
-        uint64_t parts = 1;
-        if (budget > 0 && !options.timings) parts = static_cast<uint64_t>(std::clamp(seconds / budget, 1.0, 1024.0));
-        parts = std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, groups));
+        const uint64_t parts = parts_of(dispatch, seconds, options.timings ? 0 : budget);
         for (uint64_t p = 0; p < parts; ++p) {
             Piece piece;
             piece.dispatch = d;

@@ -144,6 +144,11 @@ struct StoreChunk {
     bool trained = true;            // it has gradients and moments, if the store has any
 };
 
+// Where the tensors of a table lie: fills chunk, offset, storage and trained of each. largest: bytes of one allocation.
+// Errors: a tensor is larger; two have one name; options that do not go together.
+Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
+                                                 const StoreOptions& options, uint64_t largest);
+
 // Parameters, gradients and the optimizer's moments of a run, and by name whatever else lives across programs: buffers
 // of the graph, key-value caches, recurrent states, the optimizer's counters. Zero when made.
 class ParameterStore {
@@ -188,7 +193,6 @@ public:
 
 private:
     ParameterStore() = default;
-    Status place(ParameterEntry& entry, uint64_t largest);
     Result<const ParameterEntry*> entry_in(std::string_view name, StoreArena arena) const;
     Runtime* runtime_ = nullptr;
     std::vector<ParameterEntry> table_;

@@ -140,11 +140,6 @@ typedef struct hk_train_result {
 HK_EXPORT int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result,
                            hk_error* error);
 
-// What training would take: memory, time, dearest nodes. `text` is given to the callback once. Trains nothing.
-// [any-thread], one at a time a context
-HK_EXPORT int32_t hk_train_plan(hk_context context, const hk_train_options* options,
-                                void(HK_ABI* text)(void* user, hk_string text), hk_error* error);
-
 typedef struct hk_evaluate_options {
     uint32_t struct_size;
     int32_t test;               // not 0: on the recipe's data.test instead of its validation data
