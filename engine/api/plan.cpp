@@ -187,6 +187,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&o](const std::string& m) { o.message(o.user, view(m)); };
     const Context& context = call.context();
+    events.own_threads = context.own_threads();
     Report report;
     std::optional<train::Trainer::Times> times;
     const auto take = [&](train::Trainer::Plan plan) {

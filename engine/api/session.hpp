@@ -36,6 +36,10 @@ public:
     Status prompt(std::vector<std::string> prompts);
     void wait(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
+    Status run(); // of a context that begins no threads: on this one, until it ends
+    // Its device memory goes, and comes back. false: the time was up.
+    Result<bool> release_memory(std::chrono::nanoseconds time);
+    Status restore_memory();
     void stop();    // after the step, or token, that runs; the host goes on to advance
     void destroy(); // at once
     // As stop(), without the host: what is left is done as fast as it can be.
@@ -46,12 +50,19 @@ private:
     Session() = default;
     Status open(const std::shared_ptr<Context>& context, const hk_session_options* own);
     void begin(std::function<Status()> body);
+    void work(const std::function<Status()>& body);
+    void end(Status status);
+    void drop_unbegun(); // what nobody ran has ended
     Status run_training(const hk_train_options& options, const std::vector<std::string>& texts);
     Status run_generation(const hk_generate_options& options, const std::string& model);
     struct Passes;
     Status run_forward(Passes& passes);
     // Everything is there: from now on the host's budgets hold.
     Status prepared();
+    // By its own thread, with nothing pending: without its memory until that is wanted again.
+    Status rest();
+    // Until something is to be done; rests meanwhile where that is wanted.
+    Status wait_for_work(const std::function<bool()>& wanted);
     void set_progress(double progress);
     void set_state(int32_t state);
     Place place();
@@ -62,6 +73,7 @@ private:
     std::unique_ptr<program::Runtime> runtime_;
     int64_t length_ = 0;
     std::thread thread_;
+    std::function<Status()> body_; // until somebody runs it
     std::atomic<std::thread::id> thread_id_{};
     std::atomic<bool> stopping_{false};
     std::atomic<int64_t> step_{0};
@@ -72,6 +84,8 @@ private:
     double progress_ = 0;
     double longest_ = 0;
     bool stopped_ = false, ended_ = false;
+    bool release_wanted_ = false, released_ = false, destroyed_ = false;
+    Status not_restored_; // why it rests on
     Status failed_;
     bool writes_ = false;                             // made by generate()
     std::optional<std::vector<std::string>> prompts_; // not yet taken

@@ -259,13 +259,13 @@ Result<std::shared_ptr<CommandPool>> CommandPool::create(std::shared_ptr<Device>
     create.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     create.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     create.queueFamilyIndex = d.queue_family();
-    HK_TRY(
-        d.check(d.functions().vkCreateCommandPool(d.handle(), &create, nullptr, &pool->pool_), "vkCreateCommandPool"));
+    HK_TRY(d.check(d.functions().vkCreateCommandPool(d.handle(), &create, d.callbacks(), &pool->pool_),
+                   "vkCreateCommandPool"));
     return pool;
 }
 
 CommandPool::~CommandPool() {
-    if (pool_) device_->functions().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
+    if (pool_) device_->functions().vkDestroyCommandPool(device_->handle(), pool_, device_->callbacks());
 }
 
 Result<CommandBuffer> CommandPool::allocate(Level level) {

@@ -20,8 +20,10 @@
 #include "program/tuning.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <span>
@@ -80,10 +82,17 @@ public:
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
     Result<gpu::Shader> shader(const Dispatch& dispatch);
     Status save_caches(); // what was compiled and measured since
+    // Gives all device memory of gpu().memory back until take_back(), after which every program and store is as it was
+    // (gpu::Memory::give_up). Nothing may run, of this runtime or another with that memory, and no program be made
+    // between; what was submitted to a MeteredQueue and not begun may wait in it. out_of_memory: nothing has changed.
+    Status give_up_memory();
+    Status take_back_memory();
     Tuning& tuning() { return *tuning_; }
 
 private:
+    friend class Program;
     Runtime() = default;
+    std::map<const void*, std::function<Status(gpu::Staging&)>> programs_; // how each finds its memory again
     gpu::Context gpu_;
     RuntimeOptions options_;
     Limits limits_;
@@ -190,6 +199,7 @@ public:
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
     uint64_t bytes() const; // everything, for the memory plan
+    std::pmr::memory_resource* host_memory() const { return runtime_->gpu().device->host_memory(); }
 
 private:
     ParameterStore() = default;

@@ -207,7 +207,8 @@ Status Trainer::open_data() {
         temporary_.emplace(folder.take());
         cache = temporary_->path();
     }
-    const Status opened = data_.open(*tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); });
+    const Status opened = data_.open(
+        *tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); }, events_.own_threads);
     if (!opened.ok())
         return found_ ? opened.with_context(fmt::format("{} goes on with the tokenizer it began with", run_.string()))
                       : opened;
@@ -576,6 +577,7 @@ Status Trainer::draw(int64_t steps, const std::function<Status(const std::vector
 Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64_t batch) const {
     const TrainSection& s = recipe_.train;
     data::BatcherOptions options;
+    options.threads = events_.own_threads ? 1 : 0;
     options.micro_steps = static_cast<uint32_t>(s.gradient_accumulation_steps);
     options.first_step = static_cast<uint64_t>(from_step);
     options.end_step = static_cast<uint64_t>(s.max_steps);

@@ -37,6 +37,7 @@ struct TrainerEvents {
     std::function<void(const EvaluationReport&)> evaluation;
     std::function<void(const std::string&)> message; // one line about what is being done
     std::function<bool()> stop; // asked after every step: true saves a resumable checkpoint and ends the run
+    bool own_threads = true;    // false: no thread is begun, everything is done by the one that calls
 };
 
 struct TrainerResult {
