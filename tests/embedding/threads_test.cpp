@@ -20,6 +20,7 @@ std::vector<std::string> thread_names() {
 
 std::ptrdiff_t count_of(const std::string& name) { return std::ranges::count(thread_names(), name); }
 
+// A driver's threads are called as the one that began them: only differences count.
 std::ptrdiff_t ours() {
     return std::ranges::count_if(thread_names(), [](const std::string& name) { return name.starts_with("hekla "); });
 }
@@ -33,7 +34,6 @@ TEST_CASE("sessions and batches have threads with names, which end with them") {
     const Error error;
     hk_context context{};
     REQUIRE(host.context(context) == HK_OK);
-    CHECK(ours() == 0);
     const Training training(place, "run");
     hk_session session{};
     REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
@@ -41,10 +41,12 @@ TEST_CASE("sessions and batches have threads with names, which end with them") {
     CHECK_MESSAGE(error.says("has a thread"), error.message());
     REQUIRE(state_of(session, 120 * kSecond).state == HK_SESSION_WORKING);
     while (training.steps < 1) advance(session, 5000.0);
-    CHECK(count_of("hekla session") == 1);
+    const std::ptrdiff_t sessions = count_of("hekla session");
+    CHECK(sessions > 0);
     CHECK(count_of("hekla batches") == 1);
     hk_session_destroy(session);
-    CHECK(ours() == 0);
+    CHECK(count_of("hekla session") == sessions - 1);
+    CHECK(count_of("hekla batches") == 0);
     hk_context_destroy(context);
 }
 
@@ -60,7 +62,8 @@ TEST_CASE("a context that begins no threads: sessions run where the host runs th
     hk_context_destroy(context);
 
     REQUIRE(host.context(context, error, [](hk_context_options& o) { o.no_threads = 1; }) == HK_OK);
-    std::ptrdiff_t most = 0;
+    const std::ptrdiff_t before = ours();
+    std::ptrdiff_t most = before;
     Training call(place, "call");
     call.options.user = &most;
     call.options.step = [](void* user, const hk_train_step*) {
@@ -68,7 +71,7 @@ TEST_CASE("a context that begins no threads: sessions run where the host runs th
         sum = std::max(sum, ours());
     };
     train(context, call);
-    CHECK(most == 0);
+    CHECK(most == before);
     CHECK(place.read("call/model.safetensors") == weights);
 
     const Training training(place, "session");
@@ -84,8 +87,8 @@ TEST_CASE("a context that begins no threads: sessions run where the host runs th
     of_the_host.join();
     CHECK(hk_session_run(session, error) == HK_FAILED_PRECONDITION);
     CHECK_MESSAGE(error.says("has ended"), error.message());
-    CHECK(ours() == 0);
     hk_session_destroy(session);
+    CHECK(ours() == before);
     CHECK(place.read("session/model.safetensors") == weights);
 
     // One that nobody ran ends; one that runs elsewhere is waited for.
