@@ -2,6 +2,7 @@
 #include "work.hpp"
 
 #include <algorithm>
+#include <malloc.h>
 
 using namespace hekla::testing;
 
@@ -10,18 +11,14 @@ namespace {
 // What a process has of the system.
 struct Held {
     std::ptrdiff_t descriptors = 0, threads = 0;
-    int64_t kibibytes = 0; // in memory
+    int64_t kibibytes = 0; // that are allocated, by drivers and layers too
 };
 
 Held held() {
     const auto entries = [](const char* folder) {
         return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
     };
-    Held now{entries("/proc/self/fd"), entries("/proc/self/task"), 0};
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("VmRSS:")) now.kibibytes = std::strtoll(line.c_str() + 6, nullptr, 10);
-    return now;
+    return {entries("/proc/self/fd"), entries("/proc/self/task"), static_cast<int64_t>(mallinfo2().uordblks / 1024)};
 }
 
 // Lives of a context with a session in it, of a model that was trained into `place` already.
@@ -61,17 +58,19 @@ void lives(int first, int more, int64_t allowed_kibibytes) {
     hk_context_destroy(context);
     live(host, place, first); // drivers and plugins keep what they loaded
     const Held before = held();
-    live(host, place, more);
+    for (int quarter = 0; quarter < 4; ++quarter) {
+        live(host, place, more / 4);
+        MESSAGE("quarter ", quarter + 1, ": ", held().kibibytes - before.kibibytes, " KiB more");
+    }
     const Held after = held();
     CHECK(after.descriptors == before.descriptors);
     CHECK(after.threads == before.threads);
-    MESSAGE(more, " lives: ", before.kibibytes, " KiB before, ", after.kibibytes, " KiB after");
     CHECK(after.kibibytes - before.kibibytes < allowed_kibibytes);
 }
 
 } // namespace
 
-TEST_CASE("contexts and sessions leave no descriptor, thread or memory behind") { lives(4, 8, 16 * 1024); }
+TEST_CASE("contexts and sessions leave no descriptor, thread or memory behind") { lives(4, 8, 1024); }
 
 TEST_CASE("after the device was lost everything can be destroyed in every order, and nothing is left") {
     FaultDriver& driver = FaultDriver::get();
@@ -115,5 +114,5 @@ TEST_CASE("after the device was lost everything can be destroyed in every order,
 }
 
 TEST_SUITE("long") {
-    TEST_CASE("a thousand contexts and sessions leave nothing behind") { lives(50, 1000, 32 * 1024); }
+    TEST_CASE("a thousand contexts and sessions leave nothing behind") { lives(20, 1000, 16 * 1024); }
 }

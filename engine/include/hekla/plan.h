@@ -46,8 +46,8 @@ HK_EXPORT int32_t hk_device_limits_of(hk_context context, hk_device_limits* out,
 #define HK_PLAN_GENERATE ((int32_t)1) // of a model. The unit: a token of every row
 #define HK_PLAN_FORWARD ((int32_t)2)  // of a model. The unit: a pass
 
-#define HK_TIME_ESTIMATED                                                                                              \
-    ((int32_t)0) // what each dispatch computes or moves, by `flops` and `bandwidth`; nothing was run
+// Estimated: what each dispatch computes or moves, by `flops` and `bandwidth`; nothing was run.
+#define HK_TIME_ESTIMATED ((int32_t)0)
 #define HK_TIME_MEASURED ((int32_t)1)    // without the update
 #define HK_TIME_ONE_EXAMPLE ((int32_t)2) // measured with one example, as often as a step has them
 
