@@ -237,8 +237,8 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "activations computed again where nothing fits without");
     parser->add_flag("--plan", arguments->plan,
                      "print memory, time (measured on this device) and the dearest nodes; train nothing");
-    parser->add_option("--plan-for", arguments->plan_for,
-                       "the same for a device that need not be there, estimated: cpu, desktop or mobile");
+    parser->add_option("--plan-for", arguments->plan_for, "the same for a device that need not be there, estimated")
+        ->check(CLI::IsMember({"cpu", "desktop", "mobile"}));
     parser->footer("Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->fit) arguments->overrides.push_back("train.fit=true");
