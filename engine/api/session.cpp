@@ -148,6 +148,7 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
     HK_TRY(trainer->rehearse());
     HK_TRY(prepared());
+    const Shown shown(*this, trainer->store());
     HK_ASSIGN(const train::TrainerResult result, trainer->run());
     const std::lock_guard guard(mutex_);
     stopped_ = result.stopped;
@@ -230,7 +231,7 @@ struct Session::Passes {
     std::string model;
     std::vector<std::string> ports;
     std::vector<std::pair<std::string, hk_buffer>> bindings;
-    bool attention = false;
+    bool attention = false, lens = false;
     int64_t rows = 0, length = 0;
     void* user = nullptr;
     void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
@@ -293,6 +294,7 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
     passes->model = string_of(options.model);
     passes->ports = texts(options.ports, options.port_count);
     passes->attention = options.attention != 0;
+    passes->lens = options.lens != 0;
     passes->rows = options.rows;
     passes->length = options.length;
     passes->user = options.user;
@@ -328,10 +330,9 @@ Status Session::run_forward(Passes& p) {
         return gpu::Buffer();
     };
     HK_ASSIGN(const std::unique_ptr<infer::Forward> forward,
-              infer::Forward::create_on_device(model, fields, p.ports, p.attention, give));
-    std::vector<std::string> names = p.ports;
+              infer::Forward::create_on_device(model, fields, p.ports, p.attention, p.lens, give));
+    std::vector<std::string> names = forward->output_names();
     for (const auto& [name, field] : fields) names.push_back(name);
-    for (const graph::AttentionMap& map : forward->attention_maps()) names.push_back(map.output);
     if (!unused.empty())
         return invalid_argument(fmt::format("there is no field or port '{}' to bind a buffer to; there are: {}",
                                             unused.front(), fmt::join(names, ", ")));
@@ -368,6 +369,7 @@ Status Session::run_forward(Passes& p) {
     if (!p.bound("input_ids")) HK_TRY(model.store->upload_state("forward.input_ids", std::as_bytes(std::span(zeros))));
     if (!p.bound("input_ids") && !p.bound("attention_mask")) HK_TRY(forward->run());
     HK_TRY(prepared());
+    const Shown shown(*this, *model.store);
     {
         const std::lock_guard guard(mutex_);
         state_ = p.wanted ? HK_SESSION_WORKING : HK_SESSION_IDLE;
@@ -436,12 +438,17 @@ Status Session::pass(const int32_t* ids, const uint64_t* lengths) {
     return {};
 }
 
-Status Session::tensor(const std::string& name, hk_tensor& out) {
-    const std::lock_guard guard(mutex_);
+Status Session::has_passes() {
     if (passes_ == nullptr)
         return invalid_argument("the session makes no passes: it was not made by hk_session_forward");
     HK_TRY(failed_);
     if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is idle");
+    return {};
+}
+
+Status Session::tensor(const std::string& name, hk_tensor& out) {
+    const std::lock_guard guard(mutex_);
+    HK_TRY(has_passes());
     const auto found = passes_->tensors.find(name);
     if (found != passes_->tensors.end()) {
         out = found->second;
@@ -450,6 +457,17 @@ Status Session::tensor(const std::string& name, hk_tensor& out) {
     std::vector<std::string> names;
     for (const auto& [one, tensor] : passes_->tensors) names.push_back(one);
     return not_found(fmt::format("there is no field or port '{}'; there are: {}", name, fmt::join(names, ", ")));
+}
+
+Status Session::tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give) {
+    std::map<std::string, hk_tensor> all;
+    {
+        const std::lock_guard guard(mutex_);
+        HK_TRY(has_passes());
+        all = passes_->tensors;
+    }
+    for (const auto& [name, tensor] : all) give(name, tensor);
+    return {};
 }
 
 Status Session::prepared() {

@@ -4,6 +4,7 @@
 #include "api/context.hpp"
 #include "api/place.hpp"
 #include "gpu/metered_queue.hpp"
+#include "hekla/model.h"
 #include "hekla/session.h"
 
 #include <atomic>
@@ -33,6 +34,10 @@ public:
 
     Status pass(const int32_t* ids, const uint64_t* lengths);
     Status tensor(const std::string& name, hk_tensor& out);
+    // Of model.h.
+    Status tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give);
+    Status parameters(const std::function<void(const hk_parameter&)>& give);
+    Status parameter(const std::string& name, int32_t what, hk_tensor& out);
     Status prompt(std::vector<std::string> prompts);
     void wait(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
@@ -50,6 +55,19 @@ private:
     Status run_generation(const hk_generate_options& options, const std::string& model);
     struct Passes;
     Status run_forward(Passes& passes);
+    Status has_passes();                                // mutex_ is held
+    Result<program::ParameterStore*> parameter_store(); // mutex_ is held
+    // The store that hosts may look into while this lives.
+    class Shown {
+    public:
+        Shown(Session& session, program::ParameterStore& store);
+        ~Shown();
+        Shown(const Shown&) = delete;
+        Shown& operator=(const Shown&) = delete;
+
+    private:
+        Session& session_;
+    };
     // Everything is there: from now on the host's budgets hold.
     Status prepared();
     void set_progress(double progress);
@@ -78,6 +96,7 @@ private:
     std::size_t rows_ = 0;                            // of the first prompts
     bool interrupted_ = false;                        // new prompts came while it writes
     std::shared_ptr<Passes> passes_;                  // of a forward session
+    program::ParameterStore* store_ = nullptr;        // once prepared, of a training or forward session
 };
 
 } // namespace hekla::api

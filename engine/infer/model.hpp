@@ -53,6 +53,13 @@ std::string trained_prefix(const nlohmann::json& config, const std::string& colu
 // The text with it, once: one that begins with it stays as it is.
 std::string with_prefix(const std::string& prefix, std::string text);
 
+// What the folder says without its weights: neither runtime nor store nor parameters. Errors as open_model().
+Result<Model> describe_model(const plugin::Registry& registry, const std::filesystem::path& folder,
+                             const ModelOptions& options, const Log& log);
+// The model described for as little as it takes, when only its parameters matter: a row of one token; one image; a row
+// of choices, for heads that compare them.
+Result<graph::Graph> describe_smallest(const Model& model);
+
 // `runtime` null opens it for the float64 interpreter. Errors name the folder, and each tensor that is missing, left
 // over or misshapen.
 Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime,

@@ -119,6 +119,11 @@ typedef struct hk_forward_options {
     void* user;
     // On the session's thread, when the device has finished a pass (the first is 1). May be null.
     void(HK_ABI* done)(void* user, uint64_t pass);
+    // Not 0: also what the head would say if the network ended after so many layers, "lens.0" (of what goes into the
+    // first) to "lens.L": what lies between the last layer and "logits", a norm perhaps, is done to "layer.N.hidden"
+    // instead. Of a model whose network offers these ports.
+    int32_t lens;
+    int32_t reserved; // zero
 } hk_forward_options;
 
 // Is idle when it is prepared. [any-thread]
