@@ -26,8 +26,9 @@ bool read_arguments(int argc, char** argv, Arguments& a, int& exit_code) {
     app.add_option("--scale", a.scale, "of everything in the window")->check(CLI::Range(0.5, 4.0));
     app.add_option("--width", a.width, "of the window, in pixels")->check(CLI::Range(640, 8192));
     app.add_option("--height", a.height, "of the window, in pixels")->check(CLI::Range(480, 8192));
-    auto* screenshot = app.add_option("--screenshot", a.screenshot,
-                                      "a PNG file: the window as it is when nothing more comes by itself, then the end");
+    auto* screenshot =
+        app.add_option("--screenshot", a.screenshot,
+                       "a PNG file: the window as it is when nothing more comes by itself, then the end");
     app.add_flag("--headless", a.headless, "no window: an image on the device")->needs(screenshot);
     screenshot->needs("--headless");
     app.add_option("--seconds", a.seconds, "with --headless: the screenshot is taken then at the latest");

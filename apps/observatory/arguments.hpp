@@ -18,7 +18,8 @@ struct Arguments {
 };
 
 // Panels by the names that --panel takes, in the order of the tabs.
-inline constexpr const char* kPanelNames[] = {"training", "attention", "embeddings", "lens", "weights", "write", "plan"};
+inline constexpr const char* kPanelNames[] = {"training", "attention", "embeddings", "lens",
+                                              "weights",  "write",     "plan"};
 
 // Exits as CLI11 does where it says --help or is not understood: `exit_code` is that, and false comes back.
 bool read_arguments(int argc, char** argv, Arguments& arguments, int& exit_code);

@@ -16,8 +16,7 @@ bool AttentionPanel::is_settled(Observatory& app) { return !app.looking.is_busy(
 void AttentionPanel::record(Observatory& app, VkCommandBuffer commands, bool shown) {
     const std::vector<hk_tensor>& layers = app.looking.attention();
     if (!shown || !app.looking.is_shown() || row_ == HeatMap::kNone || layers.empty()) return;
-    const HeadMap map =
-        head_of(layers[static_cast<std::size_t>(layer_) % layers.size()], static_cast<uint32_t>(head_));
+    const HeadMap map = head_of(layers[static_cast<std::size_t>(layer_) % layers.size()], static_cast<uint32_t>(head_));
     if (row_ >= map.queries || column_ >= map.keys) return;
     const struct {
         VkDeviceAddress from, to;
@@ -36,10 +35,9 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
     const auto count = static_cast<int>(layers.size());
     const ImVec2 room = ImGui::GetContentRegionAvail();
     const float label = 26.0F * app.scale, gap = 5.0F * app.scale;
-    const float side = std::clamp(std::min((room.x - label) / static_cast<float>(heads),
-                                           (room.y - label) / static_cast<float>(count)) -
-                                      gap,
-                                  18.0F * app.scale, 190.0F * app.scale);
+    const float side = std::clamp(
+        std::min((room.x - label) / static_cast<float>(heads), (room.y - label) / static_cast<float>(count)) - gap,
+        18.0F * app.scale, 190.0F * app.scale);
     ImDrawList& list = *ImGui::GetWindowDrawList();
     const ImVec2 corner = ImGui::GetCursorScreenPos();
     const Fonts& fonts = app.gui.fonts();
@@ -132,7 +130,8 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
         const float width = std::min(fonts.small->CalcTextSizeA(font, FLT_MAX, 0.0F, text.c_str()).x, wide - 8.0F);
         const ImVec2 at{low.x - width - 6, low.y + (static_cast<float>(i) + 0.5F) * cell - font / 2};
         const ImVec4 clip{low.x - wide, at.y, low.x, at.y + font + 4};
-        list.AddText(fonts.small, font, at, i == row_ ? colour::kText : colour::kDim, text.c_str(), nullptr, 0.0F, &clip);
+        list.AddText(fonts.small, font, at, i == row_ ? colour::kText : colour::kDim, text.c_str(), nullptr, 0.0F,
+                     &clip);
     }
     // Those of columns stand on their ends: each is laid flat, and its corners are turned.
     for (uint32_t i = 0; i < map.keys; i += every) {

@@ -26,8 +26,7 @@ Buffer::Buffer(Device& device, uint64_t bytes, Place place) : device_(&device), 
                                      : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
     require(vkAllocateMemory(device.handle(), &allocate, nullptr, &memory_), "vkAllocateMemory");
     require(vkBindBufferMemory(device.handle(), buffer_, memory_, 0), "vkBindBufferMemory");
-    if (mapped)
-        require(vkMapMemory(device.handle(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped_), "vkMapMemory");
+    if (mapped) require(vkMapMemory(device.handle(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped_), "vkMapMemory");
     VkBufferDeviceAddressInfo ask{};
     ask.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
     ask.buffer = buffer_;

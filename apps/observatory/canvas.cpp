@@ -26,8 +26,9 @@ void Canvas::run(const ImDrawList*, const ImDrawCmd* command) {
                               (r.high.y - r.low.y) * scale.y,
                               0.0F,
                               1.0F};
-    const VkRect2D scissor{{static_cast<int32_t>(left), static_cast<int32_t>(top)},
-                           {static_cast<uint32_t>(std::ceil(right - left)), static_cast<uint32_t>(std::ceil(bottom - top))}};
+    const VkRect2D scissor{
+        {static_cast<int32_t>(left), static_cast<int32_t>(top)},
+        {static_cast<uint32_t>(std::ceil(right - left)), static_cast<uint32_t>(std::ceil(bottom - top))}};
     vkCmdSetViewport(r.canvas->commands_, 0, 1, &viewport);
     vkCmdSetScissor(r.canvas->commands_, 0, 1, &scissor);
     r.draw(r.canvas->commands_);

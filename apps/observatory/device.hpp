@@ -13,8 +13,8 @@
 namespace observatory {
 
 struct DeviceOptions {
-    std::string select;          // an index, or a part of a device's name; "": a GPU where there is one
-    bool validate = false;       // the validation layer; what it says goes to stderr and is counted
+    std::string select;             // an index, or a part of a device's name; "": a GPU where there is one
+    bool validate = false;          // the validation layer; what it says goes to stderr and is counted
     const Window* window = nullptr; // it must be able to draw to; null: to none
 };
 

@@ -153,9 +153,14 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
         float size;
         uint32_t hovered, chosen;
         float near, far;
-    } push{view,     axes_.places_address(),    kinds_.address(), {2.0F / room.x, 2.0F / room.y},
+    } push{view,
+           axes_.places_address(),
+           kinds_.address(),
+           {2.0F / room.x, 2.0F / room.y},
            size_ * app.scale * camera_.distance(),
-           hovered_, chosen_,                   camera_.distance() * 0.6F,
+           hovered_,
+           chosen_,
+           camera_.distance() * 0.6F,
            camera_.distance() * 1.5F};
     static_assert(sizeof push <= Pipeline::kPushBytes);
     const uint32_t tokens = axes_.rows();
@@ -183,7 +188,8 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
     float y = low.y + 4.0F;
     for (const TokenKind& kind : kKinds) {
         list.AddCircleFilled({low.x + 10.0F, y + 8.0F * app.scale}, 4.5F, kind.colour);
-        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 22.0F, y}, colour::kDim, kind.name);
+        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 22.0F, y}, colour::kDim,
+                     kind.name);
         y += 19.0F * app.scale;
     }
     list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 4.0F, high.y - 18.0F * app.scale},
@@ -240,7 +246,8 @@ void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
             hovered_ = neighbour.row;
         }
         const float share = std::max(neighbour.cosine, 0.0F);
-        list.AddText({corner.x + 6, corner.y + 3}, colour::kText, model.label(static_cast<int32_t>(neighbour.row)).c_str());
+        list.AddText({corner.x + 6, corner.y + 3}, colour::kText,
+                     model.label(static_cast<int32_t>(neighbour.row)).c_str());
         list.AddRectFilled({corner.x + room * 0.48F, corner.y + 7},
                            {corner.x + room * (0.48F + 0.36F * share), corner.y + high - 7},
                            with_alpha(colour::kBlue, 0.75F), 2.0F);

@@ -34,8 +34,8 @@ private:
     Pipeline points_;
     Buffer kinds_; // of each token, for the shader
     Camera camera_;
-    uint64_t number_ = 0; // of the model whose axes these are
-    bool framed_ = false; // the camera shows them all
+    uint64_t number_ = 0;                                        // of the model whose axes these are
+    bool framed_ = false;                                        // the camera shows them all
     uint32_t hovered_ = kNone, chosen_ = kNone, wanted_ = kNone; // wanted: its neighbours are to be found
     uint64_t asked_at_ = 0;                                      // frame
     std::vector<Likeness::Neighbour> neighbours_;

@@ -83,7 +83,8 @@ std::string FileBrowser::draw(Controls& controls, float scale) {
     opens_ = false;
     const ImVec2 display = ImGui::GetIO().DisplaySize;
     ImGui::SetNextWindowPos({display.x / 2, display.y / 2}, ImGuiCond_Always, {0.5F, 0.5F});
-    ImGui::SetNextWindowSize({std::min(760.0F * scale, display.x - 40.0F), std::min(560.0F * scale, display.y - 40.0F)});
+    ImGui::SetNextWindowSize(
+        {std::min(760.0F * scale, display.x - 40.0F), std::min(560.0F * scale, display.y - 40.0F)});
     if (!ImGui::BeginPopupModal("browser", nullptr,
                                 ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoTitleBar))
         return {};
@@ -112,9 +113,9 @@ std::string FileBrowser::draw(Controls& controls, float scale) {
     if (problem_.empty() && entries_.empty()) ImGui::TextDisabled("nothing of this kind is here");
     for (const Entry& entry : entries_) {
         if (!entry.fits) ImGui::PushStyleColor(ImGuiCol_Text, ImGui::GetStyleColorVec4(ImGuiCol_TextDisabled));
-        const bool pressed = ImGui::Selectable((entry.name + (entry.folder ? "/" : "")).c_str(), chosen_ == entry.name,
-                                               ImGuiSelectableFlags_DontClosePopups |
-                                                   ImGuiSelectableFlags_AllowDoubleClick);
+        const bool pressed =
+            ImGui::Selectable((entry.name + (entry.folder ? "/" : "")).c_str(), chosen_ == entry.name,
+                              ImGuiSelectableFlags_DontClosePopups | ImGuiSelectableFlags_AllowDoubleClick);
         if (!entry.fits) ImGui::PopStyleColor();
         controls.place("browser/" + entry.name);
         if (entry.what[0] != '\0') {

@@ -44,8 +44,9 @@ void FrameStrip::draw(Observatory& app, ImVec2 size) {
     ImGui::SliderFloat("##budget", &budget, 100.0F, 50000.0F, "%.0f microseconds", ImGuiSliderFlags_Logarithmic);
     app.controls.place("budget");
     if (ImGui::IsItemHovered())
-        ImGui::SetTooltip("How much of the device's time Hekla may take of each frame: less, and the window is smoother;\n"
-                          "more, and trainings and texts go on faster. A single piece of work may take longer.");
+        ImGui::SetTooltip(
+            "How much of the device's time Hekla may take of each frame: less, and the window is smoother;\n"
+            "more, and trainings and texts go on faster. A single piece of work may take longer.");
     app.engine.budget = static_cast<double>(budget);
     app.controls.value("budget", app.engine.budget);
     std::vector<double> used, frames;

@@ -1,4 +1,5 @@
-// Frames in flight: each has a command buffer, a value on one timeline, and what its drawing took by the device's clock.
+// Frames in flight: each has a command buffer, a value on one timeline, and what its drawing took by the device's
+// clock.
 #pragma once
 
 #include "target.hpp"

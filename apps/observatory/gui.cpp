@@ -15,7 +15,7 @@ Gui::Gui(Device& device, const Target& target, const Window* window, const std::
     IMGUI_CHECKVERSION();
     ImGui::CreateContext();
     ImGui::GetIO().IniFilename = nullptr; // no file is written that was not asked for
-    ImGui::GetIO().ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
+    if (window != nullptr) ImGui::GetIO().ConfigFlags |= ImGuiConfigFlags_NavEnableKeyboard;
     fonts_ = set_style(font, scale);
     if (window != nullptr) ImGui_ImplGlfw_InitForVulkan(window->handle(), true);
     const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, 4};

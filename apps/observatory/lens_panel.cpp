@@ -35,16 +35,18 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
         const ImVec2 extent = font->CalcTextSizeA(font->FontSize, FLT_MAX, 0.0F, text.c_str());
         const float x = low.x + std::max(4.0F, (end.x - low.x - extent.x) / 2.0F);
         const ImVec4 clip{low.x + 2, low.y, end.x - 2, end.y};
-        list.AddText(font, font->FontSize, {x, low.y + (end.y - low.y - extent.y) / 2.0F}, c, text.c_str(), nullptr, 0.0F,
-                     &clip);
+        list.AddText(font, font->FontSize, {x, low.y + (end.y - low.y - extent.y) / 2.0F}, c, text.c_str(), nullptr,
+                     0.0F, &clip);
     };
     const int32_t next = static_cast<int32_t>(tokens);
     for (std::size_t row = 0; row < layers; ++row) {
         const std::size_t layer = layers - 1 - row;
         const float y = corner.y + static_cast<float>(row) * high;
         write({corner.x, y}, {corner.x + label, y + high},
-              layer + 1 == layers ? "output" : layer == 0 ? "embedded" : "layer " + std::to_string(layer), colour::kDim,
-              fonts.small);
+              layer + 1 == layers ? "output"
+              : layer == 0        ? "embedded"
+                                  : "layer " + std::to_string(layer),
+              colour::kDim, fonts.small);
         for (std::size_t token = 0; token < tokens; ++token) {
             const TopTokens::Row& said = looking.top().row(layer, token);
             const ImVec2 low{corner.x + label + static_cast<float>(token) * wide, y},
@@ -98,7 +100,9 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
     ImGui::BeginChild("next", size, true);
     const bool last = token_ + 1 == looking.ids().size(), output = layer_ + 1 == looking.lenses();
     ImGui::Text("What follows %s", model.label(looking.ids()[token_]).c_str());
-    const std::string place = output ? "the model" : layer_ == 0 ? "what is embedded" : "layer " + std::to_string(layer_);
+    const std::string place = output        ? "the model"
+                              : layer_ == 0 ? "what is embedded"
+                                            : "layer " + std::to_string(layer_);
     ImGui::TextDisabled("as %s says; %.2f bits of doubt", place.c_str(), static_cast<double>(said.entropy));
     ImGui::Spacing();
     ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -121,13 +125,16 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
         list.AddText(fonts.text, fonts.text->FontSize, {corner.x + 8, text}, colour::kText, model.label(id).c_str(),
                      nullptr, 0.0F, &clip);
         const float bar = std::max(0.0F, room - label - number) * said.tokens[k].probability;
-        list.AddRectFilled({corner.x + label, corner.y + 6}, {corner.x + label + std::max(bar, 1.5F), corner.y + high - 10},
+        list.AddRectFilled({corner.x + label, corner.y + 6},
+                           {corner.x + label + std::max(bar, 1.5F), corner.y + high - 10},
                            k == 0 ? colour::kBlue : with_alpha(colour::kBlue, 0.6F), 2.0F);
         std::array<char, 16> percent{};
-        std::snprintf(percent.data(), percent.size(), "%.1f %%", static_cast<double>(said.tokens[k].probability) * 100.0);
+        std::snprintf(percent.data(), percent.size(), "%.1f %%",
+                      static_cast<double>(said.tokens[k].probability) * 100.0);
         list.AddText({corner.x + label + bar + 8, text}, colour::kDim, percent.data());
         if (!pressed) continue;
-        std::vector<int32_t> ids(looking.ids().begin(), looking.ids().begin() + static_cast<std::ptrdiff_t>(token_) + 1);
+        std::vector<int32_t> ids(looking.ids().begin(),
+                                 looking.ids().begin() + static_cast<std::ptrdiff_t>(token_) + 1);
         ids.push_back(id);
         app.text = model.decode(ids);
         app.look();
@@ -153,7 +160,8 @@ void LensPanel::draw(Observatory& app) {
     layer_ = std::min(layer_, looking.lenses() - 1);
     app.controls.value("lens/layer", static_cast<double>(layer_));
     app.controls.value("lens/token", static_cast<double>(token_));
-    app.controls.value("next/0", app.model()->label(static_cast<int32_t>(looking.top().row(layer_, token_).tokens[0].id)));
+    app.controls.value("next/0",
+                       app.model()->label(static_cast<int32_t>(looking.top().row(layer_, token_).tokens[0].id)));
     const ImVec2 room = ImGui::GetContentRegionAvail();
     const float right = 390.0F * app.scale;
     draw_table(app, {room.x - right - ImGui::GetStyle().ItemSpacing.x, room.y});

@@ -17,8 +17,8 @@ public:
 private:
     void draw_table(Observatory& app, ImVec2 size);
     void draw_next(Observatory& app, ImVec2 size);
-    std::size_t layer_ = 0, token_ = 0;     // that is chosen
-    std::vector<int32_t> seen_;             // the text that they were chosen in
+    std::size_t layer_ = 0, token_ = 0; // that is chosen
+    std::vector<int32_t> seen_;         // the text that they were chosen in
 };
 
 } // namespace observatory

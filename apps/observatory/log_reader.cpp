@@ -69,7 +69,8 @@ void LogReader::take(const std::string& line) {
             if (!key.starts_with("eval_") || !value.is_number()) continue;
             const auto read = value.get<double>();
             (key == "eval_loss" ? curves_.evaluation : curves_.score(key.substr(5))).add(step, read);
-            if (key == "eval_loss" && (curves_.evaluation.values.size() == 1 || read < curves_.best)) curves_.best = read;
+            if (key == "eval_loss" && (curves_.evaluation.values.size() == 1 || read < curves_.best))
+                curves_.best = read;
         }
         return;
     }

@@ -24,9 +24,9 @@ public:
 private:
     void take(const std::string& line);
     std::filesystem::path file_;
-    uint64_t read_ = 0;  // bytes
-    std::string begun_;  // of a line that has no end yet
-    std::string first_;  // the first line: another one is another run
+    uint64_t read_ = 0; // bytes
+    std::string begun_; // of a line that has no end yet
+    std::string first_; // the first line: another one is another run
     Curves curves_;
     uint64_t bad_lines_ = 0;
 };

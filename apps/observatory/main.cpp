@@ -62,8 +62,9 @@ int run(const Arguments& arguments) {
         }
         said = device.validation_messages();
     }
-    if (said > 0) std::fprintf(stderr, "observatory: the validation layer said %llu things\n",
-                               static_cast<unsigned long long>(said));
+    if (said > 0)
+        std::fprintf(stderr, "observatory: the validation layer said %llu things\n",
+                     static_cast<unsigned long long>(said));
     return said > 0 ? 1 : 0;
 }
 

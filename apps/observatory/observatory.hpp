@@ -62,7 +62,6 @@ public:
         browsed = std::move(then);
     }
 
-
 private:
     void take_opened();
     std::vector<std::function<void()>> changes_;

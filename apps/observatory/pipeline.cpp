@@ -47,8 +47,7 @@ Pipeline::Pipeline(Device& device, Words compute) : device_(device), point_(VK_P
     create.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     create.stage = stage(VK_SHADER_STAGE_COMPUTE_BIT, module);
     create.layout = layout_;
-    const VkResult made =
-        vkCreateComputePipelines(device.handle(), VK_NULL_HANDLE, 1, &create, nullptr, &pipeline_);
+    const VkResult made = vkCreateComputePipelines(device.handle(), VK_NULL_HANDLE, 1, &create, nullptr, &pipeline_);
     vkDestroyShaderModule(device.handle(), module, nullptr);
     require(made, "vkCreateComputePipelines");
 }
@@ -104,8 +103,7 @@ Pipeline::Pipeline(Device& device, Words vertex, Words fragment, VkRenderPass pa
     create.pDynamicState = &dynamic;
     create.layout = layout_;
     create.renderPass = pass;
-    const VkResult made =
-        vkCreateGraphicsPipelines(device.handle(), VK_NULL_HANDLE, 1, &create, nullptr, &pipeline_);
+    const VkResult made = vkCreateGraphicsPipelines(device.handle(), VK_NULL_HANDLE, 1, &create, nullptr, &pipeline_);
     for (const VkShaderModule module : modules) vkDestroyShaderModule(device.handle(), module, nullptr);
     require(made, "vkCreateGraphicsPipelines");
 }

@@ -1,5 +1,5 @@
-// The three directions in which the rows of a table differ most, and where each row lies along them, found on the device
-// from the table's address: subspace iteration, a few rounds a frame.
+// The three directions in which the rows of a table differ most, and where each row lies along them, found on the
+// device from the table's address: subspace iteration, a few rounds a frame.
 #pragma once
 
 #include "buffer.hpp"

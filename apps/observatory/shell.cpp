@@ -29,8 +29,7 @@ Shell::Shell(Device& device, Target& target, Engine& engine, Gui& gui, const Arg
     panels_.push_back(std::make_unique<WeightsPanel>(device, table_));
     panels_.push_back(std::move(writing));
     panels_.push_back(std::move(plan));
-    const auto named = std::ranges::find_if(
-        kPanelNames, [&](const char* name) { return arguments.panel == name; });
+    const auto named = std::ranges::find_if(kPanelNames, [&](const char* name) { return arguments.panel == name; });
     wanted_ = static_cast<int>(named - std::begin(kPanelNames));
     engine.budget = arguments.budget;
     if (!arguments.text.empty()) app_.text = arguments.text;

@@ -48,10 +48,10 @@ private:
     std::vector<Spread> spreads_;
     int64_t spreads_at_ = 0;
     std::atomic<bool> wants_spreads_{false};
-    std::atomic<uint64_t> id_{0};                      // of the session, once it is known
-    std::chrono::steady_clock::time_point counted_{};  // the session's thread alone
-    std::unique_ptr<Histograms> histograms_;           // the session's thread alone
-    hk::Training session_;                             // ends before what its callbacks use
+    std::atomic<uint64_t> id_{0};                     // of the session, once it is known
+    std::chrono::steady_clock::time_point counted_{}; // the session's thread alone
+    std::unique_ptr<Histograms> histograms_;          // the session's thread alone
+    hk::Training session_;                            // ends before what its callbacks use
 };
 
 } // namespace observatory

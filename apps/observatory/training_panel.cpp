@@ -135,8 +135,7 @@ void TrainingPanel::draw_log(Observatory& app) {
     ImGui::TextUnformatted("Log");
     ImGui::SameLine();
     ImGui::SetNextItemWidth(560 * app.scale);
-    if (text_field("##log", log_path_, "a run's folder, or its train_log.jsonl",
-                   ImGuiInputTextFlags_EnterReturnsTrue))
+    if (text_field("##log", log_path_, "a run's folder, or its train_log.jsonl", ImGuiInputTextFlags_EnterReturnsTrue))
         follow(log_path_);
     ImGui::SameLine();
     if (ImGui::Button("Choose..."))
@@ -196,7 +195,8 @@ void TrainingPanel::draw_numbers(Observatory& app, const Curves& c) const {
     place(), tile("step", text("%.0f", static_cast<double>(c.step)), "Updates that were made");
     place(), tile("training loss", last(c.loss, "%.4f"), "Of the last step's batch, in nats a token");
     place(), tile("validation loss", last(c.evaluation, "%.4f"), "On data that is never trained on");
-    place(), tile("best", c.evaluation.values.empty() ? "-" : text("%.4f", c.best), "The lowest validation loss so far");
+    place(),
+        tile("best", c.evaluation.values.empty() ? "-" : text("%.4f", c.best), "The lowest validation loss so far");
     place(), tile("gradient norm", last(c.gradient_norm, "%.3f"), "Of all gradients together, before they are clipped");
     place(), tile("learning rate", last(c.learning_rate, "%.2e"), "Of the last step");
     place(), tile("tokens a second", short_number(c.tokens_per_second), "With what the budget leaves of each frame");
@@ -216,8 +216,8 @@ void TrainingPanel::draw_curves(Observatory& app, const Curves& c) {
     if (raw) losses.push_back({"smoothed", &smooth, colour::kBlue, 2.2F});
     losses.push_back({"validation", &c.evaluation, colour::kOrange, 2.0F, true});
     const ImVec2 large{room.x * 0.62F, room.y};
-    plot({"Loss", "nats a token, by step", logarithmic_, false, "no steps yet: choose a recipe and press Start"}, losses,
-         large, fonts);
+    plot({"Loss", "nats a token, by step", logarithmic_, false, "no steps yet: choose a recipe and press Start"},
+         losses, large, fonts);
     app.controls.place("training/loss");
     ImGui::SameLine();
     ImGui::BeginGroup();

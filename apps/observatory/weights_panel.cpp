@@ -21,7 +21,8 @@ void draw_bars(ImDrawList& list, const Histogram& h, ImVec2 low, ImVec2 high, Im
     const float wide = (high.x - low.x) / static_cast<float>(h.counts.size());
     for (std::size_t i = 0; i < h.counts.size(); ++i) {
         const float x = low.x + static_cast<float>(i) * wide;
-        list.AddRectFilled({x, high.y - share(h.counts[i]) * (high.y - low.y)}, {x + std::max(wide - 1.0F, 1.0F), high.y}, c);
+        list.AddRectFilled({x, high.y - share(h.counts[i]) * (high.y - low.y)},
+                           {x + std::max(wide - 1.0F, 1.0F), high.y}, c);
     }
 }
 
@@ -33,11 +34,12 @@ void draw_large(Observatory& app, const char* title, const Histogram& h, uint64_
     const bool hovered = ImGui::IsItemHovered();
     ImDrawList& list = *ImGui::GetWindowDrawList();
     const float small = fonts.small->FontSize;
-    const ImVec2 low{corner.x + 8, corner.y + small * 2 + 16}, high{corner.x + size.x - 8, corner.y + size.y - small - 8};
+    const ImVec2 low{corner.x + 8, corner.y + small * 2 + 16},
+        high{corner.x + size.x - 8, corner.y + size.y - small - 8};
     list.AddText({corner.x + 8, corner.y}, colour::kText, title);
     std::array<char, 160> text{};
-    std::snprintf(text.data(), text.size(), "mean %.3g   deviation %.3g   least %.3g   greatest %.3g", h.mean, h.deviation,
-                  h.least, h.greatest);
+    std::snprintf(text.data(), text.size(), "mean %.3g   deviation %.3g   least %.3g   greatest %.3g", h.mean,
+                  h.deviation, h.least, h.greatest);
     list.AddText(fonts.small, small, {corner.x + 8, corner.y + fonts.text->FontSize + 4}, colour::kDim, text.data());
     list.AddLine({low.x, high.y}, {high.x, high.y}, colour::kFrame);
     list.AddLine({(low.x + high.x) / 2, low.y}, {(low.x + high.x) / 2, high.y}, colour::kGrid);

@@ -109,7 +109,8 @@ void WritingPanel::draw(Observatory& app) {
     if (session_ && info.state == HK_SESSION_PREPARING)
         ImGui::ProgressBar(static_cast<float>(info.progress), {240 * app.scale, 0}, "preparing");
     else if (session_)
-        ImGui::TextDisabled("%lld tokens%s%.0f a second within the budget", static_cast<long long>(info.step), ", ", rate_);
+        ImGui::TextDisabled("%lld tokens%s%.0f a second within the budget", static_cast<long long>(info.step), ", ",
+                            rate_);
     ImGui::BeginChild("text", {0, 0}, true);
     ImGui::PushFont(app.gui.fonts().text);
     ImGui::PushTextWrapPos(0.0F);

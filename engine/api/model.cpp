@@ -18,8 +18,8 @@ public:
     static constexpr uint64_t kHandleKind = 4;
 
     static Result<std::shared_ptr<Model>> open(const Context& context, const std::string& path) {
-        HK_ASSIGN(infer::Model described, infer::describe_model(context.registry(), path,
-                                                                {.tokenizer_required = false}, context.log()));
+        HK_ASSIGN(infer::Model described,
+                  infer::describe_model(context.registry(), path, {.tokenizer_required = false}, context.log()));
         HK_ASSIGN(const graph::Graph graph, infer::describe_smallest(described));
         auto model = std::make_shared<Model>();
         model->folder_ = described.path.string();

@@ -85,9 +85,8 @@ int32_t hk_session_tensors(hk_session session, void* user,
     return guarded(error, [&]() -> Status {
         if (give == nullptr) return hekla::invalid_argument("give is null");
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        return found->tensors([&](const std::string& name, const hk_tensor& tensor) {
-            give(user, hekla::api::view(name), &tensor);
-        });
+        return found->tensors(
+            [&](const std::string& name, const hk_tensor& tensor) { give(user, hekla::api::view(name), &tensor); });
     });
 }
 

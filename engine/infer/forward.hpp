@@ -24,7 +24,8 @@ public:
     static Result<std::unique_ptr<Forward>> create(Model& model, const Tensors& fields,
                                                    const std::vector<std::string>& ports, bool attention = false);
     // The same for a model with a runtime, whose fields and outputs stay on the device, in states named by
-    // forward_state(): nothing is copied. lens: also what the head says of each layer, as "lens.N". `buffer` may give the host's for any of them; empty: one of the store's.
+    // forward_state(): nothing is copied. lens: also what the head says of each layer, as "lens.N". `buffer` may give
+    // the host's for any of them; empty: one of the store's.
     using GiveBuffer = std::function<Result<gpu::Buffer>(const std::string& name, uint64_t bytes)>;
     static Result<std::unique_ptr<Forward>> create_on_device(Model& model, const Tensors& fields,
                                                              const std::vector<std::string>& ports, bool attention,
@@ -46,8 +47,7 @@ public:
 
 private:
     Forward() = default;
-    Status describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention,
-                    bool lens);
+    Status describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention, bool lens);
     Model* model_ = nullptr;
     graph::Graph graph_;
     std::vector<graph::AttentionMap> maps_;

@@ -151,7 +151,7 @@ TEST_CASE("a model's folder is described without a device") {
     const auto give = [](void* user, const hk_parameter* p) {
         CHECK(p->learns == 0);
         (*static_cast<std::map<std::string, std::vector<int64_t>>*>(user))[text_of(p->name)] = {p->dims,
-                                                                                               p->dims + p->rank};
+                                                                                                p->dims + p->rank};
     };
     REQUIRE(hk_model_parameters(model, &parameters, give, error) == HK_OK);
     CHECK(static_cast<int64_t>(parameters.size()) == info.parameters);
@@ -243,8 +243,8 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
             static_cast<std::vector<std::string>*>(user)->push_back(text_of(name));
         };
         REQUIRE(hk_session_tensors(session, &all, take_name, error) == HK_OK);
-        CHECK(all == std::vector<std::string>{"attention.0", "attention.1", "input_ids", "layer.1.hidden", "lens.0",
-                                              "lens.1", "lens.2", "logits"});
+        CHECK(all == std::vector<std::string>{"attention.0", "attention.1", "attention_mask", "input_ids",
+                                              "layer.1.hidden", "lens.0", "lens.1", "lens.2", "logits"});
         REQUIRE(hk_session_pass(session, ids.data(), nullptr, error) == HK_OK);
         run_until(session, HK_SESSION_IDLE);
         CHECK(hk_session_parameter(session, view(gain), HK_PARAMETER_GRADIENT, &tensor, error) ==
@@ -255,9 +255,7 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
             REQUIRE(hk_session_parameter(session, view(name), HK_PARAMETER_VALUE, &tensor, error) == HK_OK);
             return read_floats(host, frames, tensor);
         };
-        const auto port = [&](const std::string& name) {
-            return read_floats(host, frames, tensor_of(session, name));
-        };
+        const auto port = [&](const std::string& name) { return read_floats(host, frames, tensor_of(session, name)); };
         CHECK(port("lens.2") == port("logits"));
         // The second layer's rows by hand: normed by the network's last norm, times the words.
         const std::vector<float> weight = parameter(gain), bias = parameter("transformer.ln_f.bias"),
