@@ -34,7 +34,7 @@ bool read_arguments(int argc, char** argv, Arguments& a, int& exit_code) {
     app.add_option("--seconds", a.seconds, "with --headless: the screenshot is taken then at the latest");
     app.add_flag("--validate", a.validate, "Vulkan's validation layer: what it says goes to stderr, exit status 1");
     app.add_option("--controls", a.controls,
-                   "a JSON file that is kept up to date with where everything in the window is, for scripts");
+                   "a file that is kept up to date with where everything in the window is, for scripts");
     app.footer("\nExamples:\n  observatory out/quickstart --panel attention --text '#include <vector>'\n"
                "  observatory --recipe apps/recipes/quickstart.toml --train\n"
                "  observatory --log out/quickstart\n"

@@ -2,11 +2,11 @@
 
 #include "failure.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 namespace observatory {
 
@@ -24,15 +24,21 @@ void Controls::value(const std::string& name, double number) {
 
 void Controls::end_frame() {
     if (!file_.empty()) {
-        nlohmann::ordered_json all;
-        all["controls"] = nlohmann::ordered_json::object();
-        for (const auto& [name, r] : places_) all["controls"][name] = {r.x0, r.y0, r.x1, r.y1};
-        all["values"] = nlohmann::ordered_json::object();
-        for (const auto& [name, text] : values_) all["values"][name] = text;
-        const std::string text = all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+        std::string text;
+        for (const auto& [name, r] : places_) {
+            std::array<char, 64> numbers{};
+            std::snprintf(numbers.data(), numbers.size(), "%.0f\t%.0f\t%.0f\t%.0f", static_cast<double>(r.x0),
+                          static_cast<double>(r.y0), static_cast<double>(r.x1), static_cast<double>(r.y1));
+            text += "control\t" + name + "\t" + numbers.data() + "\n";
+        }
+        for (const auto& [name, value] : values_) {
+            std::string line = value;
+            std::ranges::replace(line, '\n', ' ');
+            text += "value\t" + name + "\t" + line + "\n";
+        }
         if (text != written_) {
             const std::string half = file_ + ".part";
-            std::ofstream(half) << text << "\n";
+            std::ofstream(half) << text;
             std::error_code problem;
             std::filesystem::rename(half, file_, problem);
             if (problem) throw Failure("--controls " + file_ + ": " + problem.message());

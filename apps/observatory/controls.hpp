@@ -15,8 +15,9 @@ public:
     void place(const std::string& name, ImVec2 low, ImVec2 high);
     void value(const std::string& name, const std::string& text) { values_[name] = text; }
     void value(const std::string& name, double number);
-    // Once a frame. Writes what changed as one JSON object, "controls" and "values", whole or not at all; nothing where
-    // no file was asked for. Throws a Failure where it cannot be written.
+    // Once a frame. Where something changed the file is written anew, whole or not at all: lines of "control", a name
+    // and left, top, right and bottom in pixels, and of "value", a name and a text, with tabs between. Nothing where no
+    // file was asked for. Throws a Failure where it cannot be written.
     void end_frame();
 
 private:

@@ -51,7 +51,7 @@ EmbeddingPanel::EmbeddingPanel(Device& device, VkRenderPass pass, Table& table)
 
 bool EmbeddingPanel::is_settled(Observatory& app) {
     if (app.model() == nullptr || !table_.problem().empty()) return true;
-    return framed_ && axes_.rounds() == PrincipalAxes::kRounds && wanted_ == kNone && asked_at_ == 0;
+    return framed_ && axes_.rounds() == PrincipalAxes::kRounds && wanted_ == kNone && asked_at_ == 0 && !turns_;
 }
 
 void EmbeddingPanel::change(Observatory& app, bool) {

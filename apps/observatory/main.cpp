@@ -6,6 +6,7 @@
 #include "shell.hpp"
 #include "window_target.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -21,15 +22,17 @@ using Clock = std::chrono::steady_clock;
 
 // Frames until nothing more changes by itself, and some for what they show of it.
 void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
-    constexpr int kStill = 12;
+    constexpr int kStill = 6;
+    constexpr uint64_t kDrawnEvery = 16; // of the frames before nobody looks
     ImageTarget target(device, {static_cast<uint32_t>(arguments.width), static_cast<uint32_t>(arguments.height)});
     Gui gui(device, target, nullptr, arguments.font, static_cast<float>(arguments.scale));
     Shell shell(device, target, engine, gui, arguments);
     const auto begin = Clock::now();
-    for (int still = 0; still < kStill;) {
-        shell.frame();
-        still = shell.is_settled() ? still + 1 : 0;
-        if (std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds) break;
+    bool late = false;
+    for (uint64_t frame = 0, still = 0; still < kStill; ++frame) {
+        shell.frame(still > 0 || frame % kDrawnEvery < 3);
+        late = late || std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
+        still = shell.is_settled() || late ? still + 1 : 0;
     }
     write_png(arguments.screenshot, target.extent(), target.pixels());
 }
@@ -39,10 +42,19 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
     WindowTarget target(device, window);
     Gui gui(device, target, &window, arguments.font, static_cast<float>(arguments.scale));
     Shell shell(device, target, engine, gui, arguments);
-    while (!window.is_closing()) {
-        const auto begin = Clock::now();
-        glfwPollEvents();
+    constexpr double kNothing = 0.2; // seconds without an event: a frame that looks for news
+    constexpr int kAwake = 3;        // frames that follow an event
+    for (int awake = kAwake; !window.is_closing();) {
+        auto begin = Clock::now();
+        if (awake > 0) {
+            glfwPollEvents();
+        } else {
+            glfwWaitEventsTimeout(kNothing);
+            if (std::chrono::duration<double>(Clock::now() - begin).count() < kNothing * 0.95) awake = kAwake;
+            begin = Clock::now();
+        }
         shell.frame();
+        awake = shell.is_idle() ? std::max(awake - 1, 0) : kAwake;
         std::this_thread::sleep_until(begin + kShortest); // where presenting does not wait
     }
 }

@@ -47,6 +47,8 @@ bool Shell::is_settled() {
     return panels_[shown_]->is_settled(app_);
 }
 
+bool Shell::is_idle() { return !engine_.is_working() && is_settled(); }
+
 void Shell::layout() {
     ImGui::SetNextWindowPos({0, 0});
     ImGui::SetNextWindowSize(ImGui::GetIO().DisplaySize);
@@ -83,7 +85,21 @@ void Shell::layout() {
     ImGui::End();
 }
 
-void Shell::frame() {
+void Shell::draw(VkCommandBuffer commands, VkFramebuffer framebuffer) {
+    const VkClearValue clear{{{0.07F, 0.08F, 0.10F, 1.0F}}};
+    VkRenderPassBeginInfo pass{};
+    pass.sType = VK_STRUCTURE_TYPE_RENDER_PASS_BEGIN_INFO;
+    pass.renderPass = target_.pass();
+    pass.framebuffer = framebuffer;
+    pass.renderArea = {{0, 0}, target_.extent()};
+    pass.clearValueCount = 1;
+    pass.pClearValues = &clear;
+    vkCmdBeginRenderPass(commands, &pass, VK_SUBPASS_CONTENTS_INLINE);
+    gui_.draw(commands);
+    vkCmdEndRenderPass(commands);
+}
+
+void Shell::frame(bool draws) {
     app_.change();
     if (const Model* model = app_.model(); model != nullptr) {
         // Whichever panel needs the weights, they are opened once, when the first of them is shown.
@@ -102,30 +118,20 @@ void Shell::frame() {
     }
     const VkCommandBuffer commands = frames_.begin();
     app_.frame = frames_.number();
-    gui_.begin_frame();
-    layout();
+    if (draws) gui_.begin_frame();
+    if (draws) layout();
     engine_.advance(commands, frames_.lease());
     frames_.begin_drawing();
     if (const Model* model = app_.model(); model != nullptr) app_.looking.record(commands, *model, app_.frame);
     for (std::size_t i = 0; i < panels_.size(); ++i) panels_[i]->record(app_, commands, i == shown_);
-    const VkClearValue clear{{{0.07F, 0.08F, 0.10F, 1.0F}}};
-    VkRenderPassBeginInfo pass{};
-    pass.sType = VK_STRUCTURE_TYPE_RENDER_PASS_BEGIN_INFO;
-    pass.renderPass = target_.pass();
-    pass.framebuffer = image->framebuffer;
-    pass.renderArea = {{0, 0}, target_.extent()};
-    pass.clearValueCount = 1;
-    pass.pClearValues = &clear;
-    vkCmdBeginRenderPass(commands, &pass, VK_SUBPASS_CONTENTS_INLINE);
-    gui_.draw(commands);
-    vkCmdEndRenderPass(commands);
+    if (draws) draw(commands, image->framebuffer);
     frames_.end_drawing();
     frames_.submit(*image);
     target_.present();
     const auto now = std::chrono::steady_clock::now();
     engine_.note(frames_.drawing_microseconds(), std::chrono::duration<double, std::micro>(now - last_).count());
     last_ = now;
-    controls_.end_frame();
+    if (draws) controls_.end_frame();
 }
 
 } // namespace observatory

@@ -22,12 +22,14 @@ public:
     Shell(const Shell&) = delete;
     Shell& operator=(const Shell&) = delete;
 
-    // Lays out, lets Hekla work, draws and presents. Throws a Failure.
-    void frame();
-    bool is_settled(); // nothing more changes by itself
+    // Lays out, lets Hekla work, draws and presents; without `draws` Hekla works alone. Throws a Failure.
+    void frame(bool draws = true);
+    bool is_settled(); // nothing more changes by itself in the panel that is shown
+    bool is_idle();    // nor anywhere else
 
 private:
     void layout();
+    void draw(VkCommandBuffer commands, VkFramebuffer framebuffer);
     Target& target_;
     Engine& engine_;
     Gui& gui_;

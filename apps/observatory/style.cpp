@@ -41,8 +41,10 @@ void set_colours(ImGuiStyle& style) {
     c[ImGuiCol_ScrollbarBg] = rgb(0, 0, 0, 0.0F);
     c[ImGuiCol_ScrollbarGrab] = rgb(64, 71, 88);
     c[ImGuiCol_ScrollbarGrabHovered] = rgb(84, 93, 114);
-    c[ImGuiCol_CheckMark] = c[ImGuiCol_SliderGrab] = rgb(92, 160, 242);
-    c[ImGuiCol_SliderGrabActive] = rgb(134, 186, 250);
+    c[ImGuiCol_CheckMark] = rgb(92, 160, 242);
+    c[ImGuiCol_SliderGrab] = rgb(92, 160, 242, 0.65F);
+    c[ImGuiCol_SliderGrabActive] = rgb(134, 186, 250, 0.8F);
+    c[ImGuiCol_PlotHistogram] = rgb(58, 106, 176);
     c[ImGuiCol_Button] = rgb(45, 60, 86);
     c[ImGuiCol_ButtonHovered] = rgb(58, 82, 122);
     c[ImGuiCol_ButtonActive] = rgb(74, 106, 160);
