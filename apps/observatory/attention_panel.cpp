@@ -37,7 +37,7 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
     const float label = 26.0F * app.scale, gap = 5.0F * app.scale;
     const float side = std::clamp(
         std::min((room.x - label) / static_cast<float>(heads), (room.y - label) / static_cast<float>(count)) - gap,
-        18.0F * app.scale, 190.0F * app.scale);
+        18.0F * app.scale, 320.0F * app.scale);
     ImDrawList& list = *ImGui::GetWindowDrawList();
     const ImVec2 corner = ImGui::GetCursorScreenPos();
     const Fonts& fonts = app.gui.fonts();

@@ -14,6 +14,7 @@ public:
     void record(Observatory& app, VkCommandBuffer commands, bool shown) override;
     void draw(Observatory& app) override;
     bool is_settled(Observatory& app) override;
+    std::string problem(Observatory& app) override { return app.looking.problem(); }
 
 private:
     void draw_all(Observatory& app, ImVec2 size);
@@ -22,7 +23,7 @@ private:
     Pipeline probe_;
     Buffer weight_; // under the mouse
     int layer_ = 0, head_ = 0;
-    float gamma_ = 0.6F;
+    float gamma_ = 0.5F;
     uint32_t row_ = HeatMap::kNone, column_ = HeatMap::kNone;
 };
 

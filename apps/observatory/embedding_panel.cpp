@@ -146,6 +146,26 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
     if (over && hovered_ != kNone && ImGui::IsMouseReleased(ImGuiMouseButton_Left) &&
         ImGui::GetMouseDragDelta(ImGuiMouseButton_Left, 3.0F).x == 0.0F)
         choose(hovered_);
+    ImDrawList& list = *ImGui::GetWindowDrawList();
+    list.PushClipRect(low, high, true);
+    const auto on_screen = [&](glm::vec3 point) {
+        const glm::vec4 clip = view * glm::vec4(point, 1.0F);
+        return glm::vec3(low.x + (clip.x / clip.w + 1.0F) / 2.0F * room.x,
+                         low.y + (clip.y / clip.w + 1.0F) / 2.0F * room.y, clip.w);
+    };
+    // The three axes, each as long as the tokens are spread along it twice over.
+    for (int axis = 0; axis < 3 && framed_; ++axis) {
+        glm::vec3 end(0.0F);
+        end[axis] = 2.0F * std::sqrt(axes_.deviations()[axis]);
+        const glm::vec3 from = on_screen(-end), to = on_screen(end);
+        if (from.z <= 0.0F || to.z <= 0.0F) continue;
+        list.AddLine({from.x, from.y}, {to.x, to.y}, colour::kFrame, 1.0F);
+        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {to.x + 4, to.y - 6}, colour::kDim,
+                     axis == 0   ? "1st"
+                     : axis == 1 ? "2nd"
+                                 : "3rd");
+    }
+    list.PopClipRect();
     const struct {
         glm::mat4 view;
         VkDeviceAddress places, kinds;
@@ -167,13 +187,11 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
     app.gui.canvas().add(low, high,
                          [this, push, tokens](VkCommandBuffer commands) { points_.draw(commands, push, 6, tokens); });
     // Labels of the chosen one and those nearest to it, and of the one under the mouse.
-    ImDrawList& list = *ImGui::GetWindowDrawList();
     list.PushClipRect(low, high, true);
     const auto label = [&](uint32_t token, ImU32 c) {
-        const glm::vec4 clip = view * glm::vec4(place(token), 1.0F);
-        if (clip.w <= 0.0F) return;
-        const ImVec2 at{low.x + (clip.x / clip.w + 1.0F) / 2.0F * room.x + 10.0F,
-                        low.y + (clip.y / clip.w + 1.0F) / 2.0F * room.y - ImGui::GetFontSize() / 2.0F};
+        const glm::vec3 point = on_screen(place(token));
+        if (point.z <= 0.0F) return;
+        const ImVec2 at{point.x + 10.0F, point.y - ImGui::GetFontSize() / 2.0F};
         const std::string& text = model.label(static_cast<int32_t>(token));
         const ImVec2 extent = ImGui::CalcTextSize(text.c_str());
         list.AddRectFilled({at.x - 4, at.y - 2}, {at.x + extent.x + 4, at.y + extent.y + 2}, IM_COL32(16, 18, 24, 205),

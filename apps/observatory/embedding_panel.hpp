@@ -18,6 +18,7 @@ public:
     void record(Observatory& app, VkCommandBuffer commands, bool shown) override;
     void draw(Observatory& app) override;
     bool is_settled(Observatory& app) override;
+    std::string problem(Observatory&) override { return table_.problem(); }
 
 private:
     static constexpr uint32_t kNone = UINT32_MAX;

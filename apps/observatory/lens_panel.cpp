@@ -2,6 +2,7 @@
 
 #include "text_bar.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -26,9 +27,11 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
     const Fonts& fonts = app.gui.fonts();
     ImGui::BeginChild("lens", size, true, ImGuiWindowFlags_HorizontalScrollbar);
     ImGui::TextDisabled("Each cell: the token that this layer finds likeliest to follow. The brighter, the surer.");
-    const float wide = 78.0F * app.scale, label = 74.0F * app.scale;
+    const float label = 74.0F * app.scale;
+    const float wide = std::clamp((ImGui::GetContentRegionAvail().x - label) / static_cast<float>(tokens),
+                                  66.0F * app.scale, 120.0F * app.scale);
     const float room = ImGui::GetContentRegionAvail().y - 34.0F * app.scale;
-    const float high = std::min(std::max(room / static_cast<float>(layers + 1), 24.0F * app.scale), 46.0F * app.scale);
+    const float high = std::min(std::max(room / static_cast<float>(layers + 1), 24.0F * app.scale), 72.0F * app.scale);
     ImDrawList& list = *ImGui::GetWindowDrawList();
     const ImVec2 corner = ImGui::GetCursorScreenPos();
     const auto write = [&](ImVec2 low, ImVec2 end, const std::string& text, ImU32 c, ImFont* font) {

@@ -13,6 +13,9 @@ public:
     bool is_settled(Observatory& app) override {
         return !app.looking.is_busy() && (app.looking.lenses() == 0 || app.looking.has_top(app.frame));
     }
+    std::string problem(Observatory& app) override {
+        return app.looking.problem().empty() ? app.looking.lens_problem() : app.looking.problem();
+    }
 
 private:
     void draw_table(Observatory& app, ImVec2 size);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <thread>
@@ -20,6 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+volatile std::sig_atomic_t told_to_end = 0; // by a signal, as by closing the window
+
 // Frames until nothing more changes by itself, and some for what they show of it.
 void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     constexpr int kStill = 6;
@@ -31,10 +34,12 @@ void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     bool late = false;
     for (uint64_t frame = 0, still = 0; still < kStill; ++frame) {
         shell.frame(still > 0 || frame % kDrawnEvery < 3);
-        late = late || std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
+        late =
+            late || told_to_end != 0 || std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
         still = shell.is_settled() || late ? still + 1 : 0;
     }
     write_png(arguments.screenshot, target.extent(), target.pixels());
+    if (const std::string problem = shell.problem(); !problem.empty()) throw Failure(problem);
 }
 
 void run_window(Device& device, Engine& engine, const Window& window, const Arguments& arguments) {
@@ -44,7 +49,7 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
     Shell shell(device, target, engine, gui, arguments);
     constexpr double kNothing = 0.2; // seconds without an event: a frame that looks for news
     constexpr int kAwake = 3;        // frames that follow an event
-    for (int awake = kAwake; !window.is_closing();) {
+    for (int awake = kAwake; !window.is_closing() && told_to_end == 0;) {
         auto begin = Clock::now();
         if (awake > 0) {
             glfwPollEvents();
@@ -57,9 +62,11 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
         awake = shell.is_idle() ? std::max(awake - 1, 0) : kAwake;
         std::this_thread::sleep_until(begin + kShortest); // where presenting does not wait
     }
+    shell.finish();
 }
 
 int run(const Arguments& arguments) {
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { told_to_end = 1; });
     std::optional<Window> window;
     if (!arguments.headless) window.emplace(arguments.width, arguments.height, "Hekla Observatory");
     uint64_t said = 0;

@@ -90,7 +90,8 @@ public:
     // Before the frame is drawn, outside of its pass.
     virtual void record(Observatory&, VkCommandBuffer, bool) {}
     virtual void draw(Observatory& app) = 0;
-    virtual bool is_settled(Observatory&) { return true; } // nothing more comes by itself
+    virtual bool is_settled(Observatory&) { return true; }   // nothing more comes by itself
+    virtual std::string problem(Observatory&) { return {}; } // why there is nothing to show
 };
 
 } // namespace observatory

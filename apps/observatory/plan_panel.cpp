@@ -2,9 +2,71 @@
 
 #include "text_field.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <sstream>
 
 namespace observatory {
+namespace {
+
+struct Part {
+    std::string name, size; // "activations", "5.3 MiB"
+    double bytes = 0;
+};
+
+double bytes_of_unit(const std::string& unit) {
+    return unit == "GiB" ? 1073741824.0 : unit == "MiB" ? 1048576.0 : unit == "KiB" ? 1024.0 : unit == "B" ? 1.0 : 0.0;
+}
+
+// The plan's first lines, a name and a size each, as far as "total".
+std::vector<Part> parts_of(const std::string& plan) {
+    std::istringstream lines(plan);
+    std::vector<Part> parts;
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        Part part;
+        double number = 0;
+        std::string unit;
+        if (!(words >> part.name >> number >> unit) || bytes_of_unit(unit) == 0.0) break;
+        part.bytes = number * bytes_of_unit(unit);
+        part.size = line.substr(line.find_first_of("0123456789"));
+        parts.push_back(part);
+        if (part.name == "total") return parts;
+    }
+    return {};
+}
+
+void draw_parts(Observatory& app, const std::vector<Part>& parts) {
+    constexpr ImU32 kColours[] = {colour::kBlue,   colour::kGreen, colour::kOrange,
+                                  colour::kViolet, colour::kRed,   colour::kGrey};
+    const double total = std::max(parts.back().bytes, 1.0);
+    ImGui::Text("Memory on the device: %s", parts.back().size.c_str());
+    ImGui::Spacing();
+    ImDrawList& list = *ImGui::GetWindowDrawList();
+    const ImVec2 bar = ImGui::GetCursorScreenPos();
+    const float room = ImGui::GetContentRegionAvail().x, high = 34.0F * app.scale;
+    float x = bar.x;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        const float wide = room * static_cast<float>(parts[i].bytes / total);
+        list.AddRectFilled({x, bar.y}, {x + std::max(wide - 1.0F, 0.0F), bar.y + high}, kColours[i % 6]);
+        x += wide;
+    }
+    ImGui::Dummy({room, high + 8.0F * app.scale});
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        const ImVec2 at = ImGui::GetCursorScreenPos();
+        const float line = ImGui::GetTextLineHeight();
+        list.AddRectFilled({at.x, at.y + 2}, {at.x + line - 4, at.y + line - 2}, kColours[i % 6], 2.0F);
+        list.AddText({at.x + line + 6, at.y}, colour::kText, parts[i].name.c_str());
+        list.AddText({at.x + 150 * app.scale, at.y}, colour::kDim, parts[i].size.c_str());
+        char share[16];
+        std::snprintf(share, sizeof share, "%.1f %%", 100.0 * parts[i].bytes / total);
+        list.AddText({at.x + 250 * app.scale, at.y}, colour::kDim, share);
+        ImGui::Dummy({room, line});
+    }
+}
+
+} // namespace
 
 void PlanPanel::work_out(Observatory& app) {
     if (recipe_.empty() || is_working_.exchange(true)) return;
@@ -63,12 +125,19 @@ void PlanPanel::draw(Observatory& app) {
         ImGui::TextWrapped("%s", problem_.c_str());
         ImGui::PopStyleColor();
     }
-    ImGui::BeginChild("plan", {0, 0}, true, ImGuiWindowFlags_HorizontalScrollbar);
+    const std::vector<Part> parts = parts_of(plan_);
+    const float right = parts.empty() ? 0.0F : std::floor(ImGui::GetContentRegionAvail().x * 0.45F);
+    ImGui::BeginChild("plan", {-right, 0}, true, ImGuiWindowFlags_HorizontalScrollbar);
     ImGui::PushFont(app.gui.fonts().mono);
     if (plan_.empty())
         ImGui::TextDisabled("Nothing is trained and no parameter changes: choose a recipe and press Work out.");
     ImGui::TextUnformatted(plan_.data(), plan_.data() + plan_.size());
     ImGui::PopFont();
+    ImGui::EndChild();
+    if (parts.empty()) return;
+    ImGui::SameLine();
+    ImGui::BeginChild("parts", {0, 0}, true);
+    draw_parts(app, parts);
     ImGui::EndChild();
 }
 

@@ -13,6 +13,10 @@ public:
     const char* about() const override { return "Memory, time and dearest operations of a training"; }
     void draw(Observatory& app) override;
     bool is_settled(Observatory&) override { return !is_working_; }
+    std::string problem(Observatory&) override {
+        const std::lock_guard guard(mutex_);
+        return problem_;
+    }
     void work_out(Observatory& app);
 
 private:

@@ -47,6 +47,19 @@ bool Shell::is_settled() {
     return panels_[shown_]->is_settled(app_);
 }
 
+void Shell::finish() {
+    if (app_.training == nullptr || app_.training->info().state != HK_SESSION_WORKING) return;
+    constexpr double kWhole = 1e6; // microseconds: nobody waits for a frame any more
+    app_.training->stop();
+    engine_.budget = kWhole;
+    while (app_.training->info().state == HK_SESSION_WORKING) frame(false);
+}
+
+std::string Shell::problem() {
+    if (!app_.problem().empty()) return app_.problem();
+    return panels_[shown_]->problem(app_);
+}
+
 bool Shell::is_idle() { return !engine_.is_working() && is_settled(); }
 
 void Shell::layout() {
@@ -58,7 +71,13 @@ void Shell::layout() {
     model_bar(app_);
     const float strip = 136.0F * app_.scale;
     const float middle = ImGui::GetContentRegionAvail().y - strip - ImGui::GetStyle().ItemSpacing.y;
-    ImGui::BeginChild("middle", {0, middle}, false, ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+    ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {8.0F * app_.scale, 0.0F});
+    ImGui::PushStyleColor(ImGuiCol_ChildBg, ImGui::GetStyleColorVec4(ImGuiCol_WindowBg));
+    ImGui::BeginChild("middle", {0, middle}, false,
+                      ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse |
+                          ImGuiWindowFlags_AlwaysUseWindowPadding);
+    ImGui::PopStyleColor();
+    ImGui::PopStyleVar();
     if (ImGui::BeginTabBar("panels")) {
         for (std::size_t i = 0; i < panels_.size(); ++i) {
             Panel& panel = *panels_[i];

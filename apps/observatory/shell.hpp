@@ -24,8 +24,9 @@ public:
 
     // Lays out, lets Hekla work, draws and presents; without `draws` Hekla works alone. Throws a Failure.
     void frame(bool draws = true);
-    bool is_settled(); // nothing more changes by itself in the panel that is shown
-    bool is_idle();    // nor anywhere else
+    bool is_settled();     // nothing more changes by itself in the panel that is shown
+    bool is_idle();        // nor anywhere else
+    std::string problem(); // why there is no model, or the panel that is shown has nothing to show; "" where it has
 
 private:
     void layout();

@@ -69,6 +69,13 @@ bool TrainingPanel::is_settled(Observatory& app) {
     return app.training == nullptr || app.training->info().state >= HK_SESSION_DONE;
 }
 
+std::string TrainingPanel::problem(Observatory& app) {
+    if (shows_log_) return log_problem_;
+    if (app.training == nullptr) return app.training_problem;
+    const hk_session_info info = app.training->info();
+    return info.state == HK_SESSION_FAILED ? std::string(hk::view(info.message)) : std::string();
+}
+
 void TrainingPanel::draw_own(Observatory& app, Curves& curves) {
     Controls& controls = app.controls;
     const bool exists = app.training != nullptr;

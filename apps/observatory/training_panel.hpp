@@ -16,6 +16,7 @@ public:
     const char* about() const override { return "Loss, gradient norm and learning rate, step by step"; }
     void draw(Observatory& app) override;
     bool is_settled(Observatory& app) override;
+    std::string problem(Observatory& app) override;
     void start(Observatory& app); // what the command line asks for
 
 private:

@@ -14,6 +14,7 @@ public:
     void change(Observatory& app, bool shown) override;
     void draw(Observatory& app) override;
     bool is_settled(Observatory& app) override;
+    std::string problem(Observatory&) override { return problem_; }
     void write(Observatory& app);             // at the next change
     void write_when_open() { waits_ = true; } // as soon as there is a model
 
