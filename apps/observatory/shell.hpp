@@ -24,6 +24,8 @@ public:
 
     // Lays out, lets Hekla work, draws and presents; without `draws` Hekla works alone. Throws a Failure.
     void frame(bool draws = true);
+    // Before it goes: a training ends after its step, with a checkpoint.
+    void finish();
     bool is_settled();     // nothing more changes by itself in the panel that is shown
     bool is_idle();        // nor anywhere else
     std::string problem(); // why there is no model, or the panel that is shown has nothing to show; "" where it has
