@@ -169,7 +169,8 @@ void AttentionPanel::draw(Observatory& app) {
     ImGui::SameLine();
     ImGui::TextDisabled("drawn from the engine's buffers; click a head to see it large");
     const ImVec2 room = ImGui::GetContentRegionAvail();
-    const float left = std::floor(room.x * 0.42F);
+    // The large map is a square; the small ones have the rest.
+    const float left = std::floor(std::max(room.x * 0.3F, room.x - room.y - 60.0F * app.scale));
     draw_all(app, {left, room.y});
     ImGui::SameLine();
     draw_one(app, {room.x - left - ImGui::GetStyle().ItemSpacing.x, room.y});

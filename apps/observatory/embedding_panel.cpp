@@ -125,7 +125,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
         // Most of them: a few far ones do not make the rest small.
         std::vector<float> far;
         for (uint32_t i = 0; i < axes_.rows(); ++i) far.push_back(glm::length(place(i)));
-        const auto most = far.begin() + static_cast<std::ptrdiff_t>(far.size() * 98 / 100);
+        const auto most = far.begin() + static_cast<std::ptrdiff_t>(far.size() * 85 / 100);
         std::nth_element(far.begin(), most, far.end());
         camera_.show(glm::vec3(0.0F), std::max(*most, 1e-6F));
         framed_ = true;
@@ -198,7 +198,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
                            4.0F);
         list.AddText(at, c, text.c_str());
     };
-    for (std::size_t i = 0; i < std::min<std::size_t>(neighbours_.size(), 8); ++i)
+    for (std::size_t i = 0; i < std::min<std::size_t>(neighbours_.size(), 5); ++i)
         label(neighbours_[i].row, colour::kText);
     if (chosen_ != kNone) label(chosen_, colour::kOrange);
     if (hovered_ != kNone && hovered_ != chosen_) label(hovered_, colour::kText);

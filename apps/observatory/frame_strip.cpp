@@ -36,7 +36,7 @@ double share_of(std::vector<double>& values, double share) {
 void FrameStrip::draw(Observatory& app, ImVec2 size) {
     ImGui::BeginChild("frames", size, true, ImGuiWindowFlags_NoScrollbar);
     const std::deque<Engine::Cost>& costs = app.engine.costs();
-    const float left = 300.0F * app.scale;
+    const float left = 340.0F * app.scale;
     ImGui::BeginGroup();
     ImGui::TextUnformatted("Budget of each frame");
     float budget = static_cast<float>(app.engine.budget);

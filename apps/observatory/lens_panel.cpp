@@ -26,7 +26,8 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
     const std::size_t layers = looking.lenses(), tokens = looking.ids().size();
     const Fonts& fonts = app.gui.fonts();
     ImGui::BeginChild("lens", size, true, ImGuiWindowFlags_HorizontalScrollbar);
-    ImGui::TextDisabled("Each cell: the token that this layer finds likeliest to follow. The brighter, the surer.");
+    ImGui::TextDisabled("Each cell: the token that this layer finds likeliest to follow. The brighter, the surer; "
+                        "green: it is what follows.");
     const float label = 74.0F * app.scale;
     const float wide = std::clamp((ImGui::GetContentRegionAvail().x - label) / static_cast<float>(tokens),
                                   66.0F * app.scale, 120.0F * app.scale);
@@ -59,7 +60,12 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
             const auto id = static_cast<int32_t>(said.tokens[0].id);
             // Whether it is what the text goes on with.
             const bool right = static_cast<int32_t>(token) + 1 < next && looking.ids()[token + 1] == id;
-            write(low, end, model.label(id), right ? colour::kGreen : colour::kText, fonts.text);
+            const bool bright = probability > 0.4F;
+            write(low, end, model.label(id),
+                  right    ? (bright ? IM_COL32(4, 60, 34, 255) : colour::kGreen)
+                  : bright ? IM_COL32(12, 20, 32, 255)
+                           : colour::kText,
+                  fonts.text);
             ImGui::SetCursorScreenPos(low);
             ImGui::PushID(static_cast<int>(layer * 100000 + token));
             if (ImGui::InvisibleButton("cell", {wide - 2, high - 2})) {
@@ -92,6 +98,10 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
     }
     ImGui::SetCursorScreenPos(corner);
     ImGui::Dummy({label + static_cast<float>(tokens) * wide, static_cast<float>(layers + 1) * high});
+    if (scrolls_ > 0) { // to what follows the text
+        ImGui::SetScrollX(ImGui::GetScrollMaxX());
+        --scrolls_;
+    }
     ImGui::EndChild();
 }
 
@@ -159,6 +169,7 @@ void LensPanel::draw(Observatory& app) {
         seen_ = looking.ids();
         layer_ = looking.lenses() - 1;
         token_ = seen_.size() - 1;
+        scrolls_ = 2; // frames: its width is known in the second
     }
     layer_ = std::min(layer_, looking.lenses() - 1);
     app.controls.value("lens/layer", static_cast<double>(layer_));

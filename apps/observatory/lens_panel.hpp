@@ -18,6 +18,7 @@ public:
     }
 
 private:
+    int scrolls_ = 0; // frames in which the table goes to its end
     void draw_table(Observatory& app, ImVec2 size);
     void draw_next(Observatory& app, ImVec2 size);
     std::size_t layer_ = 0, token_ = 0; // that is chosen

@@ -18,7 +18,7 @@ struct PlotCurve {
 };
 
 struct PlotOptions {
-    std::string title, unit; // "loss", "nats a token"
+    std::string title, unit; // "Loss", "by step"
     bool logarithmic = false;
     bool compact = false; // numbers of the axis as 1e-4
     const char* empty = "no steps yet";

@@ -200,7 +200,7 @@ void TrainingPanel::draw_numbers(Observatory& app, const Curves& c) const {
         ++index;
     };
     place(), tile("step", text("%.0f", static_cast<double>(c.step)), "Updates that were made");
-    place(), tile("training loss", last(c.loss, "%.4f"), "Of the last step's batch, in nats a token");
+    place(), tile("training loss", last(c.loss, "%.4f"), "Of the last step's batch, as the recipe's objective has it");
     place(), tile("validation loss", last(c.evaluation, "%.4f"), "On data that is never trained on");
     place(),
         tile("best", c.evaluation.values.empty() ? "-" : text("%.4f", c.best), "The lowest validation loss so far");
@@ -223,8 +223,8 @@ void TrainingPanel::draw_curves(Observatory& app, const Curves& c) {
     if (raw) losses.push_back({"smoothed", &smooth, colour::kBlue, 2.2F});
     losses.push_back({"validation", &c.evaluation, colour::kOrange, 2.0F, true});
     const ImVec2 large{room.x * 0.62F, room.y};
-    plot({"Loss", "nats a token, by step", logarithmic_, false, "no steps yet: choose a recipe and press Start"},
-         losses, large, fonts);
+    plot({"Loss", "by step", logarithmic_, false, "no steps yet: choose a recipe and press Start"}, losses, large,
+         fonts);
     app.controls.place("training/loss");
     ImGui::SameLine();
     ImGui::BeginGroup();

@@ -67,11 +67,15 @@ void draw_large(Observatory& app, const char* title, const Histogram& h, uint64_
 } // namespace
 
 bool WeightsPanel::is_settled(Observatory& app) {
+    if (of_training_)
+        return app.training->info().state >= HK_SESSION_DONE && app.training->spreads().first == live_step_;
     return app.model() == nullptr || number_ == app.model_number() || !table_.problem().empty();
 }
 
 void WeightsPanel::change(Observatory& app, bool shown) {
+    if (app.training == nullptr) of_training_ = false;
     if (app.training != nullptr) {
+        of_training_ = of_training_ || (app.model() == nullptr && !app.is_opening()); // what there is to see
         app.training->want_spreads(shown && of_training_);
         if (shown && of_training_) {
             auto [step, spreads] = app.training->spreads();
@@ -106,8 +110,8 @@ void WeightsPanel::draw_list(Observatory& app, ImVec2 size) {
     if (ImGui::BeginTable("table", gradients ? 5 : 4, flags)) {
         ImGui::TableSetupScrollFreeze(0, 1);
         ImGui::TableSetupColumn("parameter", ImGuiTableColumnFlags_WidthStretch);
-        ImGui::TableSetupColumn("shape");
-        ImGui::TableSetupColumn("deviation");
+        ImGui::TableSetupColumn("shape", 0, 96 * app.scale);
+        ImGui::TableSetupColumn("deviation", 0, 78 * app.scale);
         ImGui::TableSetupColumn("values", 0, 110 * app.scale);
         if (gradients) ImGui::TableSetupColumn("gradients", 0, 110 * app.scale);
         ImGui::TableHeadersRow();

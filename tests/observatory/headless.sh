@@ -34,9 +34,12 @@ show lens run --panel lens --text 'line 9 of the text'
 show embeddings run --panel embeddings
 show weights run --panel weights
 [ "$(value weights.txt weights/count)" = 28 ] || fail "there are $(value weights.txt weights/count) histograms"
+show gradients --panel weights --recipe tiny.toml --override output.dir=other --train --budget 200000
+[ "$(value gradients.txt weights/count)" = 28 ] || fail "there are $(value gradients.txt weights/count) parameters that train"
+[ "$(value gradients.txt weights/step)" -ge 1 ] || fail "no step's gradients were counted"
 show write run --panel write --write --budget 100000
 [ "$(value write.txt write/tokens)" -gt 20 ] || fail "only $(value write.txt write/tokens) tokens were written"
-show plan --panel plan --recipe tiny.toml --plan
+show plan --panel plan --recipe tiny.toml --override output.dir=planned --plan
 [ "$(value plan.txt plan/characters)" -gt 200 ] || fail "the plan has $(value plan.txt plan/characters) characters"
 
 # refused STATUS WORD ARGUMENTS...

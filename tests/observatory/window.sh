@@ -30,6 +30,7 @@ server=$!
 for _ in $(seq 100); do [ -s display ] && break; sleep 0.1; done
 [ -s display ] || fail "Xvfb did not start: $(cat xvfb.log)"
 export DISPLAY=:$(cat display)
+: >controls
 "$observatory" --controls controls --validate --budget 20000 2>said &
 app=$!
 
@@ -63,6 +64,7 @@ drag() { # drag NAME X0 Y0 X1 Y1
   done
   xdotool mouseup 1 && sleep 0.5
 }
+away() { xdotool mousemove 900 4 && sleep 1; } # from what shows a tooltip
 picture() { [ -z "$pictures" ] || import -window root "$pictures/$1.png"; }
 
 until_true 60 'the window is not there' is_there 'open model'
@@ -74,6 +76,7 @@ click browser/tiny.toml
 click browser/Open
 click training/start
 until_true 300 'the training made no steps' at_least training/step 60
+away
 picture 1-after
 until_true 300 'the training does not end' is training/state done
 
@@ -85,6 +88,7 @@ click browser/Open
 until_true 60 'the model was not opened' is model "$work/run"
 click tab/Weights
 until_true 60 'there are no histograms' is weights/count 28
+away
 picture 2-after
 
 # 3. See where a head looks.
@@ -124,6 +128,7 @@ for _ in 1 2; do
   until_true 30 'the text was not gone on with' is_not text "$text"
   until_true 120 'nothing follows the text' is_there next/0
 done
+away
 picture 5-after
 
 # 6. Give Hekla less of each frame while it writes.
@@ -134,8 +139,9 @@ until_true 120 'nothing is written' at_least write/tokens 5
 before=$(value controls budget)
 drag budget 0.8 0.5 0.3 0.5
 is_not budget "$before" || fail "the budget is still $before"
-until_true 300 'the text does not end' is write/state done
+away
 picture 6-after
+until_true 300 'the text does not end' is write/state done
 
 kill -INT "$app"
 status=0
