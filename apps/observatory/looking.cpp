@@ -54,6 +54,13 @@ void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t fram
         } else if (state == hk::State::idle && !begun_) {
             attention_ = passes_->all("attention.");
             lenses_ = passes_->all("lens.");
+            const auto is_of_tokens = [&](const hk_tensor& lens) {
+                return lens.rank == 3 && lens.dims[1] == static_cast<int64_t>(ids_.size());
+            };
+            if (!lenses_.empty() && !is_of_tokens(lenses_.front())) {
+                lens_problem_ = "its head says something of the whole text, not of each token.";
+                lenses_.clear();
+            }
             passes_->begin(ids_);
             begun_ = true;
         } else if (state == hk::State::idle) {

@@ -284,3 +284,54 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+TEST_CASE("the last lens is the logits, whether a network ends with a norm or each of its layers does") {
+    FaultDriver::get().reset();
+    Host host;
+    hk_context context{};
+    const Error error;
+    REQUIRE(host.context(context, error) == HK_OK);
+    {
+        const Frames frames(host);
+        for (const char* name : {"llama-clm", "distilbert-mlm", "gpt-clm"}) {
+            CAPTURE(name);
+            const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/" + name,
+                              logits = "logits";
+            const std::array<int32_t, 7> ids{3, 1, 4, 1, 5, 9, 2};
+            const hk_string port = view(logits);
+            hk_forward_options forward{};
+            forward.struct_size = sizeof forward;
+            forward.model = view(folder);
+            forward.rows = 1;
+            forward.length = static_cast<int64_t>(ids.size());
+            forward.ports = &port;
+            forward.port_count = 1;
+            forward.lens = 1;
+            hk_session session{};
+            REQUIRE(hk_session_forward(context, &forward, nullptr, &session, error) == HK_OK);
+            const hk_session_info ready = state_of(session, 120 * kSecond);
+            REQUIRE_MESSAGE(ready.state == HK_SESSION_IDLE, text_of(ready.message));
+            REQUIRE(hk_session_pass(session, ids.data(), nullptr, error) == HK_OK);
+            run_until(session, HK_SESSION_IDLE);
+            int layers = 0;
+            hk_tensor tensor{};
+            tensor.struct_size = sizeof tensor;
+            for (std::string lens = "lens.1"; hk_session_tensor(session, view(lens), &tensor, error) == HK_OK;
+                 lens = "lens." + std::to_string(layers + 1))
+                ++layers;
+            CHECK(layers >= 2);
+            const std::vector<float> said = read_floats(host, frames, tensor_of(session, logits));
+            const auto lens = [&](int layer) {
+                return read_floats(host, frames, tensor_of(session, "lens." + std::to_string(layer)));
+            };
+            CHECK(lens(layers) == said);
+            CHECK(lens(0).size() == said.size());
+            CHECK(lens(0) != said);
+            CHECK(lens(layers - 1) != said);
+            hk_session_destroy(session);
+        }
+        host.of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(host.device);
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
