@@ -273,6 +273,7 @@ void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
         std::snprintf(text.data(), text.size(), "%.3f", static_cast<double>(neighbour.cosine));
         list.AddText({corner.x + room * 0.86F, corner.y + 3}, colour::kDim, text.data());
         if (pressed) {
+            camera_.turn_towards(place(neighbour.row));
             choose(neighbour.row);
             break;
         }

@@ -17,6 +17,7 @@ public:
     void change(Observatory& app, bool shown) override;
     void record(Observatory& app, VkCommandBuffer commands, bool shown) override;
     void draw(Observatory& app) override;
+    bool needs_weights() const override { return true; }
     bool is_settled(Observatory& app) override;
     std::string problem(Observatory&) override { return table_.problem(); }
 

@@ -17,7 +17,6 @@ public:
     void open(Wanted wanted, const std::string& start);
     // Once a frame; gives the path that was chosen, once.
     std::string draw(Controls& controls, float scale);
-    Wanted wanted() const { return wanted_; }
 
 private:
     struct Entry {

@@ -1,5 +1,6 @@
 #include "model_bar.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace observatory {
@@ -32,6 +33,19 @@ void model_bar(Observatory& app) {
     if (app.is_opening()) {
         ImGui::SameLine();
         ImGui::TextDisabled("opening...");
+    }
+    if (const std::vector<std::string> messages = app.engine.messages(); !messages.empty()) {
+        ImGui::SameLine();
+        ImGui::AlignTextToFramePadding();
+        ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour::kOrange), "%zu messages", messages.size());
+        if (ImGui::IsItemHovered()) { // the newest
+            ImGui::BeginTooltip();
+            ImGui::PushTextWrapPos(700 * app.scale);
+            for (std::size_t i = messages.size() - std::min<std::size_t>(messages.size(), 12); i < messages.size(); ++i)
+                ImGui::TextUnformatted(messages[i].c_str());
+            ImGui::PopTextWrapPos();
+            ImGui::EndTooltip();
+        }
     }
     const std::string& device = app.engine.device().name();
     ImGui::PushFont(fonts.small);

@@ -90,6 +90,7 @@ public:
     // Before the frame is drawn, outside of its pass.
     virtual void record(Observatory&, VkCommandBuffer, bool) {}
     virtual void draw(Observatory& app) = 0;
+    virtual bool needs_weights() const { return false; }     // the model's, on the device
     virtual bool is_settled(Observatory&) { return true; }   // nothing more comes by itself
     virtual std::string problem(Observatory&) { return {}; } // why there is nothing to show
 };

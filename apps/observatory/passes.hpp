@@ -30,7 +30,6 @@ public:
     hk::State state() const { return session_.state(); }
     double progress() const { return session_.wait(0).progress; }
     std::string problem() const; // of State::failed
-    int64_t passes() const { return session_.wait(0).step; }
     // One row of ids, as many as options.length. Once it is idle. Throws a Failure.
     void begin(const std::vector<int32_t>& ids) const;
     // Once prepared. Null where there is none of that name.

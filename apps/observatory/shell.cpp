@@ -98,6 +98,7 @@ void Shell::layout() {
     ImGui::EndChild();
     if (wanted_ == static_cast<int>(shown_)) wanted_ = -1;
     controls_.value("panel", panels_[shown_]->name());
+    controls_.value("frame", static_cast<double>(app_.frame));
     strip_.draw(app_, {0, 0});
     const std::string chosen = app_.browser.draw(controls_, app_.scale);
     if (!chosen.empty() && app_.browsed) app_.browsed(chosen);
@@ -121,12 +122,13 @@ void Shell::draw(VkCommandBuffer commands, VkFramebuffer framebuffer) {
 void Shell::frame(bool draws) {
     app_.change();
     if (const Model* model = app_.model(); model != nullptr) {
-        // Whichever panel needs the weights, they are opened once, when the first of them is shown.
-        const bool needed = shown_ == 2 || shown_ == 4 || table_.keeps(app_.model_number());
-        if (needed) {
-            if (!table_.keeps(app_.model_number())) frames_.wait_all();
-            table_.keep(*model, app_.model_number());
+        // They are opened when the first panel that needs them is shown, and go with their model.
+        const uint64_t number = app_.model_number();
+        if (!table_.keeps(number) && !table_.is_empty()) {
+            frames_.wait_all();
+            table_.forget();
         }
+        if (table_.keeps(number) || panels_[shown_]->needs_weights()) table_.keep(*model, number);
     }
     for (std::size_t i = 0; i < panels_.size(); ++i) panels_[i]->change(app_, i == shown_);
     const std::optional<Target::Image> image = target_.acquire(static_cast<uint32_t>(frames_.number() + 1));

@@ -26,6 +26,12 @@ void Table::keep(const Model& model, uint64_t number) {
     } catch (const Failure& failure) { problem_ = failure.what(); }
 }
 
+void Table::forget() {
+    passes_.reset();
+    number_ = 0;
+    problem_.clear();
+}
+
 std::optional<hk_tensor> Table::parameter(const std::string& name) const {
     hk_tensor tensor{};
     tensor.struct_size = sizeof tensor;

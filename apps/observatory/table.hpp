@@ -13,9 +13,10 @@ namespace observatory {
 class Table {
 public:
     explicit Table(Engine& engine) : engine_(engine) {}
-    // Between frames, once those that were submitted have been executed where this is another model. Opens its weights,
-    // and lets go of the other's.
+    // Between frames. Opens the model's weights where they are not; of one model until forget().
     void keep(const Model& model, uint64_t number);
+    void forget(); // between frames, once those that were submitted have been executed
+    bool is_empty() const { return passes_ == nullptr; }
     bool keeps(uint64_t number) const { return number_ == number; }
     // What is missing, or empty.
     const std::string& problem() const { return problem_; }

@@ -12,7 +12,7 @@ constexpr auto kBetweenSpreads = std::chrono::milliseconds(700);
 } // namespace
 
 Training::Training(Engine& engine, const std::string& recipe, const std::vector<std::string>& overrides)
-    : engine_(engine), recipe_(recipe) {
+    : engine_(engine) {
     hk::TrainingOptions options;
     options.recipe = recipe;
     options.overrides = overrides;

@@ -28,7 +28,6 @@ public:
 
     hk_session_info info() const { return session_.session().wait(0); }
     void stop() const { session_.stop(); } // after its step, with a checkpoint
-    const std::string& recipe() const { return recipe_; }
 
     Curves curves() const;
     std::vector<std::string> messages() const;
@@ -41,7 +40,6 @@ private:
     void note(const hk_train_evaluation& evaluation);
     void count(int64_t step);
     Engine& engine_;
-    std::string recipe_;
     mutable std::mutex mutex_;
     Curves curves_;
     std::vector<std::string> messages_;

@@ -4,7 +4,7 @@
 #include "text_field.hpp"
 
 #include <array>
-#include <filesystem>
+#include <iterator>
 #include <sstream>
 
 namespace observatory {
@@ -228,11 +228,17 @@ void TrainingPanel::draw_curves(Observatory& app, const Curves& c) {
     app.controls.place("training/loss");
     ImGui::SameLine();
     ImGui::BeginGroup();
-    const ImVec2 half{room.x - large.x - gap, (room.y - ImGui::GetStyle().ItemSpacing.y) / 2.0F};
+    constexpr ImU32 kColours[] = {colour::kOrange, colour::kGreen, colour::kBlue, colour::kViolet, colour::kRed};
+    std::vector<PlotCurve> scores;
+    for (const auto& [name, curve] : c.scores)
+        scores.push_back({name, &curve, kColours[scores.size() % std::size(kColours)], 1.8F, true});
+    const float plots = scores.empty() ? 2.0F : 3.0F;
+    const ImVec2 part{room.x - large.x - gap, (room.y - (plots - 1.0F) * ImGui::GetStyle().ItemSpacing.y) / plots};
     const PlotCurve norm{"gradient norm", &c.gradient_norm, colour::kGreen, 1.4F},
         rate{"learning rate", &c.learning_rate, colour::kViolet, 2.0F};
-    plot({"Gradient norm", "before clipping", logarithmic_}, {&norm, 1}, half, fonts);
-    plot({"Learning rate", "of the schedule", false, true}, {&rate, 1}, half, fonts);
+    plot({"Gradient norm", "before clipping", logarithmic_}, {&norm, 1}, part, fonts);
+    plot({"Learning rate", "of the schedule", false, true}, {&rate, 1}, part, fonts);
+    if (!scores.empty()) plot({"Scores", "on validation data"}, scores, part, fonts);
     ImGui::EndGroup();
 }
 

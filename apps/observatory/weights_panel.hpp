@@ -13,6 +13,7 @@ public:
     const char* about() const override { return "Histograms of weights and gradients"; }
     void change(Observatory& app, bool shown) override;
     void draw(Observatory& app) override;
+    bool needs_weights() const override { return true; }
     bool is_settled(Observatory& app) override;
 
 private:

@@ -23,7 +23,7 @@ cleanup() {
 }
 trap cleanup EXIT
 cd "$work"
-make_recipe 100
+make_recipe 60
 
 Xvfb -displayfd 3 -screen 0 1600x1000x24 -nolisten tcp 3>display 2>xvfb.log &
 server=$!
@@ -31,7 +31,7 @@ for _ in $(seq 100); do [ -s display ] && break; sleep 0.1; done
 [ -s display ] || fail "Xvfb did not start: $(cat xvfb.log)"
 export DISPLAY=:$(cat display)
 : >controls
-"$observatory" --controls controls --validate --budget 20000 2>said &
+"$observatory" --controls controls --validate --budget 50000 2>said &
 app=$!
 
 # until_true SECONDS WHAT COMMAND...: or the test fails.
@@ -53,18 +53,25 @@ place() {
   awk -F '\t' -v name="$1" -v x="${2:-0.5}" -v y="${3:-0.5}" \
     '$1 == "control" && $2 == name { printf "%d %d\n", $3 + ($5 - $3) * x, $4 + ($6 - $4) * y }' controls
 }
-move() { until_true 60 "there is no $1" is_there "$1" && xdotool mousemove $(place "$@") && sleep 0.6; }
-click() { move "$@" && xdotool mousedown 1 && sleep 0.5 && xdotool mouseup 1 && sleep 0.5; }
-drag() { # drag NAME X0 Y0 X1 Y1
-  move "$1" "$2" "$3" && xdotool mousedown 1 && sleep 0.5
-  local i
-  for i in 1 2 3 4; do
-    xdotool mousemove $(place "$1" "$(awk "BEGIN { print $2 + ($4 - $2) * $i / 4 }")" "$(awk "BEGIN { print $3 + ($5 - $3) * $i / 4 }")")
-    sleep 0.3
-  done
-  xdotool mouseup 1 && sleep 0.5
+# However slowly it draws: whatever was done with the mouse was seen, and what came of it is in the file.
+frames() {
+  local now=$(value controls frame)
+  until_true 60 'the window draws no more' at_least frame $((${now:-0} + $1))
 }
-away() { xdotool mousemove 900 4 && sleep 1; } # from what shows a tooltip
+press() { xdotool mousedown 1 && frames 2; }
+release() { xdotool mouseup 1 && frames 3; }
+move() { until_true 60 "there is no $1" is_there "$1" && xdotool mousemove $(place "$@") && frames 3; }
+click() { move "$@" && press && release; }
+drag() { # drag NAME X0 Y0 X1 Y1
+  move "$1" "$2" "$3" && press
+  local i x y
+  for i in 1 2 3 4; do
+    x=$(awk "BEGIN { print $2 + ($4 - $2) * $i / 4 }") y=$(awk "BEGIN { print $3 + ($5 - $3) * $i / 4 }")
+    xdotool mousemove $(place "$1" "$x" "$y") && frames 2
+  done
+  release
+}
+away() { xdotool mousemove 900 4 && frames 3; } # from what shows a tooltip
 picture() { [ -z "$pictures" ] || import -window root "$pictures/$1.png"; }
 
 until_true 60 'the window is not there' is_there 'open model'
@@ -75,10 +82,10 @@ click training/choose
 click browser/tiny.toml
 click browser/Open
 click training/start
-until_true 300 'the training made no steps' at_least training/step 60
+until_true 600 'the training made no steps' at_least training/step 40
 away
 picture 1-after
-until_true 300 'the training does not end' is training/state done
+until_true 600 'the training does not end' is training/state done
 
 # 2. Open the model that was trained.
 picture 2-before
@@ -104,7 +111,7 @@ picture 3-after
 # 4. Find the tokens that are used like another: turn, click, read.
 click tab/Embeddings
 until_true 120 'there are no tokens' is_there embeddings/space
-sleep 2
+frames 20
 picture 4-before
 drag embeddings/space 0.4 0.5 0.6 0.55
 # A token that lies where the mouse is: the middle is full of them.
@@ -114,7 +121,8 @@ for x in 0.5 0.48 0.52 0.46 0.54 0.44 0.56 0.42 0.58 0.4 0.6; do
     if is_not embeddings/hovered ''; then break 2; fi
   done
 done
-xdotool mousedown 1 && sleep 0.5 && xdotool mouseup 1
+press
+release
 until_true 30 'no neighbours are listed' at_least embeddings/neighbours 10
 picture 4-after
 
@@ -141,7 +149,7 @@ drag budget 0.8 0.5 0.3 0.5
 is_not budget "$before" || fail "the budget is still $before"
 away
 picture 6-after
-until_true 300 'the text does not end' is write/state done
+until_true 600 'the text does not end' is write/state done
 
 kill -INT "$app"
 status=0
