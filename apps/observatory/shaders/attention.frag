@@ -26,8 +26,9 @@ void main() {
     const vec2 at = place * vec2(push.keys, push.queries);
     // The greatest weight under the pixel, where cells are smaller than pixels.
     const ivec2 last = ivec2(push.keys, push.queries) - 1;
-    const ivec2 low = clamp(ivec2(at - 0.5 * max(vec2(fwidth(at.x), fwidth(at.y)) - 1.0, 0.0)), ivec2(0), last);
-    const ivec2 high = clamp(ivec2(at + 0.5 * max(vec2(fwidth(at.x), fwidth(at.y)) - 1.0, 0.0)), low, min(low + 15, last));
+    const vec2 reach = 0.5 * max(vec2(fwidth(at.x), fwidth(at.y)) - 1.0, 0.0);
+    const ivec2 low = clamp(ivec2(at - reach), ivec2(0), last);
+    const ivec2 high = clamp(ivec2(at + reach), low, min(low + 15, last));
     float weight = 0.0;
     for (int q = low.y; q <= high.y; ++q)
         for (int k = low.x; k <= high.x; ++k) weight = max(weight, push.map.at[uint(q) * push.keys + uint(k)]);

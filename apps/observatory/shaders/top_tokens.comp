@@ -23,7 +23,9 @@ void reduce(float value, uint id) {
     ids[me] = id;
     barrier();
     for (uint half_ = 64u; half_ > 0u; half_ /= 2u) {
-        if (me < half_ && (values[me + half_] > values[me] || (values[me + half_] == values[me] && ids[me + half_] < ids[me]))) {
+        const uint other = min(me + half_, 127u);
+        const bool is_more = values[other] > values[me] || (values[other] == values[me] && ids[other] < ids[me]);
+        if (me < half_ && is_more) {
             values[me] = values[me + half_];
             ids[me] = ids[me + half_];
         }
@@ -81,7 +83,8 @@ void main() {
         }
         if (me == 0u) {
             push.tokens.at[row * (push.count + 1u) + k].id = last_id;
-            push.tokens.at[row * (push.count + 1u) + k].probability = last_id == none ? 0.0 : exp(last - greatest) / sum;
+            const float share = last_id == none ? 0.0 : exp(last - greatest) / sum;
+            push.tokens.at[row * (push.count + 1u) + k].probability = share;
         }
     }
 }

@@ -19,8 +19,8 @@ typedef struct hk_model {
     uint64_t id;
 } hk_model;
 
-// `path`: a run's folder, a checkpoint's, or a Hugging Face model's. Errors: no model there; parts that no plugin of the
-// context provides. A folder without a tokenizer is no error. [any-thread], one at a time a context
+// `path`: a run's folder, a checkpoint's, or a Hugging Face model's. Errors: no model there; parts that no plugin of
+// the context provides. A folder without a tokenizer is no error. [any-thread], one at a time a context
 HK_EXPORT int32_t hk_model_open(hk_context context, hk_string path, hk_model* out, hk_error* error);
 // [any-thread]
 HK_EXPORT void hk_model_destroy(hk_model model);
@@ -57,7 +57,8 @@ HK_EXPORT int32_t hk_model_parameters(hk_model model, void* user,
 // no tokenizer; a text that is not UTF-8, or has a character that the tokenizer has not. [any-thread]
 HK_EXPORT int32_t hk_model_encode(hk_model model, hk_string text, void* user,
                                   void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count), hk_error* error);
-// The text of ids, given once. An id without a token, or half a character, is U+FFFD. Errors: no tokenizer. [any-thread]
+// The text of ids, given once. An id without a token, or half a character, is U+FFFD. Errors: no tokenizer.
+// [any-thread]
 HK_EXPORT int32_t hk_model_decode(hk_model model, const int32_t* ids, uint64_t count, void* user,
                                   void(HK_ABI* give)(void* user, hk_string text), hk_error* error);
 
@@ -76,11 +77,11 @@ HK_EXPORT int32_t hk_session_tensors(hk_session session, void* user,
 HK_EXPORT int32_t hk_session_parameters(hk_session session, void* user,
                                         void(HK_ABI* give)(void* user, const hk_parameter* parameter),
                                         hk_error* error);
-// Where a parameter, or what HK_PARAMETER_* says of it, lies on the device: Hekla's own, to be read and not written. Of a
-// session of passes it stays as it is until the session is destroyed. Of a training it changes with every advance, and
-// is gone when the training ends; while its `step` callback runs, nothing changes it, it cannot end, and values and
-// gradients are those of that step: a host that reads them on the device does so there, and waits for it. Errors: no such
-// parameter; one that does not learn has no gradient; the session prepares, or has ended. [any-thread]
+// Where a parameter, or what HK_PARAMETER_* says of it, lies on the device: Hekla's own, to be read and not written. Of
+// a session of passes it stays as it is until the session is destroyed. Of a training it changes with every advance,
+// and is gone when the training ends; while its `step` callback runs, nothing changes it, it cannot end, and values and
+// gradients are those of that step: a host that reads them on the device does so there, and waits for it. Errors: no
+// such parameter; one that does not learn has no gradient; the session prepares, or has ended. [any-thread]
 HK_EXPORT int32_t hk_session_parameter(hk_session session, hk_string name, int32_t what, hk_tensor* out,
                                        hk_error* error);
 

@@ -112,7 +112,7 @@ typedef struct hk_forward_options {
     int32_t attention; // not 0: also the map of every attention, "attention.0", "attention.1", ...: [B, H, Tq, Tk]
     hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
     int64_t rows, length;
-    const hk_string* ports; // places of the network: "hidden", "logits", "layer.3.hidden"; none only with attention
+    const hk_string* ports; // places of the network: "hidden", "layer.3.hidden"; none only with attention or lens
     uint64_t port_count;
     const hk_binding* bindings; // the others lie in buffers of Hekla's
     uint64_t binding_count;
