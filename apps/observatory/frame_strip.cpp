@@ -41,7 +41,7 @@ void FrameStrip::draw(Observatory& app, ImVec2 size) {
     ImGui::TextUnformatted("Budget of each frame");
     float budget = static_cast<float>(app.engine.budget);
     ImGui::SetNextItemWidth(left - 20.0F * app.scale);
-    ImGui::SliderFloat("##budget", &budget, 100.0F, 50000.0F, "%.0f microseconds", ImGuiSliderFlags_Logarithmic);
+    ImGui::SliderFloat("##budget", &budget, 100.0F, 500000.0F, "%.0f microseconds", ImGuiSliderFlags_Logarithmic);
     app.controls.place("budget");
     if (ImGui::IsItemHovered())
         ImGui::SetTooltip(

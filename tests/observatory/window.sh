@@ -31,7 +31,7 @@ for _ in $(seq 100); do [ -s display ] && break; sleep 0.1; done
 [ -s display ] || fail "Xvfb did not start: $(cat xvfb.log)"
 export DISPLAY=:$(cat display)
 : >controls
-"$observatory" --controls controls --validate --budget 50000 2>said &
+"$observatory" --controls controls --validate --budget 500000 2>said &
 app=$!
 
 # until_true SECONDS WHAT COMMAND...: or the test fails.
