@@ -36,4 +36,10 @@ add_test(NAME abi_next_minor COMMAND ${abi}/next_minor.sh ${CMAKE_SOURCE_DIR} ${
 add_test(NAME abi_variants COMMAND ${abi}/variants.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla)
 add_test(NAME abi_rules COMMAND ${abi}/rules.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla)
 set_tests_properties(abi_golden abi_variants PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77)
+find_program(HEKLA_OTHER_COMPILER NAMES clang++-19 clang++)
+if(HEKLA_OTHER_COMPILER)
+  add_test(NAME abi_other_host COMMAND ${abi}/other_host.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla
+    ${HEKLA_OTHER_COMPILER} -stdlib=libc++)
+  set_tests_properties(abi_other_host PROPERTIES TIMEOUT 3600 SKIP_RETURN_CODE 77 LABELS long)
+endif()
 set_tests_properties(abi_next_minor abi_rules PROPERTIES TIMEOUT 300)
