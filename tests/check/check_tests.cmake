@@ -1,6 +1,10 @@
-# `hekla plugin check` against a plugin with planted faults.
-foreach(name faulty faulty_two_exports)
-  add_library(${name} MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.cpp)
+# `hekla plugin check` against plugins with planted faults.
+foreach(name faulty faulty_two_exports faulty_operation)
+  set(HEKLA_FAULTY_SOURCE faulty)
+  if(name STREQUAL faulty_operation)
+    set(HEKLA_FAULTY_SOURCE faulty_operation)
+  endif()
+  add_library(${name} MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/check/${HEKLA_FAULTY_SOURCE}.cpp)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/engine/include)
   target_compile_features(${name} PRIVATE cxx_std_17)
   # Without the project's warnings: what it does wrong is meant.
@@ -9,12 +13,15 @@ foreach(name faulty faulty_two_exports)
   set_target_properties(${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/faults)
   set(HEKLA_FAULTY_LIBRARY ${name})
-  configure_file(${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in ${CMAKE_BINARY_DIR}/faults/${name}.json @ONLY)
+  configure_file(${CMAKE_CURRENT_SOURCE_DIR}/check/${HEKLA_FAULTY_SOURCE}.json.in ${CMAKE_BINARY_DIR}/faults/${name}.json @ONLY)
 endforeach()
-target_link_options(faulty PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map)
+foreach(name faulty faulty_operation)
+  target_link_options(${name} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map)
+endforeach()
 target_compile_definitions(faulty_two_exports PRIVATE TWO_EXPORTS)
-add_custom_target(faults ALL DEPENDS faulty faulty_two_exports)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in)
+add_custom_target(faults ALL DEPENDS faulty faulty_two_exports faulty_operation)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in
+  ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty_operation.json.in)
 add_test(NAME check_faults COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_BINARY_DIR}/faults)
 set_tests_properties(check_faults PROPERTIES TIMEOUT 900)
 add_test(NAME check_faults_trained

@@ -66,7 +66,7 @@ for language in $languages; do
     cmp "$folder/whole/model.safetensors" "cpp/$kind/whole/model.safetensors"
   done
   # A run that was stopped goes on with the same bits.
-  for kind in architecture operation; do
+  for kind in architecture objective operation; do
     train "$language/$kind" "$kind" "$language/$kind/parts" train.max_steps=2 train.eval_steps=2
     train "$language/$kind" "$kind" "$language/$kind/parts" train.max_steps=4 train.eval_steps=2
     cmp "$language/$kind/whole/model.safetensors" "$language/$kind/parts/model.safetensors"
@@ -83,7 +83,8 @@ for language in $languages; do
   "${operation[@]}" plugin list >list.log
   grep -q '^operations' list.log && grep -q '^  my-operation.gate ' list.log
   grep -q '^operation my-operation.gate/1(float x, float gate; real sharpness = 1) -> y local 0 glsl$' "$language/operation/graph.txt"
-  logged check.log "${operation[@]}" plugin check "$language/operation/build/plugins/my-operation.so" --patience 5 --only train.device
+  logged check.log "${operation[@]}" plugin check "$language/operation/build/plugins/my-operation.so" --patience 5 --only train.device \
+    --only operation.float32 --only operation.order
   "${operation[@]}" generate "$language/operation/whole" --prompt line --max-new-tokens 8 >/dev/null 2>&1
   source_file=$(ls "$language"/operation/my-operation.*)
   cp "$source_file" right.source
