@@ -12,29 +12,29 @@ install(TARGETS hekla_library LIBRARY DESTINATION lib)
 if(hekla_static)
   install(FILES ${hekla_static} DESTINATION lib)
 endif()
-install(FILES engine/include/hekla/hekla.h engine/include/hekla/device.h engine/include/hekla/session.h
+install(FILES engine/include/hekla/hekla.h engine/include/hekla/device.h engine/include/hekla/session.h engine/include/hekla/model.h engine/include/hekla/plan.h
   engine/include/hekla/hekla.hpp DESTINATION include/hekla)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/apps/examples DESTINATION share/hekla FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN "README.md")
+install(DIRECTORY ${hekla_SOURCE_DIR}/apps/examples DESTINATION share/hekla FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN "README.md")
 install(DIRECTORY ${HEKLA_PLUGIN_FOLDER}/ DESTINATION lib/hekla/plugins USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "*.so" PATTERN "*.json")
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/apps/recipes/ DESTINATION share/hekla/recipes FILES_MATCHING PATTERN "*.toml")
+install(DIRECTORY ${hekla_SOURCE_DIR}/apps/recipes/ DESTINATION share/hekla/recipes FILES_MATCHING PATTERN "*.toml")
 
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/engine/include/hekla/plugin DESTINATION include/hekla FILES_MATCHING PATTERN "*.h")
-file(GLOB sdk_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/plugins/sdk/*.h ${CMAKE_SOURCE_DIR}/plugins/sdk/*.hpp)
+install(DIRECTORY ${hekla_SOURCE_DIR}/engine/include/hekla/plugin DESTINATION include/hekla FILES_MATCHING PATTERN "*.h")
+file(GLOB sdk_headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/plugins/sdk/*.h ${hekla_SOURCE_DIR}/plugins/sdk/*.hpp)
 install(FILES ${sdk_headers} DESTINATION include/hekla/sdk)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/sdk/rust ${CMAKE_SOURCE_DIR}/plugins/sdk/zig DESTINATION share/hekla)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
-install(FILES ${CMAKE_SOURCE_DIR}/plugins/README.md ${CMAKE_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
-install(FILES ${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
+install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/sdk/rust ${hekla_SOURCE_DIR}/plugins/sdk/zig DESTINATION share/hekla)
+install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
+install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
+install(FILES ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
 
 include(CMakePackageConfigHelpers)
-configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/hekla-config.cmake.in ${CMAKE_BINARY_DIR}/hekla-config.cmake
+configure_package_config_file(${hekla_SOURCE_DIR}/cmake/hekla-config.cmake.in ${hekla_BINARY_DIR}/hekla-config.cmake
   INSTALL_DESTINATION lib/cmake/hekla)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES ${CMAKE_BINARY_DIR}/hekla-config.cmake ${CMAKE_BINARY_DIR}/hekla-config-version.cmake
-  ${CMAKE_SOURCE_DIR}/cmake/add_plugin.cmake ${CMAKE_SOURCE_DIR}/cmake/write_manifest.cmake DESTINATION lib/cmake/hekla)
+write_basic_package_version_file(${hekla_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES ${hekla_BINARY_DIR}/hekla-config.cmake ${hekla_BINARY_DIR}/hekla-config-version.cmake
+  ${hekla_SOURCE_DIR}/cmake/add_plugin.cmake ${hekla_SOURCE_DIR}/cmake/write_manifest.cmake DESTINATION lib/cmake/hekla)
 foreach(package hekla hekla-plugin)
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/${package}.pc.in ${CMAKE_BINARY_DIR}/${package}.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/${package}.pc DESTINATION lib/pkgconfig)
+  configure_file(${hekla_SOURCE_DIR}/cmake/${package}.pc.in ${hekla_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${hekla_BINARY_DIR}/${package}.pc DESTINATION lib/pkgconfig)
 endforeach()
 
 # cpack -G TGZ, cpack -G DEB: what is installed, as an archive or a package.
@@ -42,7 +42,7 @@ set(CPACK_PACKAGE_NAME hekla)
 set(CPACK_PACKAGE_VENDOR "Hekla")
 set(CPACK_PACKAGE_CONTACT "the authors of Hekla <hekla@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains and runs transformers on any Vulkan device, alone or inside another program")
-set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_RESOURCE_FILE_LICENSE ${hekla_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /opt/hekla)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

@@ -9,15 +9,17 @@ target_compile_options(hekla_fmt PRIVATE -O2 -fkeep-inline-functions -fno-inline
 add_library(hekla_library SHARED $<TARGET_OBJECTS:hekla_fmt>)
 set_target_properties(hekla_library PROPERTIES OUTPUT_NAME hekla LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR})
+target_include_directories(hekla_library INTERFACE ${hekla_SOURCE_DIR}/engine/include)
+add_library(hekla::hekla ALIAS hekla_library)
 target_link_libraries(hekla_library PRIVATE hekla_options $<LINK_LIBRARY:WHOLE_ARCHIVE,hekla_api>)
-target_link_options(hekla_library PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/engine/library/hekla.map -Wl,--no-undefined
+target_link_options(hekla_library PRIVATE -Wl,--version-script=${hekla_SOURCE_DIR}/engine/library/hekla.map -Wl,--no-undefined
   -Wl,--as-needed $<$<CONFIG:Release>:-s>)
-set_property(TARGET hekla_library APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/engine/library/hekla.map)
+set_property(TARGET hekla_library APPEND PROPERTY LINK_DEPENDS ${hekla_SOURCE_DIR}/engine/library/hekla.map)
 add_dependencies(hekla_library hekla_plugins hekla-describe ${HEKLA_MODULES})
 
 # One object of all rooms and of the archives they stand on, whose other symbols are made local: a host's own zlib, say, is
 # another. Groups of inline functions are resolved in it, or a local one would be thrown away for the host's.
-set(hekla_static ${CMAKE_BINARY_DIR}/lib/libhekla.a)
+set(hekla_static ${hekla_BINARY_DIR}/lib/libhekla.a)
 set(hekla_room_archives)
 set(hekla_rooms_of_library api train infer generate data score program plugin model gpu text graph base)
 foreach(room ${hekla_rooms_of_library})
@@ -39,8 +41,13 @@ if(count EQUAL 4 AND NOT HEKLA_SANITIZE)
     COMMAND ${CMAKE_COMMAND} -E rm -f ${hekla_static}
     COMMAND ${CMAKE_AR} crs ${hekla_static} hekla.o
     DEPENDS ${hekla_rooms_of_library} hekla_fmt $<TARGET_OBJECTS:hekla_fmt>
-    WORKING_DIRECTORY ${CMAKE_BINARY_DIR} COMMAND_EXPAND_LISTS VERBATIM)
+    WORKING_DIRECTORY ${hekla_BINARY_DIR} COMMAND_EXPAND_LISTS VERBATIM)
   add_custom_target(hekla_static_library ALL DEPENDS ${hekla_static})
+  add_library(hekla_static INTERFACE)
+  add_library(hekla::static ALIAS hekla_static)
+  add_dependencies(hekla_static hekla_static_library hekla_plugins hekla-describe ${HEKLA_MODULES})
+  target_include_directories(hekla_static INTERFACE ${hekla_SOURCE_DIR}/engine/include)
+  target_link_libraries(hekla_static INTERFACE ${hekla_static} ${CMAKE_DL_LIBS} pthread m stdc++)
 else()
   set(hekla_static "")
   message(STATUS "libhekla.a is not made: archives of ${count} of the four libraries that it stands on were found")

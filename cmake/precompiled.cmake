@@ -4,12 +4,12 @@ set(HEKLA_PRECOMPILED <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <
   <memory> <optional> <set> <span> <string> <string_view> <unordered_map> <vector> <fmt/format.h>)
 option(HEKLA_UNITY "Compile a room's files some at a time: half the work for all of them, more for a single one" ON)
 
-file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/precompiled.cpp CONTENT "// Stands for headers.\n")
+file(CONFIGURE OUTPUT ${hekla_BINARY_DIR}/generated/precompiled.cpp CONTENT "// Stands for headers.\n")
 
 # hekla_headers(KIND HEADERS...): a target that holds precompiled headers for others, whose very options it has to have.
 # The project's own headers are no such: with one changed, everything would be compiled again.
 function(hekla_headers kind)
-  add_library(${kind} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/precompiled.cpp)
+  add_library(${kind} OBJECT EXCLUDE_FROM_ALL ${hekla_BINARY_DIR}/generated/precompiled.cpp)
   target_precompile_headers(${kind} PRIVATE ${ARGN})
 endfunction()
 

@@ -58,10 +58,10 @@ function(hekla_shaders target name folder)
       set(module "${out}/${row}.inc")
       add_custom_command(OUTPUT "${module}" "${module}.hash" "${module}.spv"
         COMMAND ${CMAKE_COMMAND} "-DGLSLC=${HEKLA_GLSLC}" "-DSOURCE=${folder}/${source}" "-DOUTPUT=${module}"
-                "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${CMAKE_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DOPTIMIZE=${optimize}
+                "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${hekla_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DOPTIMIZE=${optimize}
                 "-DVALIDATE=${HEKLA_SPIRV_VAL}"
-                -P ${CMAKE_SOURCE_DIR}/cmake/embed_shader.cmake
-        DEPENDS "${folder}/${source}" "${CMAKE_SOURCE_DIR}/cmake/embed_shader.cmake"
+                -P ${hekla_SOURCE_DIR}/cmake/embed_shader.cmake
+        DEPENDS "${folder}/${source}" "${hekla_SOURCE_DIR}/cmake/embed_shader.cmake"
         DEPFILE "${module}.d" COMMENT "Shader ${row}" VERBATIM)
       list(APPEND modules "${module}")
       string(MAKE_C_IDENTIFIER "${row}" identifier)

@@ -189,7 +189,7 @@ std::vector<hk_string> host_strings(const std::vector<std::string>& from) {
     return all;
 }
 
-int HostContext::create(const Globals& globals, const HostError& error, bool trains) {
+int HostContext::create(const Globals& globals, const HostError& error, bool trains, int32_t kind) {
     std::vector<std::string> folders;
     for (const fs::path& folder : globals.plugin_folders()) folders.push_back(folder.string());
     const std::vector<hk_string> plugins = host_strings(folders);
@@ -211,7 +211,8 @@ int HostContext::create(const Globals& globals, const HostError& error, bool tra
     options.log = [](void*, int32_t severity, hk_string message) {
         Globals().log().write(static_cast<Severity>(severity), view(message));
     };
-    choose_vector_width();
+    options.device_kind = kind;
+    if (kind == HK_DEVICE_OWN) choose_vector_width();
     if (hk_context_create(&options, &context, error.error) != HK_OK) return error.report();
     return kDone;
 }

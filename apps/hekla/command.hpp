@@ -16,8 +16,8 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 done, 1 it failed and says why, 2 used wrongly; 130 for a training that Ctrl+C stopped before its end,
-// so that a script does not go on as if it were trained (128 + SIGINT, as shells say).
+// Exit statuses: 0 done, 1 it failed and says why, 2 used wrongly; 130 for a training that Ctrl+C stopped before its
+// end, so that a script does not go on as if it were trained (128 + SIGINT, as shells say).
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kStopped = 130;
 
 struct Globals {
@@ -106,8 +106,8 @@ struct HostContext {
     HostContext(const HostContext&) = delete;
     HostContext& operator=(const HostContext&) = delete;
     ~HostContext() { hk_context_destroy(context); }
-    int create(const Globals& globals, const HostError& error,
-               bool trains = false); // kDone or the status it failed with
+    // kDone or the status it failed with. kind: HK_DEVICE_*
+    int create(const Globals& globals, const HostError& error, bool trains = false, int32_t kind = HK_DEVICE_OWN);
     hk_context context{};
 };
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }

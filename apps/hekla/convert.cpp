@@ -4,6 +4,8 @@
 #include "output.hpp"
 #include "stored_model.hpp"
 
+#include "plugin/record.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -74,6 +76,9 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
         contents.tensors.push_back(
             model::converted_source(tensor.name, *tensor.stored, written_type(*tensor.stored, asked)));
     contents.copies = m.folder.auxiliary_files();
+    // With which plugins it was made stays known.
+    HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.folder.path()));
+    if (record) contents.texts = plugin::record_files(*record);
     return model::save_folder(a.to, contents);
 }
 

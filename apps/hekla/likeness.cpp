@@ -1,10 +1,10 @@
 #include "likeness.hpp"
 
+#include "base/read_real.hpp"
 #include "data/examples.hpp"
 #include "score/regression.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ Result<Pairs> read_pairs(const std::string& file, const std::string& format, con
         if (!more) return pairs;
         const std::string& number = example.values[2].text;
         double score = 0.0;
-        const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), score);
+        const auto [end, problem] = read_real(number.data(), number.data() + number.size(), score);
         if (problem != std::errc() || end != number.data() + number.size() || !std::isfinite(score))
             return invalid_argument(fmt::format("{}: the score '{}' is no number", reader->place(example), number));
         pairs.first.push_back(example.values[0].text);

@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "seeds.hpp"
 
+#include "hekla/plan.h"
 #include "train/recipe.hpp"
 #include "train/report.hpp"
 
@@ -19,6 +20,7 @@ struct TrainArguments {
     std::vector<std::string> overrides;
     int64_t seeds = 0; // 0: one run, in the recipe's own folder
     bool plan = false;
+    std::string plan_for; // a device that is only described; empty: this one, measured
     bool fit = false;
     bool json = false;
 };
@@ -84,6 +86,66 @@ hk_train_options options_of(const TrainArguments& a, const std::vector<hk_string
     return options;
 }
 
+nlohmann::ordered_json plan_json(const hk_plan_report& r) {
+    const char* times[] = {"estimated", "measured", "one_example"};
+    nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+    for (uint64_t i = 0; i < r.node_count; ++i)
+        nodes.push_back({{"name", view(r.nodes[i].name)},
+                         {"dispatches", r.nodes[i].dispatches},
+                         {"microseconds", r.nodes[i].microseconds},
+                         {"flops", r.nodes[i].flops},
+                         {"bytes", r.nodes[i].bytes}});
+    return {{"weights", r.weights},
+            {"gradients", r.gradients},
+            {"optimizer", r.optimizer},
+            {"states", r.states},
+            {"activations", r.activations},
+            {"programs", r.programs},
+            {"staging", r.staging},
+            {"total", r.total},
+            {"largest_allocation", r.largest},
+            {"available", r.available},
+            {"parameters", r.parameters},
+            {"rows", r.rows},
+            {"length", r.length},
+            {"steps_left", r.units},
+            {"dispatches", r.dispatches},
+            {"flops", r.flops},
+            {"bytes", r.bytes},
+            {"microseconds", r.microseconds},
+            {"time", times[r.time]},
+            {"nodes", nodes}};
+}
+
+int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
+    const std::vector<hk_string> overrides = host_strings(a.overrides);
+    struct User {
+        Progress progress;
+        bool json = false;
+    } user{{}, a.json};
+    hk_device_limits limits{};
+    limits.struct_size = sizeof limits;
+    hk_plan_options options{};
+    options.struct_size = sizeof options;
+    options.mode = HK_PLAN_TRAIN;
+    options.recipe = text(a.recipe);
+    options.overrides = overrides.data();
+    options.override_count = overrides.size();
+    options.measure = a.plan_for.empty() ? 1 : 0;
+    if (!a.plan_for.empty()) {
+        if (hk_device_limits_named(text(a.plan_for), &limits, error.error) != HK_OK) return error.report();
+        options.limits = &limits;
+    }
+    options.user = &user;
+    options.message = [](void* u, hk_string m) { static_cast<User*>(u)->progress.line(std::string(view(m))); };
+    options.report = [](void* u, const hk_plan_report* r) {
+        const std::string said =
+            static_cast<User*>(u)->json ? plan_json(*r).dump(1) + "\n" : std::string(view(r->text));
+        std::fwrite(said.data(), 1, said.size(), stdout);
+    };
+    return hk_plan(context, &options, error.error) == HK_OK ? kDone : error.report();
+}
+
 // One run after the other, and their scores together.
 int run_seeds(hk_context context, const HostError& error, const TrainArguments& a) {
     const Result<std::vector<SeedRun>> runs = seed_runs(a.recipe, a.overrides, a.seeds);
@@ -123,17 +185,15 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
 int run_train(const Globals& globals, const TrainArguments& a) {
     const HostError error;
     HostContext context;
-    if (const int code = context.create(globals, error, true); code != kDone) return code;
-    if (a.seeds > 0 && !a.plan) return run_seeds(context.context, error, a);
+    const bool described = !a.plan_for.empty();
+    if (const int code = context.create(globals, error, true, described ? HK_DEVICE_NONE : HK_DEVICE_OWN);
+        code != kDone)
+        return code;
+    if (a.plan || described) return run_plan(context.context, error, a);
+    if (a.seeds > 0) return run_seeds(context.context, error, a);
     Progress progress;
     const std::vector<hk_string> overrides = host_strings(a.overrides);
-    hk_train_options options = options_of(a, overrides, progress);
-    if (a.plan) {
-        const auto print = [](void*, hk_string plan) {
-            std::fwrite(plan.data, 1, static_cast<std::size_t>(plan.size), stdout);
-        };
-        return hk_train_plan(context.context, &options, print, error.error) == HK_OK ? kDone : error.report();
-    }
+    const hk_train_options options = options_of(a, overrides, progress);
     watch_interrupts();
     hk_train_result result{};
     result.struct_size = sizeof result;
@@ -175,7 +235,10 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_flag("--fit", arguments->fit,
                      "the largest micro-batch that fits this device, the examples of a step staying as many; "
                      "activations computed again where nothing fits without");
-    parser->add_flag("--plan", arguments->plan, "print memory, time and the dearest nodes; train nothing");
+    parser->add_flag("--plan", arguments->plan,
+                     "print memory, time (measured on this device) and the dearest nodes; train nothing");
+    parser->add_option("--plan-for", arguments->plan_for, "the same for a device that need not be there, estimated")
+        ->check(CLI::IsMember({"cpu", "desktop", "mobile"}));
     parser->footer("Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->fit) arguments->overrides.push_back("train.fit=true");

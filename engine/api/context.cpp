@@ -2,6 +2,7 @@
 
 #include "api/boundary.hpp"
 #include "api/handles.hpp"
+#include "api/host_allocator.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -82,11 +83,42 @@ Status in_range(int32_t value, const char* name, int32_t last) {
     return invalid_argument(fmt::format("hk_context_options.{} is {}, expected 0 to {}", name, value, last));
 }
 
+Result<std::vector<gpu::MemoryRange>> ranges_of(const hk_vulkan_device& v) {
+    if (v.memory_ranges == nullptr && v.memory_range_count > 0)
+        return invalid_argument("hk_vulkan_device.memory_ranges is null");
+    std::vector<gpu::MemoryRange> ranges;
+    for (uint64_t i = 0; i < v.memory_range_count; ++i) {
+        const hk_memory_range& given = v.memory_ranges[i];
+        HK_TRY(complete(&given, "hk_memory_range"));
+        gpu::MemoryRange range;
+        static_assert(sizeof range.memory == sizeof given.memory);
+        std::memcpy(&range.memory, &given.memory, sizeof range.memory);
+        range.type = given.memory_type;
+        range.offset = given.offset;
+        range.bytes = given.bytes;
+        range.mapped = static_cast<std::byte*>(given.mapped);
+        ranges.push_back(range);
+    }
+    if (!ranges.empty() && std::ranges::none_of(ranges, [](const auto& range) { return range.mapped != nullptr; }))
+        return invalid_argument("hk_vulkan_device.memory_ranges: none is mapped, and what the host writes and reads "
+                                "needs one that is");
+    return ranges;
+}
+
 Result<gpu::Context> device_of(const hk_context_options& options, std::shared_ptr<Cache> cache, const Log& log) {
     gpu::ContextOptions gpu;
     gpu.device.log = log;
     gpu.device.select = string_of(options.device);
     gpu.device.validation = static_cast<gpu::Validation>(options.validation);
+    if (options.allocator != nullptr) {
+        HK_TRY(complete(options.allocator, "hk_allocator"));
+        if (options.allocator->allocate == nullptr || options.allocator->release == nullptr)
+            return invalid_argument("hk_allocator: allocate and release are both needed");
+        const auto allocator = std::make_shared<HostAllocator>(*options.allocator);
+        gpu.device.callbacks = allocator->callbacks();
+        gpu.device.table_callbacks = allocator->unfailing_callbacks();
+        gpu.device.host_memory = allocator;
+    }
     gpu.cache = std::move(cache);
     gpu.memory.cap_bytes = options.memory_cap;
     if (options.device_kind == HK_DEVICE_OWN) return gpu::create_context(gpu);
@@ -96,6 +128,7 @@ Result<gpu::Context> device_of(const hk_context_options& options, std::shared_pt
                                 "layers: leave it 0");
     static_assert(sizeof gpu.pipeline_cache == sizeof options.vulkan->pipeline_cache);
     std::memcpy(&gpu.pipeline_cache, &options.vulkan->pipeline_cache, sizeof gpu.pipeline_cache);
+    HK_ASSIGN(gpu.memory.ranges, ranges_of(*options.vulkan));
     HK_ASSIGN(std::shared_ptr<gpu::Device> device, gpu::Device::wrap(wrapped_from(*options.vulkan), gpu.device));
     return gpu::create_context(std::move(device), gpu);
 }
@@ -112,6 +145,7 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
         return invalid_argument(
             "hk_context_options.vulkan goes with device_kind = HK_DEVICE_WRAPPED, and with that alone");
     std::shared_ptr<Context> context(new Context);
+    context->own_threads_ = options.no_threads == 0;
     if (options.log != nullptr)
         context->log_ = Log([log = options.log, user = options.user](Severity severity, std::string_view message) {
             log(user, static_cast<int32_t>(severity), view(message));

@@ -25,6 +25,7 @@ public:
     const Log& log() const { return log_; }
     const plugin::Registry& registry() const { return registry_; }
     const std::string& device_name() const { return device_name_; }
+    bool own_threads() const { return own_threads_; } // false: hk_context_options.no_threads
     // Whether what runs should end.
     bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
@@ -80,6 +81,7 @@ private:
     std::unique_ptr<program::Runtime> runtime_;
     std::string device_name_;
     bool has_device_ = false; // or had one
+    bool own_threads_ = true;
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
     std::condition_variable ended_;

@@ -38,7 +38,8 @@ Result<program::Runtime*> runtime_of(const Context::Call& call, int32_t referenc
 Result<api::Place> place_of(const Context::Call& call, int32_t reference = 0) {
     const Context& context = call.context();
     HK_ASSIGN(program::Runtime * runtime, runtime_of(call, reference));
-    return api::Place{context.registry(), context.log(), runtime, [&context] { return context.stopping(); }};
+    return api::Place{context.registry(), context.log(), runtime, [&context] { return context.stopping(); },
+                      context.own_threads()};
 }
 
 Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {
@@ -101,6 +102,7 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
               train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
+    events.own_threads = call.context().own_threads();
     HK_ASSIGN(program::Runtime * runtime, call.runtime());
     HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
               train::Trainer::create(recipe, call.context().registry(), *runtime, call.context().log(), events,
@@ -212,19 +214,6 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
             result->best_step = done.best_step;
             result->best_evaluation = done.best_evaluation;
         }
-        return {};
-    });
-}
-
-int32_t hk_train_plan(hk_context context, const hk_train_options* options, void (*give)(void* user, hk_string plan),
-                      hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        if (give == nullptr) return invalid_argument("text is null");
-        HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const api::Place place, place_of(call));
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, api::trainer_of(place, options, train::Purpose::read));
-        HK_ASSIGN(const std::string plan, trainer->plan());
-        give(options->user, view(plan));
         return {};
     });
 }

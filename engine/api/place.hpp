@@ -14,6 +14,7 @@ struct Place {
     const Log& log;
     program::Runtime* runtime = nullptr; // null: the interpreter
     std::function<bool()> stopping;      // whether what runs should end
+    bool own_threads = true;
 };
 
 } // namespace hekla::api

@@ -4,13 +4,13 @@
 #include "api/generation.hpp"
 #include "api/handles.hpp"
 #include "api/training.hpp"
+#include "base/thread_name.hpp"
 #include "infer/forward.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/ranges.h>
 #include <map>
-#include <pthread.h>
 
 namespace hekla::api {
 namespace {
@@ -57,6 +57,7 @@ Status Session::open(const std::shared_ptr<Context>& context, const hk_session_o
     gpu::Context gpu = base.gpu;
     HK_ASSIGN(queue_, gpu::MeteredQueue::create(gpu.device));
     gpu.queue = queue_;
+    HK_ASSIGN(gpu.memory, gpu::Memory::create_beside(*gpu.memory)); // can be given back apart from all others
     HK_ASSIGN(gpu.staging, gpu::Staging::create(gpu.memory, queue_, kStagingBytes));
     program::RuntimeOptions options = base.options;
     options.budget_seconds = finest * 1e-6;
@@ -71,31 +72,58 @@ Session::~Session() {
 
 Place Session::place() {
     return {context_->registry(), context_->log(), runtime_.get(),
-            [this] { return stopping_.load(std::memory_order_relaxed); }};
+            [this] { return stopping_.load(std::memory_order_relaxed); }, context_->own_threads()};
 }
 
 void Session::begin(std::function<Status()> body) {
+    if (!context_->own_threads()) {
+        body_ = std::move(body);
+        return;
+    }
     thread_ = std::thread([self = shared_from_this(), body = std::move(body)] {
-        self->thread_id_ = std::this_thread::get_id();
-        pthread_setname_np(pthread_self(), "hekla session");
-        Status status;
-        try {
-            status = body();
-        } catch (const std::bad_alloc&) {
-            status = Status(Code::out_of_memory, "out of memory");
-        } catch (const std::exception& e) { status = internal_error(e.what()); } catch (...) {
-            status = internal_error("an exception of an unknown type");
-        }
-        self->queue()->cancel(); // nobody submits any more
-        self->runtime_.reset();
-        {
-            const std::lock_guard guard(self->mutex_);
-            self->state_ = status.ok() ? HK_SESSION_DONE : HK_SESSION_FAILED;
-            self->failed_ = std::move(status);
-            self->ended_ = true;
-        }
-        self->changed_.notify_all();
+        name_this_thread("hekla session");
+        self->work(body);
     });
+}
+
+void Session::work(const std::function<Status()>& body) {
+    thread_id_ = std::this_thread::get_id();
+    Status status;
+    try {
+        status = body();
+    } catch (const std::bad_alloc&) {
+        status = Status(Code::out_of_memory, "out of memory");
+    } catch (const std::exception& e) { status = internal_error(e.what()); } catch (...) {
+        status = internal_error("an exception of an unknown type");
+    }
+    queue()->cancel(); // nobody submits any more
+    end(std::move(status));
+}
+
+void Session::end(Status status) {
+    runtime_.reset();
+    {
+        const std::lock_guard guard(mutex_);
+        state_ = status.ok() ? HK_SESSION_DONE : HK_SESSION_FAILED;
+        failed_ = std::move(status);
+        ended_ = true;
+        thread_id_ = std::thread::id();
+    }
+    changed_.notify_all();
+}
+
+Status Session::run() {
+    std::function<Status()> body;
+    {
+        const std::lock_guard guard(mutex_);
+        if (!body_)
+            return failed_precondition(context_->own_threads()
+                                           ? "the session has a thread: make the context with no_threads"
+                                           : "the session runs already, or has ended");
+        body = std::exchange(body_, {});
+    }
+    work(body);
+    return {};
 }
 
 Result<std::shared_ptr<Session>> Session::train(const std::shared_ptr<Context>& context,
@@ -148,6 +176,7 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
     HK_TRY(trainer->rehearse());
     HK_TRY(prepared());
+    const Shown shown(*this, trainer->store());
     HK_ASSIGN(const train::TrainerResult result, trainer->run());
     const std::lock_guard guard(mutex_);
     stopped_ = result.stopped;
@@ -206,9 +235,9 @@ Status Session::run_generation(const hk_generate_options& given, const std::stri
     };
     turn.token = [this] { ++step_; };
     for (;;) {
+        HK_TRY(wait_for_work([&] { return prompts_ || stopping_; }));
         {
-            std::unique_lock lock(mutex_);
-            changed_.wait(lock, [&] { return prompts_ || stopping_; });
+            const std::lock_guard guard(mutex_);
             if (stopping_) {
                 stopped_ = true;
                 return {};
@@ -230,12 +259,13 @@ struct Session::Passes {
     std::string model;
     std::vector<std::string> ports;
     std::vector<std::pair<std::string, hk_buffer>> bindings;
-    bool attention = false;
+    bool attention = false, lens = false;
     int64_t rows = 0, length = 0;
     void* user = nullptr;
     void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
 
     std::map<std::string, hk_tensor> tensors; // once prepared
+    std::function<void()> find_tensors;       // where they lie now
     bool reads_mask = false, wanted = false;  // a pass is asked for
     std::vector<int32_t> ids, mask;           // empty: as the bound buffers are
 
@@ -293,6 +323,7 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
     passes->model = string_of(options.model);
     passes->ports = texts(options.ports, options.port_count);
     passes->attention = options.attention != 0;
+    passes->lens = options.lens != 0;
     passes->rows = options.rows;
     passes->length = options.length;
     passes->user = options.user;
@@ -328,15 +359,14 @@ Status Session::run_forward(Passes& p) {
         return gpu::Buffer();
     };
     HK_ASSIGN(const std::unique_ptr<infer::Forward> forward,
-              infer::Forward::create_on_device(model, fields, p.ports, p.attention, give));
-    std::vector<std::string> names = p.ports;
+              infer::Forward::create_on_device(model, fields, p.ports, p.attention, p.lens, give));
+    std::vector<std::string> names = forward->output_names();
     for (const auto& [name, field] : fields) names.push_back(name);
-    for (const graph::AttentionMap& map : forward->attention_maps()) names.push_back(map.output);
     if (!unused.empty())
         return invalid_argument(fmt::format("there is no field or port '{}' to bind a buffer to; there are: {}",
                                             unused.front(), fmt::join(names, ", ")));
-    {
-        const std::lock_guard guard(mutex_);
+    p.find_tensors = [&, names] {
+        p.tensors.clear();
         for (const std::string& name : names) {
             const graph::Value* value = forward->find(name);
             const gpu::Buffer* buffer = model.store->state_buffer(infer::forward_state(name));
@@ -361,6 +391,10 @@ Status Session::run_forward(Passes& p) {
             t.buffer.bytes = buffer->bytes();
             p.tensors.emplace(name, t);
         }
+    };
+    {
+        const std::lock_guard guard(mutex_);
+        p.find_tensors();
     }
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
     // Over ids that are there whatever the host's buffers hold.
@@ -368,6 +402,7 @@ Status Session::run_forward(Passes& p) {
     if (!p.bound("input_ids")) HK_TRY(model.store->upload_state("forward.input_ids", std::as_bytes(std::span(zeros))));
     if (!p.bound("input_ids") && !p.bound("attention_mask")) HK_TRY(forward->run());
     HK_TRY(prepared());
+    const Shown shown(*this, *model.store);
     {
         const std::lock_guard guard(mutex_);
         state_ = p.wanted ? HK_SESSION_WORKING : HK_SESSION_IDLE;
@@ -375,9 +410,9 @@ Status Session::run_forward(Passes& p) {
     changed_.notify_all();
     for (;;) {
         std::vector<int32_t> ids, mask;
+        HK_TRY(wait_for_work([&] { return p.wanted || stopping_; }));
         {
-            std::unique_lock lock(mutex_);
-            changed_.wait(lock, [&] { return p.wanted || stopping_; });
+            const std::lock_guard guard(mutex_);
             if (stopping_) {
                 stopped_ = true;
                 return {};
@@ -436,12 +471,17 @@ Status Session::pass(const int32_t* ids, const uint64_t* lengths) {
     return {};
 }
 
-Status Session::tensor(const std::string& name, hk_tensor& out) {
-    const std::lock_guard guard(mutex_);
+Status Session::has_passes() {
     if (passes_ == nullptr)
         return invalid_argument("the session makes no passes: it was not made by hk_session_forward");
     HK_TRY(failed_);
     if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is idle");
+    return {};
+}
+
+Status Session::tensor(const std::string& name, hk_tensor& out) {
+    const std::lock_guard guard(mutex_);
+    HK_TRY(has_passes());
     const auto found = passes_->tensors.find(name);
     if (found != passes_->tensors.end()) {
         out = found->second;
@@ -452,13 +492,26 @@ Status Session::tensor(const std::string& name, hk_tensor& out) {
     return not_found(fmt::format("there is no field or port '{}'; there are: {}", name, fmt::join(names, ", ")));
 }
 
+Status Session::tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give) {
+    std::map<std::string, hk_tensor> all;
+    {
+        const std::lock_guard guard(mutex_);
+        HK_TRY(has_passes());
+        all = passes_->tensors;
+    }
+    for (const auto& [name, tensor] : all) give(name, tensor);
+    return {};
+}
+
 Status Session::prepared() {
     HK_TRY(runtime_->gpu().staging->reserve());
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::metered));
+    const double longest = queue_->longest();
     context_->keep_caches(*runtime_);
     if (stopping_) queue_->run_freely(); // it was left while it prepared
     const std::lock_guard guard(mutex_);
     progress_ = 1.0;
+    longest_ = longest;
     if (passes_ == nullptr) state_ = HK_SESSION_WORKING;
     changed_.notify_all();
     return {};
@@ -489,7 +542,7 @@ void Session::wait(std::chrono::nanoseconds time, hk_session_info& out) {
     const uint32_t size = out.struct_size;
     out = hk_session_info{};
     out.struct_size = size;
-    out.state = state_;
+    out.state = released_ && !ended_ ? HK_SESSION_RELEASED : state_;
     out.code = static_cast<int32_t>(failed_.code());
     out.stopped = stopped_ ? 1 : 0;
     out.progress = progress_;
@@ -527,7 +580,7 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
     const std::lock_guard guard(mutex_);
     longest_ = std::max(longest_, advanced.longest);
     if (out != nullptr) {
-        out->state = state_;
+        out->state = released_ && !ended_ ? HK_SESSION_RELEASED : state_;
         out->busy = advanced.busy ? 1 : 0;
         out->more = advanced.more ? 1 : 0;
         out->pieces = advanced.segments;
@@ -548,9 +601,95 @@ void Session::stop() {
     changed_.notify_all();
 }
 
+Status Session::rest() {
+    const auto rests = [&]() -> Status {
+        if (const Status gone = runtime_->give_up_memory(); !gone.ok()) {
+            const std::lock_guard guard(mutex_);
+            release_wanted_ = false;
+            not_restored_ = gone;
+            changed_.notify_all();
+            return {};
+        }
+        std::unique_lock lock(mutex_);
+        released_ = true;
+        changed_.notify_all();
+        for (;;) {
+            changed_.wait(lock, [&] { return !release_wanted_ || destroyed_; });
+            if (destroyed_) return Status(Code::cancelled, "the session was destroyed");
+            lock.unlock();
+            const Status back = runtime_->take_back_memory();
+            lock.lock();
+            if (back.ok()) break;
+            if (back.code() != Code::out_of_memory || stopping_) return back; // who ends needs it
+            not_restored_ = back;
+            release_wanted_ = true;
+            changed_.notify_all();
+        }
+        if (passes_ != nullptr && passes_->find_tensors) passes_->find_tensors();
+        released_ = false;
+        changed_.notify_all();
+        return {};
+    };
+    queue_->set_parked({});
+    return queue_->park(rests);
+}
+
+Status Session::wait_for_work(const std::function<bool()>& wanted) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [&] { return wanted() || release_wanted_; });
+        if (!release_wanted_) return {};
+        lock.unlock();
+        HK_TRY(rest());
+        lock.lock();
+    }
+}
+
+Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
+    if (is_here()) return failed_precondition("a callback of a session cannot release its memory");
+    const std::shared_ptr<gpu::MeteredQueue> queue = this->queue();
+    std::unique_lock lock(mutex_);
+    if (ended_ || queue == nullptr) return failed_precondition("the session has ended: it holds no memory");
+    if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is there");
+    if (released_) return true;
+    release_wanted_ = true;
+    not_restored_ = {};
+    queue->set_parked([this] { return rest(); });
+    changed_.notify_all();
+    changed_.wait_for(lock, time, [&] { return released_ || ended_ || !release_wanted_; });
+    if (released_) return true;
+    const bool refused = !release_wanted_;
+    release_wanted_ = false;
+    queue->set_parked({});
+    changed_.notify_all();
+    if (ended_) return failed_precondition("the session has ended: it holds no memory");
+    if (refused) return not_restored_;
+    return false;
+}
+
+Status Session::restore_memory() {
+    if (is_here()) return failed_precondition("a callback of a session cannot restore its memory");
+    std::unique_lock lock(mutex_);
+    if (!released_ || ended_) return {};
+    not_restored_ = {};
+    release_wanted_ = false;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !released_ || ended_ || release_wanted_; });
+    return release_wanted_ ? not_restored_ : failed_;
+}
+
 bool Session::leave(std::chrono::steady_clock::time_point until) {
     stop();
-    if (const auto queue = this->queue()) queue->run_freely();
+    {
+        const std::lock_guard guard(mutex_);
+        release_wanted_ = false; // what it still has to do needs its memory
+        changed_.notify_all();
+    }
+    if (const auto queue = this->queue()) {
+        queue->set_parked({});
+        queue->run_freely();
+    }
+    drop_unbegun();
     std::unique_lock lock(mutex_);
     if (!changed_.wait_until(lock, until, [&] { return ended_; })) return false;
     queue_.reset();
@@ -558,9 +697,26 @@ bool Session::leave(std::chrono::steady_clock::time_point until) {
 }
 
 void Session::destroy() {
+    {
+        const std::lock_guard guard(mutex_);
+        destroyed_ = true;
+    }
     stop();
     if (const auto queue = this->queue()) queue->cancel();
+    drop_unbegun();
     if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
+    if (thread_.joinable() || is_here()) return;
+    std::unique_lock lock(mutex_); // a thread of the host's runs it
+    changed_.wait(lock, [&] { return ended_; });
+}
+
+void Session::drop_unbegun() {
+    {
+        const std::lock_guard guard(mutex_);
+        if (!body_) return;
+        body_ = {};
+    }
+    end(Status(Code::cancelled, "the session ended before anybody ran it"));
 }
 
 } // namespace hekla::api
@@ -651,6 +807,30 @@ int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_adv
         if (out != nullptr) HK_TRY(complete(out, "hk_advanced"));
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return found->advance(*advance, out);
+    });
+}
+
+int32_t hk_session_run(hk_session session, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->run();
+    });
+}
+
+int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        HK_ASSIGN(const bool released, found->release_memory(hekla::api::nanoseconds_of(nanoseconds)));
+        if (released) return {};
+        return {hekla::Code::cancelled,
+                "the session did not come to rest in that time, and keeps its memory: call it again"};
+    });
+}
+
+int32_t hk_session_restore_memory(hk_session session, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->restore_memory();
     });
 }
 

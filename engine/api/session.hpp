@@ -4,6 +4,7 @@
 #include "api/context.hpp"
 #include "api/place.hpp"
 #include "gpu/metered_queue.hpp"
+#include "hekla/model.h"
 #include "hekla/session.h"
 
 #include <atomic>
@@ -33,9 +34,17 @@ public:
 
     Status pass(const int32_t* ids, const uint64_t* lengths);
     Status tensor(const std::string& name, hk_tensor& out);
+    // Of model.h.
+    Status tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give);
+    Status parameters(const std::function<void(const hk_parameter&)>& give);
+    Status parameter(const std::string& name, int32_t what, hk_tensor& out);
     Status prompt(std::vector<std::string> prompts);
     void wait(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
+    Status run(); // of a context that begins no threads: on this one, until it ends
+    // Its device memory goes, and comes back. false: the time was up.
+    Result<bool> release_memory(std::chrono::nanoseconds time);
+    Status restore_memory();
     void stop();    // after the step, or token, that runs; the host goes on to advance
     void destroy(); // at once
     // As stop(), without the host: what is left is done as fast as it can be.
@@ -46,12 +55,32 @@ private:
     Session() = default;
     Status open(const std::shared_ptr<Context>& context, const hk_session_options* own);
     void begin(std::function<Status()> body);
+    void work(const std::function<Status()>& body);
+    void end(Status status);
+    void drop_unbegun(); // what nobody ran has ended
     Status run_training(const hk_train_options& options, const std::vector<std::string>& texts);
     Status run_generation(const hk_generate_options& options, const std::string& model);
     struct Passes;
     Status run_forward(Passes& passes);
+    Status has_passes();                                // mutex_ is held
+    Result<program::ParameterStore*> parameter_store(); // mutex_ is held
+    // The store that hosts may look into while this lives.
+    class Shown {
+    public:
+        Shown(Session& session, program::ParameterStore& store);
+        ~Shown();
+        Shown(const Shown&) = delete;
+        Shown& operator=(const Shown&) = delete;
+
+    private:
+        Session& session_;
+    };
     // Everything is there: from now on the host's budgets hold.
     Status prepared();
+    // By its own thread, with nothing pending: without its memory until that is wanted again.
+    Status rest();
+    // Until something is to be done; rests meanwhile where that is wanted.
+    Status wait_for_work(const std::function<bool()>& wanted);
     void set_progress(double progress);
     void set_state(int32_t state);
     Place place();
@@ -62,6 +91,7 @@ private:
     std::unique_ptr<program::Runtime> runtime_;
     int64_t length_ = 0;
     std::thread thread_;
+    std::function<Status()> body_; // until somebody runs it
     std::atomic<std::thread::id> thread_id_{};
     std::atomic<bool> stopping_{false};
     std::atomic<int64_t> step_{0};
@@ -72,12 +102,15 @@ private:
     double progress_ = 0;
     double longest_ = 0;
     bool stopped_ = false, ended_ = false;
+    bool release_wanted_ = false, released_ = false, destroyed_ = false;
+    Status not_restored_; // why it rests on
     Status failed_;
     bool writes_ = false;                             // made by generate()
     std::optional<std::vector<std::string>> prompts_; // not yet taken
     std::size_t rows_ = 0;                            // of the first prompts
     bool interrupted_ = false;                        // new prompts came while it writes
     std::shared_ptr<Passes> passes_;                  // of a forward session
+    program::ParameterStore* store_ = nullptr;        // once prepared, of a training or forward session
 };
 
 } // namespace hekla::api

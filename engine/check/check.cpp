@@ -38,6 +38,10 @@ std::function<Status(Trial&)> on(const DeviceSetting& setting) {
     return [setting](Trial& trial) { return test_device(trial, setting); };
 }
 
+std::function<Status(Trial&)> in(Status (*test)(Trial&, program::Storage), program::Storage precision) {
+    return [=](Trial& trial) { return test(trial, precision); };
+}
+
 const std::vector<Test>& tests() {
     static const std::vector<Test> all{
         {"file.exports", "one name is exported: the entry", 1, 10, test_exports},
@@ -51,6 +55,7 @@ const std::vector<Test>& tests() {
         {"host.without-graph", "a host that lacks an interface is no crash", 1, 10, without(HK_GRAPH_INTERFACE)},
         {"host.without-tokenizer", "a host that lacks an interface is no crash", 1, 10, without("hekla.tokenizer/1")},
         {"host.fails", "whichever call of the host fails, the error goes back to it", 2, 120, test_failing_host},
+        {"host.memory", "whichever piece of memory is not to be had, the error says so", 2, 300, test_failing_memory},
         {"instances.many", "instances share nothing", 2, 60, test_many_instances},
         {"instances.leaks", "what is made is given back", 2, 120, test_leaks},
         {"graph.same", "the same configuration and fields describe the same graph", 2, 60, test_same_graph},
@@ -68,7 +73,27 @@ const std::vector<Test>& tests() {
         {"network.rows", "a row is the same alone and beside others", 2, 120, test_rows_apart},
         {"network.padding", "padding changes nothing", 2, 120, test_padding},
         {"network.gradient", "gradients are those of finite differences", 2, 300, test_gradient},
+        {"operation.shapes", "shapes and costs are said for any shapes, or refused in words", 2, 60,
+         test_operation_shapes},
+        {"operation.reference", "the CPU reference computes the same twice, inside of its tensors", 2, 60,
+         test_operation_reference},
+        {"operation.gradient", "an operation's gradients are those of finite differences", 2, 120,
+         test_operation_gradient},
+        {"operation.float32", "its kernel and gradient compute what the reference does", 3, 300,
+         in(test_operation_device, program::Storage::f32)},
+        {"operation.float16", "the same where what it reads is stored in float16", 3, 300,
+         in(test_operation_device, program::Storage::f16)},
+        {"operation.bfloat16", "the same where what it reads is stored in bfloat16", 3, 300,
+         in(test_operation_device, program::Storage::bf16)},
+        {"operation.order", "the same bits again, and in whatever order its invocations run", 3, 300,
+         test_operation_order},
+        {"operation.bounds", "it reads and writes its tensors and nothing else", 3, 600, test_operation_bounds},
         {"train.device", "the device computes what float64 does", 3, 300, on({})},
+        {"train.gradients", "and so are its gradients", 3, 300, in(test_precision, program::Storage::f32)},
+        {"train.float16", "outputs and gradients with 16-bit storage", 3, 300,
+         in(test_precision, program::Storage::f16)},
+        {"train.bfloat16", "outputs and gradients with 16-bit storage", 3, 300,
+         in(test_precision, program::Storage::bf16)},
         {"device.subgroups-4", "the same with subgroups of 4", 3, 300, on({.subgroup = 4})},
         {"device.subgroups-8", "the same with subgroups of 8", 3, 300, on({.subgroup = 8})},
         {"device.subgroups-16", "the same with subgroups of 16", 3, 300, on({.subgroup = 16})},
@@ -78,6 +103,7 @@ const std::vector<Test>& tests() {
         {"train.learns", "the loss of 32 examples falls", 3, 600, test_learns},
         {"train.repeats", "the same training, the same bits", 3, 300, test_repeats},
         {"train.resumes", "stopped and gone on with, the same bits", 3, 300, test_resumes},
+        {"abi.used", "which host it needs", 2, 60, test_used_abi},
     };
     return all;
 }
@@ -130,7 +156,7 @@ TestResult result_of(const Test& test, const ChildResult& child, double limit) {
         if (!said.is_object()) continue; // the plugin's own words
         if (said.contains("doing")) doing = said["doing"].get<std::string>();
         if (said.contains("done")) done = true;
-        for (const char* kind : {"failed", "skipped"})
+        for (const char* kind : {"failed", "skipped", "noted"})
             if (said.contains(kind)) result.findings.push_back(said[kind].get<std::string>());
         if (said.contains("failed")) result.outcome = Outcome::failed;
         if (said.contains("skipped")) skipped = true;
@@ -192,7 +218,7 @@ Status run_test(const std::string& name, const CheckOptions& options) {
     HK_ASSIGN(plugin::Manifest manifest, manifest_of(options.plugin));
     std::vector<fs::path> folders{manifest.file.parent_path()};
     folders.insert(folders.end(), options.folders.begin(), options.folders.end());
-    const plugin::Registry registry = plugin::Registry::scan(folders);
+    plugin::Registry registry = plugin::Registry::scan(folders);
     HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
     Trial trial;
     trial.manifest_ = &manifest;
@@ -204,12 +230,24 @@ Status run_test(const std::string& name, const CheckOptions& options) {
         for (const plugin::Provided& provided : manifest.provides)
             if (const auto why = provided.check.find("skip"); why != provided.check.end() && why->is_string())
                 trial.skip(fmt::format("{}: {}", name_of(provided), why->get<std::string>()));
-    // An operation is tried in the networks of those that use it.
-    if (test->level > 1)
-        std::erase_if(manifest.provides, [](const plugin::Provided& one) {
-            return one.check.contains("skip") || one.interface_id == HK_OPERATION_INTERFACE;
-        });
-    if (const Status ran = test->run(trial); ran.code() == Code::cancelled)
+    // An operation is tried alone, and in the networks of those that use it.
+    if (test->level > 1) {
+        const auto is_operation = [](const plugin::Provided& one) {
+            return one.interface_id == HK_OPERATION_INTERFACE;
+        };
+        std::erase_if(manifest.provides, [](const plugin::Provided& one) { return one.check.contains("skip"); });
+        std::ranges::copy_if(manifest.provides, std::back_inserter(trial.operations_), is_operation);
+        std::erase_if(manifest.provides, is_operation);
+    }
+    const auto run = [&]() -> Status {
+        try {
+            return test->run(trial);
+        } catch (const json::exception& e) {
+            return invalid_argument(fmt::format("{}: \"check\" holds something else than a test expects: {}",
+                                                manifest.file.string(), e.what()));
+        }
+    };
+    if (const Status ran = run(); ran.code() == Code::cancelled)
         trial.skip(ran.message());
     else if (!ran.ok())
         trial.fail(ran.message());

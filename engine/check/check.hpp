@@ -18,7 +18,7 @@ struct TestResult {
     std::string test;  // "network.causal"
     std::string about; // the rule, in one line
     Outcome outcome = Outcome::passed;
-    std::vector<std::string> findings; // what is wrong, with whose; or why it was skipped
+    std::vector<std::string> findings; // what is wrong, with whose; or why it was skipped; or what is worth knowing
     std::string reproduce;             // the command that runs this test alone
     double seconds = 0.0;
 };

@@ -1,6 +1,8 @@
+#include "check/probe.hpp"
 #include "check/tests.hpp"
 
 #include "graph/text.hpp"
+#include "plugin/trace.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -224,6 +226,37 @@ Status test_failing_host(Trial& trial) {
         }
         if (call == kMost) trial.skip(fmt::format("{}: more than {} calls", name_of(provided), kMost));
     }
+    return {};
+}
+
+Status test_used_abi(Trial& trial) {
+    HK_TRY(plugin::start_trace({.file = "/dev/null"}));
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        trial.doing(name_of(provided) + ": everything that is asked of it, with its calls watched");
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        for (const int32_t mode : {HK_MODE_TRAIN, HK_MODE_EVALUATE})
+            HK_TRY(describe(small, mode, 2, small.length).status());
+        HK_TRY(small.composition->write_config().status());
+        HK_TRY(batch_of(small, std::span(small.examples).first(1), 2, small.length, 1).status());
+    }
+    HK_TRY(operation_probes(trial).status());
+    uint32_t newest = 0;
+    std::string all;
+    for (const auto& [name, minor] : plugin::trace_summary().used) {
+        newest = std::max(newest, minor);
+        std::string_view part = name;
+        part.remove_prefix(std::string_view("hk_").size());
+        part.remove_suffix(std::string_view("_interface").size());
+        all += fmt::format("{}{} {}.{}", all.empty() ? "" : ", ", part, HK_ABI_MAJOR, minor);
+    }
+    const uint32_t asked = trial.manifest().abi_minor_needed;
+    trial.note(
+        fmt::format("the oldest host that it was seen to need is of plugin ABI {}.{} ({}); its manifest asks for "
+                    "{}.{}",
+                    HK_ABI_MAJOR, newest, all, trial.manifest().abi_major, asked));
+    if (asked > newest)
+        trial.note(fmt::format(
+            "where nothing newer is used elsewhere, \"abi_minor_needed\": {} lets older hosts have it", newest));
     return {};
 }
 

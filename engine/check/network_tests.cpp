@@ -1,7 +1,5 @@
+#include "check/probe.hpp"
 #include "check/tests.hpp"
-
-#include "base/philox.hpp"
-#include "train/training_graph.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -186,74 +184,9 @@ Status test_padding(Trial& trial) {
 
 Status test_gradient(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
-        HK_ASSIGN(const Small small, small_network(trial, provided));
-        HK_ASSIGN(const std::vector<data::Field> fields,
-                  batch_of(small, std::span(small.examples).first(2), 2, small.length, 1));
-        HK_ASSIGN(const std::vector<plugin::BatchField> described, small.composition->batch_fields(2, small.length));
-        HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_TRAIN, described));
-        HK_ASSIGN(const graph::Graph training, train::training_graph(graph));
-        graph::Feeds feeds = feeds_of(graph, fields, trial.seed());
+        HK_ASSIGN(const Probe probe, training_probe(trial, provided, 2));
         trial.doing(name_of(provided) + ": gradients of the loss");
-        for (std::size_t i = 0; i < graph.losses.size(); ++i) { // as a trainer sets them
-            HK_ASSIGN(
-                const std::vector<graph::Tensor> counts,
-                graph::evaluate(training, feeds,
-                                std::vector<graph::ValueId>{training.outputs.at(fmt::format("loss_count.{}", i))}));
-            const double count = counts[0].data[0];
-            feeds.step_scalars[fmt::format("loss_scale.{}", i)] = count > 0.0 ? graph.losses[i].weight / count : 0.0;
-        }
-        const auto loss = [&]() -> Result<double> {
-            HK_ASSIGN(const std::vector<graph::Tensor> values,
-                      graph::evaluate(training, feeds, std::vector<graph::ValueId>{training.outputs.at("loss")}));
-            return values[0].data[0];
-        };
-        std::vector<std::string> names;
-        std::vector<graph::ValueId> wanted;
-        constexpr std::string_view kGradient = "grad.";
-        for (const auto& [name, value] : training.outputs) {
-            if (!name.starts_with(kGradient)) continue;
-            names.push_back(name.substr(kGradient.size()));
-            wanted.push_back(value);
-        }
-        if (wanted.empty()) {
-            trial.skip(name_of(provided) + ": nothing in its network learns");
-            continue;
-        }
-        HK_ASSIGN(const std::vector<graph::Tensor> gradients, graph::evaluate(training, feeds, wanted));
-        double largest = 0.0;
-        for (const graph::Tensor& gradient : gradients)
-            for (const double value : gradient.data) largest = std::max(largest, std::abs(value));
-        RandomStream random(trial.seed(), 9);
-        double worst = 0.0;
-        std::string where;
-        constexpr int kProbes = 40;
-        for (int probe = 0; probe < kProbes; ++probe) {
-            const auto which = static_cast<std::size_t>(random.next_below(names.size()));
-            std::vector<double>& values = feeds.parameters.at(names[which]).data;
-            const auto at = static_cast<std::size_t>(random.next_below(values.size()));
-            const double held = values[at], step = 1e-5 * std::max(1.0, std::abs(held));
-            const auto loss_at = [&](double h) {
-                values[at] = held + h;
-                Result<double> value = loss();
-                values[at] = held;
-                return value;
-            };
-            HK_ASSIGN(const double here, loss_at(0.0));
-            HK_ASSIGN(const double above, loss_at(step));
-            HK_ASSIGN(const double below, loss_at(-step));
-            const double fine = (above - below) / (2.0 * step);
-            // Where the slopes of both sides differ there is a kink between them, and no gradient to compare with.
-            const double scale = std::max({std::abs(fine), 1e-3 * largest, 1e-12});
-            if (std::abs((above - here) - (here - below)) / step > 1e-3 * scale) continue;
-            const double difference = std::abs(gradients[which].data[at] - fine) / scale;
-            if (difference <= worst) continue;
-            worst = difference;
-            where = fmt::format("{}[{}]: {:.9g}, by finite differences {:.9g}", names[which], at,
-                                gradients[which].data[at], fine);
-        }
-        if (worst > 1e-4)
-            trial.fail(
-                fmt::format("{}: the gradient is off by {:.2g} of itself at {}", name_of(provided), worst, where));
+        HK_TRY(compare_with_differences(trial, probe));
     }
     return {};
 }

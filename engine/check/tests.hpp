@@ -22,7 +22,9 @@ Status test_odd_shapes(Trial& trial);
 Status test_strange_configurations(Trial& trial);
 Status test_strange_fields(Trial& trial);
 Status test_failing_host(Trial& trial);
+Status test_failing_memory(Trial& trial);
 Status test_leaks(Trial& trial);
+Status test_used_abi(Trial& trial);
 
 // Batches (batch_tests.cpp).
 Status test_pure_batches(Trial& trial);
@@ -37,8 +39,17 @@ Status test_rows_apart(Trial& trial);
 Status test_padding(Trial& trial);
 Status test_gradient(Trial& trial);
 
+// Operations of the plugin's own, each alone (operation_tests.cpp).
+Status test_operation_shapes(Trial& trial);
+Status test_operation_reference(Trial& trial);
+Status test_operation_gradient(Trial& trial);
+Status test_operation_device(Trial& trial, program::Storage precision);
+Status test_operation_order(Trial& trial);
+Status test_operation_bounds(Trial& trial);
+
 // Trained on the device (training_tests.cpp).
 Status test_device(Trial& trial, DeviceSetting setting);
+Status test_precision(Trial& trial, program::Storage precision); // float32: the gradients alone
 Status test_bounds_on_device(Trial& trial);
 Status test_learns(Trial& trial);
 Status test_repeats(Trial& trial);

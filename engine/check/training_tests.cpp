@@ -1,13 +1,9 @@
+#include "check/probe.hpp"
 #include "check/tests.hpp"
 
 #include "base/file.hpp"
-#include "graph/simplify.hpp"
-#include "infer/model_tensors.hpp"
-#include "program/host_tensor.hpp"
 #include "train/trainer.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -42,92 +38,52 @@ Own own_operations(const graph::Graph& graph) {
     return found;
 }
 
-// bounds: of the operations that plugins bring, and of nothing else.
-Status compare_with_float64(Trial& trial, DeviceSetting setting, bool bounds) {
-    std::unique_ptr<program::Runtime> runtime;
+} // namespace
+
+Status test_device(Trial& trial, DeviceSetting setting) {
+    HK_ASSIGN(const auto runtime, make_runtime(trial, setting));
     for (const plugin::Provided& provided : trial.manifest().provides) {
-        HK_ASSIGN(const Small small, small_network(trial, provided));
-        HK_ASSIGN(const std::vector<data::Field> fields,
-                  batch_of(small, std::span(small.examples).first(std::min<std::size_t>(3, small.examples.size())), 3,
-                           small.length, 1));
-        HK_ASSIGN(const std::vector<plugin::BatchField> described, small.composition->batch_fields(3, small.length));
-        HK_ASSIGN(graph::Graph graph, small.composition->build(HK_MODE_EVALUATE, described, {}, true));
-        if (bounds) {
-            const Own own = own_operations(graph);
-            if (own == Own::none) {
-                trial.skip(fmt::format(
-                    "{}: its network has no operation of a plugin's; Hekla's own are tried by Hekla's tests",
-                    name_of(provided)));
-                continue;
-            }
-            // Accessors count what they clamp; a module that a plugin gives has none, so the validation layer watches.
-            if (setting.assisted != (own == Own::spirv)) runtime.reset();
-            setting.assisted = own == Own::spirv;
-        }
-        if (runtime == nullptr) { HK_ASSIGN(runtime, make_runtime(trial, setting)); }
-        graph::Feeds feeds = feeds_of(graph, fields, trial.seed());
-        for (auto& [name, tensor] : feeds.parameters) // what the device holds
-            for (double& value : tensor.data) value = static_cast<double>(static_cast<float>(value));
-        std::vector<graph::ValueId> wanted;
-        std::vector<std::string> names;
-        for (const auto& [name, value] : graph.outputs) {
-            names.push_back(name);
-            wanted.push_back(value);
-        }
-        HK_ASSIGN(const std::vector<graph::Tensor> right, graph::evaluate(graph, feeds, wanted));
-        trial.doing(name_of(provided) + ": computed on the device");
-        HK_ASSIGN(const graph::Graph simple, graph::simplify(graph));
-        HK_ASSIGN(const auto store, program::ParameterStore::create(*runtime, program::parameter_table(simple)));
-        for (const auto& [name, tensor] : feeds.parameters) {
-            if (simple.find_leaf(graph::Op::parameter, name) == graph::kNone) continue;
-            std::vector<float> values;
-            for (const double value : tensor.data) values.push_back(static_cast<float>(value));
-            HK_TRY(store->upload(name, values));
-        }
-        HK_TRY(infer::upload_described_buffers(*store, simple));
-        program::CompileOptions options;
-        options.outputs = names;
-        options.gradients = program::Gradients::ignore;
-        options.count_accesses = bounds;
-        HK_ASSIGN(const auto program, program::Program::compile(*runtime, simple, *store, options));
-        for (const data::Field& field : fields)
-            if (program->has_input(field.name)) HK_TRY(program->set_input(field.name, field.bytes));
-        HK_TRY(program->run({.seed = trial.seed()}));
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            HK_ASSIGN(const program::HostTensor host, program->read_output(names[i]));
-            const graph::Tensor got = program::tensor_of(host);
-            double largest = 1e-6, worst = 0.0;
-            std::size_t where = 0;
-            for (const double value : right[i].data) largest = std::max(largest, std::abs(value));
-            for (std::size_t k = 0; k < got.data.size(); ++k) {
-                const double difference = std::abs(got.data[k] - right[i].data[k]) / largest;
-                if (difference > worst || std::isnan(difference)) worst = difference, where = k;
-            }
-            if (!(worst <= 2e-4))
-                trial.fail(fmt::format("{}: {} on the device is off by {:.2g} of its largest at element {}: {:.7g}, in "
-                                       "float64 {:.7g}",
-                                       name_of(provided), names[i], worst, where, got.data[where],
-                                       right[i].data[where]));
-        }
-        if (!bounds) continue;
-        HK_ASSIGN(const std::vector<program::AccessCounts> outside, program->access_counts());
-        for (const program::AccessCounts& one : outside)
-            if (one.loads > 0 || one.stores > 0)
-                trial.fail(
-                    fmt::format("{}: {} reaches outside of its tensors: {} loads, {} stores (which were clamped)",
-                                name_of(provided), one.name, one.loads, one.stores));
-        if (const gpu::ValidationCounts said = runtime->gpu().device->validation_counts(); said.errors > 0)
-            trial.fail(fmt::format("{}: Vulkan's validation reports {} errors, the first: {}", name_of(provided),
-                                   said.errors, said.first));
+        HK_ASSIGN(const Probe probe, evaluation_probe(trial, provided, 3));
+        HK_TRY(compare_outputs(trial, *runtime, probe, program::Storage::f32));
+    }
+    HK_ASSIGN(const std::vector<Probe> operations, operation_probes(trial));
+    for (const Probe& probe : operations) HK_TRY(compare_outputs(trial, *runtime, probe, program::Storage::f32));
+    return {};
+}
+
+Status test_precision(Trial& trial, program::Storage precision) {
+    HK_ASSIGN(const auto runtime, make_runtime(trial));
+    if (precision != program::Storage::f32 && !runtime->limits().storage16)
+        return Status(Code::cancelled, "the device here cannot store 16 bits");
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Probe outputs, evaluation_probe(trial, provided, 3));
+        if (precision != program::Storage::f32) HK_TRY(compare_outputs(trial, *runtime, outputs, precision));
+        HK_ASSIGN(const Probe learns, training_probe(trial, provided, 3));
+        HK_TRY(compare_gradients(trial, *runtime, learns, precision));
     }
     return {};
 }
 
-} // namespace
-
-Status test_device(Trial& trial, DeviceSetting setting) { return compare_with_float64(trial, setting, false); }
-
-Status test_bounds_on_device(Trial& trial) { return compare_with_float64(trial, {}, true); }
+Status test_bounds_on_device(Trial& trial) {
+    std::unique_ptr<program::Runtime> runtime;
+    DeviceSetting setting;
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Probe probe, evaluation_probe(trial, provided, 3));
+        const Own own = own_operations(probe.graph);
+        if (own == Own::none) {
+            trial.skip(
+                fmt::format("{}: its network has no operation of a plugin's; Hekla's own are tried by Hekla's tests",
+                            name_of(provided)));
+            continue;
+        }
+        // Accessors count what they clamp; a module that a plugin gives has none, so the validation layer watches.
+        if (setting.assisted != (own == Own::spirv)) runtime.reset();
+        setting.assisted = own == Own::spirv;
+        if (runtime == nullptr) { HK_ASSIGN(runtime, make_runtime(trial, setting)); }
+        HK_TRY(compare_outputs(trial, *runtime, probe, program::Storage::f32, true));
+    }
+    return {};
+}
 
 Status test_learns(Trial& trial) {
     HK_ASSIGN(const auto runtime, make_runtime(trial));

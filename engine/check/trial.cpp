@@ -107,6 +107,7 @@ std::string name_of(const plugin::Provided& provided) {
 void Trial::done() const { tell({{"done", true}}); }
 void Trial::doing(const std::string& what) const { tell({{"doing", what}}); }
 void Trial::fail(const std::string& what) { tell({{"failed", what}}); }
+void Trial::note(const std::string& what) { tell({{"noted", what}}); }
 void Trial::skip(const std::string& why) { tell({{"skipped", why}}); }
 void Trial::require(const Status& status, const std::string& what) {
     if (!status.ok()) fail(fmt::format("{}: {}", what, status.message()));
@@ -141,7 +142,7 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     recipe.head.id = check.value("head", is_head ? provided.id : objective.value("head", causal ? "lm" : "mlm"));
     recipe.head.config = check.value("head_config", json::object());
     recipe.tokenizer.kind = "words";
-    recipe.tokenizer.vocab_size = 64;
+    recipe.tokenizer.vocab_size = 256; // some objectives have a hundred special tokens
     recipe.data.order = "shuffle";
     train::TrainSection& t = recipe.train;
     t.context_length = kLength;
@@ -220,6 +221,7 @@ graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fi
 Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const DeviceSetting& setting) {
     gpu::ContextOptions options;
     options.cache = folder_cache(trial.cache_folder());
+    options.memory.poison = true; // what a kernel leaves out is seen
     // A software driver's subgroups are as wide as its vectors, in floats.
     if (setting.subgroup > 0) ::setenv("LP_NATIVE_VECTOR_WIDTH", fmt::format("{}", setting.subgroup * 32).c_str(), 1);
     if (setting.shared_memory_bytes > 0) options.device.overrides.shared_memory_bytes = setting.shared_memory_bytes;

@@ -20,6 +20,10 @@ class Trial {
 public:
     const plugin::Manifest& manifest() const { return *manifest_; }
     const plugin::Registry& registry() const { return *registry_; }
+    // Operations of the plugin's own; they are not among what its manifest provides, from level 2 on.
+    const std::vector<plugin::Provided>& operations() const { return operations_; }
+    // Told which plugin's function is about to run in this process, and when none does any more.
+    void watch(plugin::Registry::Witness witness) { registry_->set_witness(std::move(witness)); }
     uint64_t seed() const { return seed_; }
     const std::filesystem::path& folder() const { return folder_; } // of its own, empty at first
 
@@ -27,6 +31,7 @@ public:
     void doing(const std::string& what) const;
     void fail(const std::string& what);                          // the test goes on
     void skip(const std::string& why);                           // of one thing that the plugin provides
+    void note(const std::string& what);                          // to be read, and no fault
     void require(const Status& status, const std::string& what); // fail() where it is none
 
     const std::filesystem::path& cache_folder() const { return cache_; }
@@ -35,7 +40,8 @@ private:
     void done() const; // everything was tried
     friend Status run_test(const std::string& name, const CheckOptions& options);
     const plugin::Manifest* manifest_ = nullptr;
-    const plugin::Registry* registry_ = nullptr;
+    plugin::Registry* registry_ = nullptr;
+    std::vector<plugin::Provided> operations_;
     uint64_t seed_ = 1;
     std::filesystem::path folder_, cache_;
 };

@@ -1,5 +1,7 @@
 #include "data/batcher.hpp"
 
+#include "base/thread_name.hpp"
+
 #include <condition_variable>
 #include <fmt/format.h>
 #include <mutex>
@@ -51,7 +53,11 @@ public:
     }
 
     void start() {
-        for (unsigned i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+        for (unsigned i = 0; i < options_.threads; ++i)
+            threads_.emplace_back([this] {
+                name_this_thread("hekla batches");
+                run();
+            });
     }
 
     Result<std::optional<Batch>> next() {
@@ -59,6 +65,7 @@ public:
         if (!failed_.ok()) return failed_;
         if (handed_out_ >= end_) return std::optional<Batch>();
         std::optional<Result<Batch>>& place = ring_[handed_out_ % ring_.size()];
+        if (threads_.empty()) place = make_or_explain(handed_out_);
         has_made_.wait(lock, [&] { return place.has_value(); });
         Result<Batch> made = std::move(*place);
         place.reset();
@@ -132,7 +139,6 @@ Result<std::unique_ptr<Batcher>> Batcher::start(BatcherOptions options, MakeBatc
         return value > 0 ? Status() : invalid_argument(fmt::format("{} is 0; at least 1 was expected", what));
     };
     HK_TRY(positive(options.micro_steps, "the number of micro-steps"));
-    HK_TRY(positive(options.threads, "the number of threads"));
     HK_TRY(positive(options.depth, "the number of batches made ahead"));
     auto work = std::make_unique<Work>(options, std::move(make));
     try {

@@ -40,14 +40,14 @@ struct BatcherOptions {
     uint32_t micro_steps = 1;                                 // of one step
     uint64_t first_step = 0;                                  // a resumed run begins later
     uint64_t end_step = std::numeric_limits<uint64_t>::max(); // no batch of this step or after
-    unsigned threads = 1;
-    unsigned depth = 4; // batches made ahead, at most
+    unsigned threads = 1;                                     // 0: whoever asks for a batch makes it
+    unsigned depth = 4;                                       // batches made ahead, at most
 };
 
 // Thread: next() from one thread at a time. Destroying it waits for the calls that run.
 class Batcher {
 public:
-    // Errors: a count of 0.
+    // Errors: a count of 0, that of threads apart.
     static Result<std::unique_ptr<Batcher>> start(BatcherOptions options, MakeBatch make);
     ~Batcher();
     Batcher(const Batcher&) = delete;

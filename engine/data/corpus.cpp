@@ -1,5 +1,6 @@
 #include "data/corpus.hpp"
 
+#include "base/thread_name.hpp"
 #include "data/text_chunks.hpp"
 #include "data/text_files.hpp"
 
@@ -64,7 +65,10 @@ void encode_all(const text::Tokenizer& tokenizer, std::span<Encoded> wave) {
     std::size_t started = wave.size();
     try {
         for (; started > 1; --started)
-            threads.emplace_back([&tokenizer, &work = wave[started - 1]] { encode(tokenizer, work); });
+            threads.emplace_back([&tokenizer, &work = wave[started - 1]] {
+                name_this_thread("hekla tokens");
+                encode(tokenizer, work);
+            });
     } catch (const std::system_error&) {
         // No more threads to be had: slower, and the same result.
     }

@@ -1,10 +1,10 @@
 #include "data/task_table.hpp"
 
+#include "base/read_real.hpp"
 #include "base/trimmed.hpp"
 #include "data/packing.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,7 +30,7 @@ bool in_answers(std::span<const TaskColumn> columns, const TaskColumn& column) {
 std::optional<double> number_of(std::string_view text) {
     text = trimmed(text, kLineBlanks);
     double value = 0.0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const auto [end, problem] = read_real(text.data(), text.data() + text.size(), value);
     if (problem != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return {};
     return value;
 }

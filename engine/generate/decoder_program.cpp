@@ -18,13 +18,40 @@ using program::HostTensor;
 using program::Program;
 using program::tensor_of;
 
+// The program of a turn. once: "once.NAME" -> state of the store.
+struct Turn {
+    Graph graph;
+    program::CompileOptions options;
+};
+Result<Turn> describe_turn(const DecoderGraphs& graphs, int64_t rows, int64_t chunk, int64_t capacity,
+                           const Fields& sources, const std::map<std::string, std::string>& once,
+                           bool both_sides = false) {
+    Turn turn;
+    HK_ASSIGN(turn.graph, graphs.turn(rows, chunk, capacity, sources, both_sides));
+    // Caches of another shape are others: a state of the store never changes its size.
+    for (graph::Node& node : turn.graph.nodes)
+        if (node.op == Op::attention_cached)
+            node.set("cache", fmt::format("{}.{}x{}", node.text("cache"), rows, capacity));
+    turn.options.gradients = program::Gradients::ignore;
+    for (const auto& [name, value] : turn.graph.outputs) turn.options.outputs.push_back(name);
+    for (const auto& [name, state] : once)
+        if (turn.graph.find_leaf(Op::input, name) != kNone) turn.options.state_inputs[name] = state;
+    return turn;
+}
+
+program::CompileOptions encoder_options(const Graph& graph) {
+    program::CompileOptions options;
+    options.gradients = program::Gradients::ignore;
+    for (const auto& [name, value] : graph.outputs) options.outputs.push_back(name);
+    return options;
+}
+
+std::string once_state(const std::string& name, const graph::Shape& shape) { return name + shape.text(); }
+
 class ProgramDecoder final : public Decoder {
 public:
-    ProgramDecoder(program::Runtime& runtime, program::ParameterStore& store, DecoderGraphs graphs,
-                   program::CompileOptions options)
-        : runtime_(runtime), store_(store), graphs_(std::move(graphs)), options_(std::move(options)) {
-        options_.gradients = program::Gradients::ignore;
-    }
+    ProgramDecoder(program::Runtime& runtime, program::ParameterStore& store, DecoderGraphs graphs)
+        : runtime_(runtime), store_(store), graphs_(std::move(graphs)) {}
 
     bool encoder_decoder() const override { return graphs_.encoder_decoder(); }
     int64_t vocabulary() const override { return vocabulary_; }
@@ -105,10 +132,7 @@ private:
             HK_ASSIGN(const Graph graph, graphs_.encode(session.rows / session.repeats, session.sources));
             once_.clear();
             if (graph.outputs.empty()) return {};
-            program::CompileOptions options = options_;
-            options.outputs.clear();
-            for (const auto& [name, value] : graph.outputs) options.outputs.push_back(name);
-            HK_ASSIGN(encoder_, Program::compile(runtime_, graph, store_, options));
+            HK_ASSIGN(encoder_, Program::compile(runtime_, graph, store_, encoder_options(graph)));
         }
         for (const auto& [name, tensor] : session.sources)
             if (encoder_->has_input(name)) HK_TRY(encoder_->set_input(name, bytes_of(tensor)));
@@ -121,7 +145,7 @@ private:
                 states_[name] = std::move(tensor);
                 continue;
             }
-            const std::string state = name + tensor.shape.text();
+            const std::string state = once_state(name, tensor.shape);
             const std::vector<std::byte> bytes = bytes_of(tensor);
             HK_TRY(store_.make_state(state, bytes.size()));
             HK_TRY(store_.upload_state(state, bytes));
@@ -133,18 +157,9 @@ private:
     Result<Program*> turn(int64_t chunk, bool both_sides) {
         const auto found = turns_.find({chunk, both_sides});
         if (found != turns_.end()) return found->second.get();
-        HK_ASSIGN(Graph graph, graphs_.turn(rows_, chunk, capacity_, sources_, both_sides));
-        vocabulary_ = graph.shape(graph.outputs.at("logits"))[2];
-        // Caches of another shape are others: a state of the store never changes its size.
-        for (graph::Node& node : graph.nodes)
-            if (node.op == Op::attention_cached)
-                node.set("cache", fmt::format("{}.{}x{}", node.text("cache"), rows_, capacity_));
-        program::CompileOptions options = options_;
-        options.outputs.clear();
-        for (const auto& [name, value] : graph.outputs) options.outputs.push_back(name);
-        for (const auto& [name, state] : once_)
-            if (graph.find_leaf(Op::input, name) != kNone) options.state_inputs[name] = state;
-        HK_ASSIGN(std::unique_ptr<Program> program, Program::compile(runtime_, graph, store_, options));
+        HK_ASSIGN(Turn turn, describe_turn(graphs_, rows_, chunk, capacity_, sources_, once_, both_sides));
+        vocabulary_ = turn.graph.shape(turn.graph.outputs.at("logits"))[2];
+        HK_ASSIGN(std::unique_ptr<Program> program, Program::compile(runtime_, turn.graph, store_, turn.options));
         HK_TRY(set_sources(*program));
         return turns_.emplace(std::pair(chunk, both_sides), std::move(program)).first->second.get();
     }
@@ -178,7 +193,6 @@ private:
     program::Runtime& runtime_;
     program::ParameterStore& store_;
     DecoderGraphs graphs_;
-    program::CompileOptions options_;
     std::string key_;                         // what the programs were made for
     Fields sources_;                          // for every row
     Fields states_;                           // recurrent, "state.NAME"
@@ -191,11 +205,32 @@ private:
 
 } // namespace
 
+Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition, const Session& session) {
+    HK_ASSIGN(const DecoderGraphs graphs, DecoderGraphs::create(composition));
+    HK_TRY(graphs.check_length(session.length, session.sources));
+    const int64_t capacity = capacity_for(session.length);
+    HK_ASSIGN(const std::vector<int64_t> chunks, graphs.chunks(capacity, session.sources));
+    HK_ASSIGN(const Graph encoder, graphs.encode(session.rows / session.repeats, session.sources));
+    std::map<std::string, std::string> once;
+    if (!encoder.outputs.empty()) HK_TRY(estimator.add(encoder, encoder_options(encoder), 0.0).status());
+    for (const auto& [name, value] : encoder.outputs) {
+        graph::Shape shape = encoder.shape(value);
+        if (shape.rank() > 0) shape[0] *= session.repeats;
+        if (!name.starts_with("state.")) once[name] = once_state(name, shape);
+    }
+    Fields sources;
+    for (const auto& [name, tensor] : session.sources) sources[name] = repeat_rows(tensor, session.repeats);
+    for (const int64_t chunk : chunks) {
+        HK_ASSIGN(const Turn turn, describe_turn(graphs, session.rows, chunk, capacity, sources, once));
+        HK_TRY(estimator.add(turn.graph, turn.options, chunk == 1 ? 1.0 : 0.0).status());
+    }
+    return {};
+}
+
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
-                                                      const plugin::Composition& composition,
-                                                      const program::CompileOptions& options) {
+                                                      const plugin::Composition& composition) {
     HK_ASSIGN(DecoderGraphs graphs, DecoderGraphs::create(composition));
-    return std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, std::move(graphs), options));
+    return std::unique_ptr<Decoder>(new ProgramDecoder(runtime, store, std::move(graphs)));
 }
 
 } // namespace hekla::generate

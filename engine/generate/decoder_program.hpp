@@ -3,6 +3,7 @@
 #pragma once
 
 #include "generate/decoder_graph.hpp"
+#include "program/estimate.hpp"
 #include "program/program.hpp"
 
 #include <memory>
@@ -13,7 +14,10 @@ namespace hekla::generate {
 // a chunk size is first needed and kept for sessions of the same number of rows, capacity and source shapes. Caches of
 // other shapes stay in the store.
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
-                                                      const plugin::Composition& composition,
-                                                      const program::CompileOptions& options = {});
+                                                      const plugin::Composition& composition);
+
+// Adds what the decoder of a session makes, its store apart: its caches and the program of every chunk size. A unit is
+// a token of every row. Errors: as Decoder::begin.
+Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition, const Session& session);
 
 } // namespace hekla::generate

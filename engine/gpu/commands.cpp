@@ -259,13 +259,14 @@ Result<std::shared_ptr<CommandPool>> CommandPool::create(std::shared_ptr<Device>
     create.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     create.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     create.queueFamilyIndex = d.queue_family();
-    HK_TRY(
-        d.check(d.functions().vkCreateCommandPool(d.handle(), &create, nullptr, &pool->pool_), "vkCreateCommandPool"));
+    // What is recorded cannot be refused: recording has no result, and Mesa's CPU driver (25.0) writes to null then.
+    HK_TRY(d.check(d.functions().vkCreateCommandPool(d.handle(), &create, d.table_callbacks(), &pool->pool_),
+                   "vkCreateCommandPool"));
     return pool;
 }
 
 CommandPool::~CommandPool() {
-    if (pool_) device_->functions().vkDestroyCommandPool(device_->handle(), pool_, nullptr);
+    if (pool_) device_->functions().vkDestroyCommandPool(device_->handle(), pool_, device_->table_callbacks());
 }
 
 Result<CommandBuffer> CommandPool::allocate(Level level) {

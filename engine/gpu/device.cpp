@@ -248,6 +248,9 @@ Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_inst
 
 Status Device::create_instance(const DeviceOptions& options) {
     log_ = options.log;
+    callbacks_ = options.callbacks;
+    table_callbacks_ = options.table_callbacks;
+    host_memory_ = options.host_memory;
     validation_ = options.validation;
     owned_ = true;
     PFN_vkGetInstanceProcAddr get = options.get_instance_proc_addr;
@@ -331,7 +334,7 @@ Status Device::create_instance(const DeviceOptions& options) {
     create.ppEnabledExtensionNames = extensions.data();
     create.enabledLayerCount = static_cast<uint32_t>(layers.size());
     create.ppEnabledLayerNames = layers.data();
-    HK_TRY(to_status(functions_.vkCreateInstance(&create, nullptr, &instance_), "vkCreateInstance"));
+    HK_TRY(to_status(functions_.vkCreateInstance(&create, callbacks(), &instance_), "vkCreateInstance"));
     Status loaded = functions_.load_instance(instance_);
     if (!loaded.ok()) {
         // Without its own destroyer the instance can only be left; with it, the destructor takes it away.
@@ -350,7 +353,7 @@ Status Device::create_instance(const DeviceOptions& options) {
                                 VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
         messenger.pfnUserCallback = on_message;
         messenger.pUserData = messages_.get();
-        HK_TRY(to_status(functions_.vkCreateDebugUtilsMessengerEXT(instance_, &messenger, nullptr, &messenger_),
+        HK_TRY(to_status(functions_.vkCreateDebugUtilsMessengerEXT(instance_, &messenger, callbacks(), &messenger_),
                          "vkCreateDebugUtilsMessengerEXT"));
     }
     return {};
@@ -384,7 +387,7 @@ Status Device::create_device(const DeviceOptions& options) {
     create.pQueueCreateInfos = &queue;
     create.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
     create.ppEnabledExtensionNames = extensions.data();
-    HK_TRY(to_status(functions_.vkCreateDevice(physical_, &create, nullptr, &device_),
+    HK_TRY(to_status(functions_.vkCreateDevice(physical_, &create, callbacks(), &device_),
                      fmt::format("vkCreateDevice ({})", chosen->info.name)));
     // The destroyer first: whatever is missing afterwards, the device can go.
     functions_.vkDestroyDevice =
@@ -434,6 +437,9 @@ Result<std::shared_ptr<Device>> Device::wrap(const WrappedDevice& wrapped, const
     }
     auto device = std::shared_ptr<Device>(new Device);
     device->log_ = options.log;
+    device->callbacks_ = options.callbacks;
+    device->table_callbacks_ = options.table_callbacks;
+    device->host_memory_ = options.host_memory;
     device->functions_.vkGetInstanceProcAddr = wrapped.get_instance_proc_addr;
     HK_TRY(device->functions_.load_instance(wrapped.instance));
     VkPhysicalDeviceProperties properties{};
@@ -473,10 +479,10 @@ Device::~Device() {
     if (!owned_) return;
     if (device_) {
         if (functions_.vkDeviceWaitIdle) functions_.vkDeviceWaitIdle(device_);
-        if (functions_.vkDestroyDevice) functions_.vkDestroyDevice(device_, nullptr);
+        if (functions_.vkDestroyDevice) functions_.vkDestroyDevice(device_, callbacks());
     }
-    if (messenger_) functions_.vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
-    if (instance_) functions_.vkDestroyInstance(instance_, nullptr);
+    if (messenger_) functions_.vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, callbacks());
+    if (instance_) functions_.vkDestroyInstance(instance_, callbacks());
 }
 
 Status Device::alive() const {

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +37,12 @@ struct DeviceOptions {
     Validation validation = Validation::off; // asked for and not installed: an error that says so
     CapabilityOverrides overrides;
     bool use_quirks = true;
+    // What Vulkan allocates on the host with; none: as it likes.
+    std::optional<VkAllocationCallbacks> callbacks = {};
+    // The same for the tables of device memory's allocator, which cannot be refused: never null.
+    std::optional<VkAllocationCallbacks> table_callbacks = {};
+    // Where large buffers on the host lie: inputs and contents of device memory. Thread: any. Null: the process's own.
+    std::shared_ptr<std::pmr::memory_resource> host_memory = {};
     std::string application_name = "hekla";
 };
 
@@ -117,6 +125,13 @@ public:
     uint32_t api_version() const { return api_version_; }
     uint32_t queue_family() const { return queue_family_; }
     bool owned() const { return owned_; }
+    // For every function that makes or destroys something; null without DeviceOptions::callbacks.
+    const VkAllocationCallbacks* callbacks() const { return callbacks_ ? &*callbacks_ : nullptr; }
+    const VkAllocationCallbacks* table_callbacks() const { return table_callbacks_ ? &*table_callbacks_ : nullptr; }
+    // DeviceOptions::host_memory: lives as long as the device.
+    std::pmr::memory_resource* host_memory() const {
+        return host_memory_ ? host_memory_.get() : std::pmr::new_delete_resource();
+    }
     // A CPU that was taken because there is nothing else: worth a line to the user.
     bool chosen_for_lack_of_another() const { return lack_of_another_; }
 
@@ -164,6 +179,8 @@ private:
     Status finish(const DeviceOptions& options);
 
     Log log_;
+    std::optional<VkAllocationCallbacks> callbacks_, table_callbacks_;
+    std::shared_ptr<std::pmr::memory_resource> host_memory_;
     std::shared_ptr<Loader> loader_;
     Functions functions_;
     Features features_;

@@ -1,8 +1,8 @@
 # What the room gpu needs beyond its sources: the quirk table as a string, and the run-time shader compiler's module.
-set(quirks "${CMAKE_SOURCE_DIR}/engine/gpu/quirks.json")
+set(quirks "${hekla_SOURCE_DIR}/engine/gpu/quirks.json")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${quirks}")
 file(READ "${quirks}" quirks_text)
-file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/quirks_file.cpp" @ONLY CONTENT [[
+file(CONFIGURE OUTPUT "${hekla_BINARY_DIR}/generated/quirks_file.cpp" @ONLY CONTENT [[
 // Generated from engine/gpu/quirks.json.
 #include <string_view>
 namespace hekla::gpu {
@@ -10,7 +10,7 @@ std::string_view quirks_file();
 std::string_view quirks_file() { return R"quirks(@quirks_text@)quirks"; }
 } // namespace hekla::gpu
 ]])
-target_sources(hekla_gpu PRIVATE "${CMAKE_BINARY_DIR}/generated/quirks_file.cpp")
+target_sources(hekla_gpu PRIVATE "${hekla_BINARY_DIR}/generated/quirks_file.cpp")
 
 # shaderc, statically, in a shared library that exports one function. The distribution's libshaderc.so lacks its own
 # dependencies; its static library works together with glslang's and SPIRV-Tools'.
@@ -24,7 +24,7 @@ foreach(name shaderc_combined glslang SPIRV MachineIndependent GenericCodeGen OG
   endif()
 endforeach()
 if(HEKLA_INCLUDE_shaderc AND HEKLA_LIBRARY_shaderc_combined)
-  add_library(hekla_glsl SHARED "${CMAKE_SOURCE_DIR}/engine/gpu/glsl_module/glsl_module.cpp")
+  add_library(hekla_glsl SHARED "${hekla_SOURCE_DIR}/engine/gpu/glsl_module/glsl_module.cpp")
   target_include_directories(hekla_glsl SYSTEM PRIVATE "${HEKLA_INCLUDE_shaderc}")
   find_package(Threads REQUIRED)
   target_link_libraries(hekla_glsl PRIVATE hekla_options -Wl,--start-group ${shaderc_libraries} -Wl,--end-group

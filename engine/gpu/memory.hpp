@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 struct VmaAllocator_T;
-struct VmaAllocation_T;
 
 namespace hekla::gpu {
 
@@ -22,11 +25,20 @@ enum class Residence : int32_t {
     readback = 2, // always mapped and cached: the device writes, the host reads
 };
 
+// Memory of a host's, in which buffers may lie.
+struct MemoryRange {
+    VkDeviceMemory memory = VK_NULL_HANDLE; // allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
+    uint32_t type = 0;                      // its index among the device's memory types
+    uint64_t offset = 0, bytes = 0;         // the offset a multiple of 65,536
+    std::byte* mapped = nullptr;            // where `offset` lies in the host's address space; null: not mapped
+};
+
 struct MemoryOptions {
     uint64_t cap_bytes = 0;          // 0: no cap of ours. Counts every buffer with its guard
     uint64_t guard_bytes = 16384;    // beyond every buffer's end, readable, content undefined
     bool poison = false;             // fill new mapped buffers with 0xFF (NaN): tests find reads before writes
     bool allow_mapped_device = true; // false: Residence::device is never mapped, so staging runs everywhere (tests)
+    std::vector<MemoryRange> ranges = {}; // every buffer lies in one of these; none: memory of our own
 };
 
 struct MemoryUsage {
@@ -40,6 +52,7 @@ struct MemoryUsage {
 };
 
 class Memory;
+class Queue;
 
 // Owns one VkBuffer and its memory. Move-only. Must not be destroyed while commands that use it are pending.
 class Buffer {
@@ -53,32 +66,41 @@ public:
     // alone: it is neither mapped nor copied.
     static Buffer borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name);
 
-    explicit operator bool() const { return buffer_ != VK_NULL_HANDLE; }
-    VkBuffer handle() const { return buffer_; }
-    uint64_t bytes() const { return bytes_; } // as asked for, without the guard
-    VkDeviceAddress address() const { return address_; }
-    Residence residence() const { return residence_; }
-    const std::string& name() const { return name_; }
+    explicit operator bool() const { return held_ != nullptr; }
+    // Handle, address and mapping change when memory was given up and taken back (Memory::give_up).
+    VkBuffer handle() const { return held_ ? held_->buffer : VK_NULL_HANDLE; }
+    uint64_t bytes() const { return held_ ? held_->bytes : 0; } // as asked for, without the guard
+    VkDeviceAddress address() const { return held_ ? held_->address : 0; }
+    Residence residence() const { return held_ ? held_->residence : Residence::device; }
+    std::string_view name() const { return held_ ? std::string_view(held_->name) : std::string_view(); }
 
-    bool mapped() const { return mapped_ != nullptr; }
+    bool mapped() const { return held_ && held_->mapped != nullptr; }
     // The whole buffer in the host's address space; empty when not mapped. Mapped for as long as the buffer lives.
-    std::span<std::byte> host() const { return {mapped_, mapped_ ? static_cast<std::size_t>(bytes_) : 0}; }
+    std::span<std::byte> host() const {
+        return mapped() ? std::span(held_->mapped, static_cast<std::size_t>(held_->bytes)) : std::span<std::byte>();
+    }
     // After the host wrote / before it reads a range. Free where memory is coherent.
     Status flush(uint64_t offset, uint64_t bytes) const;
     Status invalidate(uint64_t offset, uint64_t bytes) const;
 
 private:
     friend class Memory;
+    struct Held {
+        VkBuffer buffer = VK_NULL_HANDLE;
+        void* allocation = nullptr; // VMA's, or of a range's virtual block
+        std::size_t range = 0;      // of MemoryOptions::ranges, where there are any
+        uint64_t range_offset = 0;
+        uint64_t bytes = 0;
+        uint64_t counted_bytes = 0; // of the account; 0: nothing is held
+        VkDeviceAddress address = 0;
+        std::byte* mapped = nullptr;
+        Residence residence = Residence::device;
+        std::string name;
+        std::optional<std::pmr::vector<std::byte>> saved; // while the memory is given up
+    };
     void release() noexcept;
-    std::shared_ptr<Memory> memory_;
-    VkBuffer buffer_ = VK_NULL_HANDLE;
-    VmaAllocation_T* allocation_ = nullptr;
-    uint64_t bytes_ = 0;
-    uint64_t counted_bytes_ = 0;
-    VkDeviceAddress address_ = 0;
-    std::byte* mapped_ = nullptr;
-    Residence residence_ = Residence::device;
-    std::string name_;
+    std::shared_ptr<Memory> memory_; // null: a host's buffer
+    std::unique_ptr<Held> held_;
 };
 
 // Thread: any.
@@ -88,6 +110,16 @@ public:
     ~Memory();
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
+
+    // Another of the same device, with memory of its own, that counts towards the same cap, and shares ranges.
+    static Result<std::shared_ptr<Memory>> create_beside(const Memory& other);
+
+    // Keeps the content of all buffers on the host and gives their device memory back, every allocation of it, until
+    // take_back(), which makes them again and leaves them as they were, at other addresses. Nothing that uses them may
+    // be pending, and no buffer may be made between. out_of_memory: nothing has changed. `queue` copies what is not
+    // mapped.
+    Status give_up(const std::shared_ptr<Queue>& queue);
+    Status take_back(const std::shared_ptr<Queue>& queue);
 
     // A buffer for addresses, copies and fills. Its address is a multiple of 256. Content is
     // undefined (see MemoryOptions::poison).
@@ -102,17 +134,24 @@ public:
 
 private:
     friend class Buffer;
+    struct Account; // what is in use, and the ranges; shared
     Memory() = default;
-    Status reserve(uint64_t bytes, const std::string& name);
+    Status open();
+    Status reserve(uint64_t bytes, std::string_view name);
     void give_back(uint64_t bytes) noexcept;
+    // Buffer and memory for what `held` says.
+    Status place(Buffer::Held& held);
+    Status place_in_range(Buffer::Held& held, const VkBufferCreateInfo& create);
+    void take_away(Buffer::Held& held) noexcept;
+    Status sync(const Buffer::Held& held, uint64_t offset, uint64_t bytes, bool flush) const;
+    bool maps_device() const;
 
     std::shared_ptr<Device> device_;
     MemoryOptions options_;
+    std::shared_ptr<Account> account_;
     VmaAllocator_T* allocator_ = nullptr;
-    mutable std::mutex mutex_;
-    uint64_t current_ = 0;
-    uint64_t peak_ = 0;
-    uint64_t buffers_ = 0;
+    std::mutex held_mutex_;
+    std::vector<Buffer::Held*> held_; // of all buffers, in the order they were made
 };
 
 } // namespace hekla::gpu

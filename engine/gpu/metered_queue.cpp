@@ -45,12 +45,17 @@ Status MeteredQueue::set_mode(Mode mode) {
     return {};
 }
 
+double MeteredQueue::longest() {
+    const std::lock_guard guard(work_mutex_);
+    return longest_;
+}
+
 Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
     {
         const std::lock_guard guard(work_mutex_);
         if (cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
         HK_TRY(failed_);
-        if (mode_ == Mode::metered || !jobs_.empty()) {
+        if (!is_parked_ && (mode_ == Mode::metered || !jobs_.empty())) {
             HK_TRY(check(segments));
             Job job;
             job.segments.assign(segments.begin(), segments.end());
@@ -238,7 +243,9 @@ Result<MeteredQueue::Advanced> MeteredQueue::advance(const Work& work) {
                                 "already: what is recorded would be used again before it has run",
                                 work.lease.value, value));
         }
-        result = give(work);
+        Work allowed = work;
+        if (parked_ || is_parked_) allowed.seconds = 0;
+        result = give(allowed);
         if (!result.ok()) failed_ = result.status();
     }
     given_.notify_all();
@@ -275,7 +282,21 @@ Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanosecon
         if (ended_ >= number) return true;
         if (flights_.empty() && cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
         if (flights_.empty()) HK_TRY(failed_);
-        if (mode_ != Mode::metered && !jobs_.empty() && !idle_.empty()) {
+        const bool to_park = parked_ && !cancelled_ && failed_.ok();
+        const bool parks = to_park && std::ranges::all_of(jobs_, [](const Job& job) {
+                               return std::ranges::all_of(job.segments, &Segment::again);
+                           });
+        if (parks && flights_.empty()) {
+            const std::function<Status()> parked = parked_;
+            lock.unlock();
+            const Status rested = park(parked);
+            lock.lock();
+            if (!rested.ok()) failed_ = rested; // what is left will not be begun
+            HK_TRY(rested);
+            continue;
+        }
+        // What cannot be recorded again is a copy: it is done before.
+        if ((mode_ != Mode::metered || (to_park && !parks)) && !jobs_.empty() && !idle_.empty()) {
             Work all;
             all.seconds = 1e9;
             const Status given = give(all).status();
@@ -286,7 +307,7 @@ Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanosecon
         const uint64_t rest = left();
         if (rest == 0) return false;
         const bool waits_for_host =
-            !cancelled_ && failed_.ok() &&
+            !cancelled_ && failed_.ok() && !parks &&
             std::ranges::none_of(flights_, [&](const auto& flight) { return flight->ended_job >= number; });
         if (waits_for_host || flights_.empty()) {
             given_.wait_for(lock, std::chrono::nanoseconds(std::min<uint64_t>(rest, 100'000'000)));
@@ -318,11 +339,30 @@ Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanosecon
     }
 }
 
+void MeteredQueue::set_parked(std::function<Status()> parked) {
+    {
+        const std::lock_guard guard(work_mutex_);
+        parked_ = std::move(parked);
+    }
+    given_.notify_all();
+}
+
+Status MeteredQueue::park(const std::function<Status()>& parked) {
+    const auto set = [&](bool is) {
+        const std::lock_guard guard(work_mutex_);
+        is_parked_ = is;
+    };
+    set(true);
+    const Status status = parked();
+    set(false);
+    return status;
+}
+
 Status MeteredQueue::wait_all() {
     uint64_t number = 0;
     {
         const std::lock_guard guard(work_mutex_);
-        number = made_;
+        number = is_parked_ ? 0 : made_;
     }
     if (number > 0) HK_TRY(wait(kTicket | number));
     return Queue::wait_all();

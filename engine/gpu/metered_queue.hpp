@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <optional>
 
 namespace hekla::gpu {
@@ -29,6 +30,8 @@ public:
     Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {}) override;
     Status wait_all() override;
 
+    double longest(); // seconds of the longest segment measured so far
+
     struct Work {
         double seconds = 0;                     // the budget: at least one segment is taken where any is there
         std::span<const TimelinePoint> waits;   // before it
@@ -49,6 +52,13 @@ public:
     // Thread: any, one at a time. Waits for nothing, compiles and allocates nothing. Errors: a lost device; a lease
     // that is not in the future (nothing is recorded).
     Result<Advanced> advance(const Work& work);
+
+    // Where the submitting thread waits for advance(), it calls `parked`, under no lock, once nothing of this queue
+    // runs and everything that is left can be recorded again (Segment::again); until that has returned, advance() gives
+    // the device nothing. What `parked` itself submits is submitted at once. Empty: no more. Thread: any.
+    void set_parked(std::function<Status()> parked);
+    // The same by the submitting thread, now: nothing of it may be pending.
+    Status park(const std::function<Status()>& parked);
 
     // What was not yet given to the device is dropped; submit() and wait() end with Code::cancelled as soon as what was
     // given is done. For good. Thread: any.
@@ -88,6 +98,8 @@ private:
     std::condition_variable given_; // or cancelled
     std::atomic<Mode> mode_{Mode::direct};
     bool cancelled_ = false;
+    std::function<Status()> parked_; // wanted
+    bool is_parked_ = false;
     Status failed_;
     std::deque<Job> jobs_;
     uint64_t made_ = 0, ended_ = 0;               // job numbers

@@ -81,7 +81,8 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
     layout.pushConstantRangeCount = 1;
     layout.pPushConstantRanges = &range;
-    HK_TRY(d.check(f.vkCreatePipelineLayout(d.handle(), &layout, nullptr, &self->layout_), "vkCreatePipelineLayout"));
+    HK_TRY(d.check(f.vkCreatePipelineLayout(d.handle(), &layout, d.callbacks(), &self->layout_),
+                   "vkCreatePipelineLayout"));
 
     if (options.host_cache != VK_NULL_HANDLE) {
         self->cache_ = options.host_cache;
@@ -92,7 +93,7 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
     cache.initialDataSize = blob.size();
     cache.pInitialData = blob.empty() ? nullptr : blob.data();
-    HK_TRY(d.check(f.vkCreatePipelineCache(d.handle(), &cache, nullptr, &self->cache_), "vkCreatePipelineCache"));
+    HK_TRY(d.check(f.vkCreatePipelineCache(d.handle(), &cache, d.callbacks(), &self->cache_), "vkCreatePipelineCache"));
     self->started_from_cache_ = !blob.empty();
     return self;
 }
@@ -100,12 +101,12 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
 Pipelines::~Pipelines() {
     const Functions& f = device_->functions();
     pipelines_.clear();
-    if (cache_ != options_.host_cache) f.vkDestroyPipelineCache(device_->handle(), cache_, nullptr);
-    if (layout_) f.vkDestroyPipelineLayout(device_->handle(), layout_, nullptr);
+    if (cache_ != options_.host_cache) f.vkDestroyPipelineCache(device_->handle(), cache_, device_->callbacks());
+    if (layout_) f.vkDestroyPipelineLayout(device_->handle(), layout_, device_->callbacks());
 }
 
 Pipeline::~Pipeline() {
-    if (pipeline_) device_->functions().vkDestroyPipeline(device_->handle(), pipeline_, nullptr);
+    if (pipeline_) device_->functions().vkDestroyPipeline(device_->handle(), pipeline_, device_->callbacks());
 }
 
 std::string Pipelines::cache_name() const {
@@ -281,7 +282,7 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     module_info.codeSize = d.shader.words().size_bytes();
     module_info.pCode = d.shader.words().data();
     VkShaderModule module = VK_NULL_HANDLE;
-    HK_TRY(device_->check(f.vkCreateShaderModule(device_->handle(), &module_info, nullptr, &module),
+    HK_TRY(device_->check(f.vkCreateShaderModule(device_->handle(), &module_info, device_->callbacks(), &module),
                           fmt::format("vkCreateShaderModule ({})", d.shader.name())));
 
     std::vector<uint32_t> constants = d.constants;
@@ -318,8 +319,8 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     pipeline->workgroup_ = workgroup;
     pipeline->name_ = d.shader.name();
     const VkResult result =
-        f.vkCreateComputePipelines(device_->handle(), cache_, 1, &create, nullptr, &pipeline->pipeline_);
-    f.vkDestroyShaderModule(device_->handle(), module, nullptr);
+        f.vkCreateComputePipelines(device_->handle(), cache_, 1, &create, device_->callbacks(), &pipeline->pipeline_);
+    f.vkDestroyShaderModule(device_->handle(), module, device_->callbacks());
     const std::string what = fmt::format("vkCreateComputePipelines ({})", d.shader.name());
     HK_TRY(device_->check(result, what));
     // Some drivers say success, or a success that is none, and hand out nothing.

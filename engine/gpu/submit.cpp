@@ -36,7 +36,8 @@ Status Queue::open(std::shared_ptr<Device> device) {
     create.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
     create.pNext = &type;
     const Device& d = *device_;
-    return d.check(d.functions().vkCreateSemaphore(d.handle(), &create, nullptr, &timeline_), "vkCreateSemaphore");
+    return d.check(d.functions().vkCreateSemaphore(d.handle(), &create, d.callbacks(), &timeline_),
+                   "vkCreateSemaphore");
 }
 
 Queue::~Queue() {
@@ -44,9 +45,9 @@ Queue::~Queue() {
     if (timeline_ && (last_ > 0 || device_->lost())) {
         const Status done = device_->lost() ? Status() : wait(last_);
         if (device_->lost() || !done.ok()) settle();
-        device_->functions().vkDestroySemaphore(device_->handle(), timeline_, nullptr);
+        device_->functions().vkDestroySemaphore(device_->handle(), timeline_, device_->callbacks());
     } else if (timeline_) {
-        device_->functions().vkDestroySemaphore(device_->handle(), timeline_, nullptr);
+        device_->functions().vkDestroySemaphore(device_->handle(), timeline_, device_->callbacks());
     }
     pending_.clear();
 }

@@ -20,6 +20,8 @@ struct Segment {
     // What it took, where a queue measures (metered_queue.hpp), shared by recordings of the same work; 0: not yet.
     // Null: nobody keeps it. Read and written by the queue alone.
     std::shared_ptr<double> measured = nullptr;
+    // Its commands can be recorded again, into the same buffer, when what they use was moved.
+    bool again = false;
 };
 
 // A point on a timeline semaphore of the host's (or of another queue's).

@@ -22,12 +22,13 @@ Result<std::unique_ptr<Timer>> Timer::create(std::shared_ptr<Device> device, uin
     create.queryType = VK_QUERY_TYPE_TIMESTAMP;
     create.queryCount = slots;
     const Device& d = *timer->device_;
-    HK_TRY(d.check(d.functions().vkCreateQueryPool(d.handle(), &create, nullptr, &timer->pool_), "vkCreateQueryPool"));
+    HK_TRY(d.check(d.functions().vkCreateQueryPool(d.handle(), &create, d.callbacks(), &timer->pool_),
+                   "vkCreateQueryPool"));
     return timer;
 }
 
 Timer::~Timer() {
-    if (pool_) device_->functions().vkDestroyQueryPool(device_->handle(), pool_, nullptr);
+    if (pool_) device_->functions().vkDestroyQueryPool(device_->handle(), pool_, device_->callbacks());
 }
 
 Result<std::vector<double>> Timer::read(uint32_t first, uint32_t count) const {

@@ -84,7 +84,19 @@ Result<Graph> prune(const Graph& graph) {
     std::vector<ValueId> now(graph.values.size(), kNone);
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) continue;
-        Node node = graph.nodes[id];
+        const Node& old = graph.nodes[id];
+        // Attributes by assignment: libstdc++ 12 destroys what a variant's copy constructor had no memory for.
+        Node node{.op = old.op,
+                  .inputs = old.inputs,
+                  .outputs = old.outputs,
+                  .attributes = {},
+                  .scope = old.scope,
+                  .region = old.region,
+                  .own = old.own};
+        for (const Attribute& attribute : old.attributes) {
+            node.attributes.push_back({attribute.name, {}});
+            node.attributes.back().value = attribute.value;
+        }
         for (ValueId& input : node.inputs) input = now[input];
         for (ValueId& output : node.outputs) {
             Value value = graph.value(output);

@@ -1,5 +1,6 @@
 // The text of a graph, read as from a stranger: every token is checked, nothing is allocated that the text does not
 // hold.
+#include "base/read_real.hpp"
 #include "graph/builder.hpp"
 #include "graph/text.hpp"
 
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <unordered_map>
 
 namespace hekla::graph {
@@ -106,7 +108,13 @@ public:
     Result<T> number(const char* what) {
         spaces();
         T value{};
-        const auto [end, wrong] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+        const char* const all = rest_.data() + rest_.size();
+        std::from_chars_result read{};
+        if constexpr (std::is_floating_point_v<T>)
+            read = read_real(rest_.data(), all, value);
+        else
+            read = std::from_chars(rest_.data(), all, value);
+        const auto [end, wrong] = read;
         if (wrong != std::errc()) return error(what);
         rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
         return value;

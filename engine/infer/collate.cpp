@@ -64,11 +64,7 @@ int32_t get_example(void* context, uint64_t index, hk_example* out, hk_error* er
         asked.corpus->get(index, asked.examples.emplace_back());
         plugin::fill_struct(out, asked.views.emplace_back(asked.examples.back(), 0).raw());
         return HK_OK;
-    } catch (const std::exception& e) {
-        const std::string_view what = e.what();
-        plugin::host_error_interface()->set(error, HK_INTERNAL, {what.data(), what.size()});
-        return HK_INTERNAL;
-    }
+    } catch (const std::exception& e) { return plugin::refuse_exception(error, e); }
 }
 
 } // namespace

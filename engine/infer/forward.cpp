@@ -1,5 +1,6 @@
 #include "infer/forward.hpp"
 
+#include "graph/logit_lens.hpp"
 #include "graph/simplify.hpp"
 #include "program/host_tensor.hpp"
 
@@ -32,9 +33,22 @@ Result<bool> reads_field(const Model& model, const Tensors& fields, const std::s
     return graph.find_leaf(graph::Op::input, field) != graph::kNone;
 }
 
-Status Forward::describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention) {
-    HK_ASSIGN(graph_, model_->composition->build(HK_MODE_EVALUATE, described(fields), ports));
+Status Forward::describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention, bool lens) {
+    std::vector<std::string> all = ports;
+    const auto is_asked_for = [&](std::string_view name) { return std::ranges::find(ports, name) != ports.end(); };
+    if (lens) {
+        HK_ASSIGN(const std::vector<std::string> offered, port_names(*model_, fields));
+        for (const std::string& name : offered)
+            if (!is_asked_for(name) && (name == "logits" || (name.starts_with("layer.") && name.ends_with(".hidden"))))
+                all.push_back(name);
+    }
+    HK_ASSIGN(graph_, model_->composition->build(HK_MODE_EVALUATE, described(fields), all));
     if (attention) { HK_ASSIGN(maps_, graph::add_attention_maps(graph_)); }
+    if (lens) {
+        HK_TRY(graph::add_logit_lens(graph_).status());
+        for (const std::string& name : all)
+            if (!is_asked_for(name)) graph_.outputs.erase(name);
+    }
     HK_ASSIGN(graph_, graph::simplify(graph_));
     return {};
 }
@@ -43,7 +57,7 @@ Result<std::unique_ptr<Forward>> Forward::create(Model& model, const Tensors& fi
                                                  const std::vector<std::string>& ports, bool attention) {
     std::unique_ptr<Forward> f(new Forward());
     f->model_ = &model;
-    HK_TRY(f->describe(fields, ports, attention));
+    HK_TRY(f->describe(fields, ports, attention, false));
     if (model.runtime == nullptr) return f;
     program::CompileOptions options;
     options.gradients = program::Gradients::ignore;
@@ -54,29 +68,37 @@ Result<std::unique_ptr<Forward>> Forward::create(Model& model, const Tensors& fi
 
 Result<std::unique_ptr<Forward>> Forward::create_on_device(Model& model, const Tensors& fields,
                                                            const std::vector<std::string>& ports, bool attention,
-                                                           const GiveBuffer& buffer) {
+                                                           bool lens, const GiveBuffer& buffer) {
     std::unique_ptr<Forward> f(new Forward());
     f->model_ = &model;
-    HK_TRY(f->describe(fields, ports, attention));
-    program::CompileOptions options;
-    options.gradients = program::Gradients::ignore;
-    const auto place = [&](const std::string& name) -> Status {
-        const uint64_t bytes = static_cast<uint64_t>(f->find(name)->shape.elements()) * 4;
-        HK_ASSIGN(gpu::Buffer given, buffer(name, bytes));
-        if (given) return model.store->adopt_state(forward_state(name), std::move(given));
-        return model.store->make_state(forward_state(name), bytes);
-    };
-    for (const auto& [name, tensor] : fields) {
-        if (f->find(name) == nullptr) continue;
-        HK_TRY(place(name));
-        options.state_inputs[name] = forward_state(name);
-    }
-    for (const auto& [name, value] : f->graph_.outputs) {
-        HK_TRY(place(name));
-        options.state_outputs[name] = forward_state(name);
+    HK_TRY(f->describe(fields, ports, attention, lens));
+    const program::CompileOptions options = f->on_device(fields);
+    for (const auto* states : {&options.state_inputs, &options.state_outputs}) {
+        for (const auto& [name, state] : *states) {
+            const uint64_t bytes = static_cast<uint64_t>(f->find(name)->shape.elements()) * 4;
+            HK_ASSIGN(gpu::Buffer given, buffer(name, bytes));
+            HK_TRY(given ? model.store->adopt_state(state, std::move(given)) : model.store->make_state(state, bytes));
+        }
     }
     HK_ASSIGN(f->program_, program::Program::compile(*model.runtime, f->graph_, *model.store, options));
     return f;
+}
+
+program::CompileOptions Forward::on_device(const Tensors& fields) const {
+    program::CompileOptions options;
+    options.gradients = program::Gradients::ignore;
+    for (const auto& [name, tensor] : fields)
+        if (find(name) != nullptr) options.state_inputs[name] = forward_state(name);
+    for (const auto& [name, value] : graph_.outputs) options.state_outputs[name] = forward_state(name);
+    return options;
+}
+
+Status Forward::estimate(program::Estimator& estimator, Model& model, const Tensors& fields,
+                         const std::vector<std::string>& ports, bool attention) {
+    Forward f;
+    f.model_ = &model;
+    HK_TRY(f.describe(fields, ports, attention, false));
+    return estimator.add(f.graph_, f.on_device(fields), 1.0).status();
 }
 
 const graph::Value* Forward::find(std::string_view name) const {
@@ -84,6 +106,12 @@ const graph::Value* Forward::find(std::string_view name) const {
     const graph::ValueId value =
         output != graph_.outputs.end() ? output->second : graph_.find_leaf(graph::Op::input, name);
     return value == graph::kNone ? nullptr : &graph_.value(value);
+}
+
+std::vector<std::string> Forward::output_names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : graph_.outputs) names.push_back(name);
+    return names;
 }
 
 Status Forward::run() { return program_->run(); }

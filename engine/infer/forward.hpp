@@ -3,6 +3,7 @@
 
 #include "graph/attention_maps.hpp"
 #include "infer/model.hpp"
+#include "program/estimate.hpp"
 
 namespace hekla::infer {
 
@@ -24,11 +25,16 @@ public:
     static Result<std::unique_ptr<Forward>> create(Model& model, const Tensors& fields,
                                                    const std::vector<std::string>& ports, bool attention = false);
     // The same for a model with a runtime, whose fields and outputs stay on the device, in states named by
-    // forward_state(): nothing is copied. `buffer` may give the host's for any of them; empty: one of the store's.
+    // forward_state(): nothing is copied. lens: also what the head says of each layer, as "lens.N". `buffer` may give
+    // the host's for any of them; empty: one of the store's.
     using GiveBuffer = std::function<Result<gpu::Buffer>(const std::string& name, uint64_t bytes)>;
     static Result<std::unique_ptr<Forward>> create_on_device(Model& model, const Tensors& fields,
                                                              const std::vector<std::string>& ports, bool attention,
-                                                             const GiveBuffer& buffer);
+                                                             bool lens, const GiveBuffer& buffer);
+    // Adds what create_on_device() makes, with buffers of its own for every field and output; `model` may be opened
+    // with ModelOptions::describe_only. A unit is a pass.
+    static Status estimate(program::Estimator& estimator, Model& model, const Tensors& fields,
+                           const std::vector<std::string>& ports, bool attention);
     ~Forward();
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
@@ -42,10 +48,13 @@ public:
     const graph::Value* find(std::string_view name) const;
 
     const std::vector<graph::AttentionMap>& attention_maps() const { return maps_; }
+    std::vector<std::string> output_names() const;
 
 private:
     Forward() = default;
-    Status describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention);
+    Status describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention, bool lens);
+    // Fields that are read and outputs, in states of the store.
+    program::CompileOptions on_device(const Tensors& fields) const;
     Model* model_ = nullptr;
     graph::Graph graph_;
     std::vector<graph::AttentionMap> maps_;

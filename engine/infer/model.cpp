@@ -59,36 +59,6 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
     return {};
 }
 
-// The model described for as little as it takes, when only its parameters matter: a row of one token; one image; a row
-// of choices, for heads that compare them.
-Result<graph::Graph> describe_smallest(const Model& m) {
-    std::vector<plugin::BatchField> decoder;
-    if (m.encoder_decoder()) decoder = {{"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
-    const auto build = [&](const graph::Shape& ids) {
-        std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, ids}};
-        fields.insert(fields.end(), decoder.begin(), decoder.end());
-        return m.composition->build(HK_MODE_EVALUATE, fields);
-    };
-    if (m.composition->can_collate()) { // its objective knows what a batch has
-        constexpr int64_t kLength = 32;
-        const json own = m.config.value("hekla", json::object());
-        const int64_t trained = own.is_object() ? own.value("context_length", int64_t{0}) : 0;
-        HK_ASSIGN(const std::vector<plugin::BatchField> fields,
-                  m.composition->batch_fields(1, trained > 0 ? std::min(trained, kLength) : kLength));
-        return m.composition->build(HK_MODE_EVALUATE, fields);
-    }
-    const json side = m.config.value("image_size", json()), channels = m.config.value("num_channels", json(3));
-    if (side.is_number_integer() && channels.is_number_integer())
-        return m.composition->build(HK_MODE_EVALUATE, std::vector<plugin::BatchField>{
-                                                          {"pixel_values", graph::Kind::float_,
-                                                           graph::Shape{1, channels.get<int64_t>(), side.get<int64_t>(),
-                                                                        side.get<int64_t>()}}});
-    Result<graph::Graph> rows = build(graph::Shape{1, 1});
-    if (rows.ok()) return rows;
-    Result<graph::Graph> choices = build(graph::Shape{1, 1, 1});
-    return choices.ok() ? choices : rows;
-}
-
 // What the model's plugins describe otherwise than when it was made; empty where they do not, or nobody wrote it down.
 Result<std::string> difference_from_record(const Model& m, const Log& log) {
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.path));
@@ -140,10 +110,37 @@ std::string with_prefix(const std::string& prefix, std::string text) {
     return text.starts_with(prefix) ? text : prefix + text;
 }
 
-Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
-                         const ModelOptions& options, const Log& log) {
+Result<graph::Graph> describe_smallest(const Model& m) {
+    std::vector<plugin::BatchField> decoder;
+    if (m.encoder_decoder()) decoder = {{"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
+    const auto build = [&](const graph::Shape& ids) {
+        std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, ids}};
+        fields.insert(fields.end(), decoder.begin(), decoder.end());
+        return m.composition->build(HK_MODE_EVALUATE, fields);
+    };
+    if (m.composition->can_collate()) { // its objective knows what a batch has
+        constexpr int64_t kLength = 32;
+        const json own = m.config.value("hekla", json::object());
+        const int64_t trained = own.is_object() ? own.value("context_length", int64_t{0}) : 0;
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                  m.composition->batch_fields(1, trained > 0 ? std::min(trained, kLength) : kLength));
+        return m.composition->build(HK_MODE_EVALUATE, fields);
+    }
+    const json side = m.config.value("image_size", json()), channels = m.config.value("num_channels", json(3));
+    if (side.is_number_integer() && channels.is_number_integer())
+        return m.composition->build(HK_MODE_EVALUATE, std::vector<plugin::BatchField>{
+                                                          {"pixel_values", graph::Kind::float_,
+                                                           graph::Shape{1, channels.get<int64_t>(), side.get<int64_t>(),
+                                                                        side.get<int64_t>()}}});
+    Result<graph::Graph> rows = build(graph::Shape{1, 1});
+    if (rows.ok()) return rows;
+    Result<graph::Graph> choices = build(graph::Shape{1, 1, 1});
+    return choices.ok() ? choices : rows;
+}
+
+Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
+                             const Log& log) {
     Model m;
-    m.runtime = runtime;
     HK_ASSIGN(m.path, weights_folder(given));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
     Result<std::unique_ptr<text::Tokenizer>> tokenizer = text::load_tokenizer(m.path);
@@ -156,6 +153,14 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
     m.config = json::parse(folder.config_json(), nullptr, false);
     HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
+    return m;
+}
+
+Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
+                         const ModelOptions& options, const Log& log) {
+    HK_ASSIGN(Model m, describe_model(registry, given, options, log));
+    m.runtime = runtime;
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
     HK_ASSIGN(const std::string difference, difference_from_record(m, log));
     Result<std::vector<plugin::StoredTensor>> stored =
@@ -166,9 +171,10 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
     if (!difference.empty())
         log.warning(fmt::format("{}: {}\n  Every weight has its place, so it is used, as this graph computes",
                                 m.path.string(), difference));
+    m.table = program::parameter_table(graph);
+    if (options.describe_only) return m;
     if (runtime != nullptr) {
-        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, program::parameter_table(graph),
-                                                           {.weights = options.weights}));
+        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, {.weights = options.weights}));
     }
     for (const plugin::StoredTensor& found : tensors) {
         if (runtime != nullptr) {

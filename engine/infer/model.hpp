@@ -26,6 +26,7 @@ struct ModelOptions {
     // tokenizer_problem says why.
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
+    bool describe_only = false;                       // weights are looked up and left unread
 };
 
 // What a folder says of its model's parts: architecture and configuration, head, with ModelOptions::objective the
@@ -40,6 +41,7 @@ struct Model {
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;
+    std::vector<program::ParameterEntry> table;     // of its parameters
     program::Runtime* runtime = nullptr;            // null: the float64 interpreter computes
     std::unique_ptr<program::ParameterStore> store; // with a runtime
     Tensors parameters;                             // and buffers; without one
@@ -52,6 +54,13 @@ struct Model {
 std::string trained_prefix(const nlohmann::json& config, const std::string& column);
 // The text with it, once: one that begins with it stays as it is.
 std::string with_prefix(const std::string& prefix, std::string text);
+
+// What the folder says without its weights: neither runtime nor store nor parameters. Errors as open_model().
+Result<Model> describe_model(const plugin::Registry& registry, const std::filesystem::path& folder,
+                             const ModelOptions& options, const Log& log);
+// The model described for as little as it takes, when only its parameters matter: a row of one token; one image; a row
+// of choices, for heads that compare them.
+Result<graph::Graph> describe_smallest(const Model& model);
 
 // `runtime` null opens it for the float64 interpreter. Errors name the folder, and each tensor that is missing, left
 // over or misshapen.

@@ -18,12 +18,13 @@ std::size_t elements(const plugin::ModelTensor& tensor) { return static_cast<std
 
 Status upload(program::ParameterStore& store, const plugin::StoredTensor& found) {
     const plugin::ModelTensor& tensor = found.tensor;
+    std::pmr::memory_resource* memory = store.host_memory();
     if (tensor.kind == graph::Kind::int32) {
-        std::vector<int32_t> values(elements(tensor));
+        std::pmr::vector<int32_t> values(elements(tensor), memory);
         HK_TRY(model::load_int32(*found.stored, values));
         return upload_buffer<int32_t>(store, tensor, values);
     }
-    std::vector<float> values(elements(tensor));
+    std::pmr::vector<float> values(elements(tensor), memory);
     HK_TRY(model::load_float32(*found.stored, values));
     return tensor.buffer ? upload_buffer<float>(store, tensor, values) : store.upload(tensor.name, values);
 }

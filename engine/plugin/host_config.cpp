@@ -18,16 +18,24 @@ int32_t refuse(hk_error* error, int32_t code, const std::string& message) {
     return code;
 }
 
-// The value at a dotted path, or null. A key that itself contains dots is found as a whole first.
+// Best effort: what is not noted is at most warned of as unread.
+void note_read(const hk_config& config, hk_string key) noexcept {
+    try {
+        config.read.emplace(view(key));
+    } catch (...) {}
+}
+
+// The value at a dotted path, or null. A key that itself contains dots is found as a whole first. Takes no memory: a
+// key that is there is never said to be missing.
 const json* find(const hk_config& config, std::string_view path) {
     const json* at = &config.values;
     while (true) {
         if (at->is_object())
-            if (const auto whole = at->find(std::string(path)); whole != at->end()) return &*whole;
+            if (const auto whole = at->find(path); whole != at->end()) return &*whole;
         const std::size_t dot = path.find('.');
         const std::string_view head = path.substr(0, dot);
         if (at->is_object()) {
-            const auto found = at->find(std::string(head));
+            const auto found = at->find(head);
             if (found == at->end()) return nullptr;
             at = &*found;
         } else if (at->is_array()) {
@@ -57,7 +65,7 @@ const char* type_of(const json& value) {
 template<class Fits, class Take>
 int32_t get(const hk_config* config, hk_string key, hk_error* error, const char* expected, Fits fits, Take take) {
     try {
-        config->read.insert(std::string(view(key)));
+        note_read(*config, key);
         const json* value = find(*config, view(key));
         if (value == nullptr || value->is_null())
             return refuse(error, HK_NOT_FOUND,
@@ -67,7 +75,7 @@ int32_t get(const hk_config* config, hk_string key, hk_error* error, const char*
                           fmt::format("config key '{}' is {}, expected {}", view(key), type_of(*value), expected));
         take(*value);
         return HK_OK;
-    } catch (const std::exception& e) { return refuse(error, HK_INTERNAL, e.what()); }
+    } catch (const std::exception& e) { return refuse_exception(error, e); }
 }
 
 constexpr uint64_t kLongestArray = 1 << 20;
@@ -111,16 +119,18 @@ int32_t set(hk_config_writer* writer, hk_string key, T value, hk_error* error) {
         if (at == nullptr) return HK_INVALID_ARGUMENT;
         *at = std::move(value);
         return HK_OK;
-    } catch (const std::exception& e) { return refuse(error, HK_INTERNAL, e.what()); }
+    } catch (const std::exception& e) { return refuse_exception(error, e); }
 }
 
 int32_t set_array(hk_config_writer* writer, hk_string key, uint64_t count, hk_error* error) {
-    if (count > kLongestArray)
-        return refuse(
-            error, HK_INVALID_ARGUMENT,
-            fmt::format("'{}': an array of {} elements, at most {} are possible", view(key), count, kLongestArray));
-    const nlohmann::ordered_json unwritten(nlohmann::ordered_json::value_t::discarded);
-    return set(writer, key, nlohmann::ordered_json::array_t(static_cast<std::size_t>(count), unwritten), error);
+    try {
+        if (count > kLongestArray)
+            return refuse(
+                error, HK_INVALID_ARGUMENT,
+                fmt::format("'{}': an array of {} elements, at most {} are possible", view(key), count, kLongestArray));
+        const nlohmann::ordered_json unwritten(nlohmann::ordered_json::value_t::discarded);
+        return set(writer, key, nlohmann::ordered_json::array_t(static_cast<std::size_t>(count), unwritten), error);
+    } catch (const std::exception& e) { return refuse_exception(error, e); }
 }
 
 std::string unwritten_key(const nlohmann::ordered_json& value) {
@@ -137,11 +147,9 @@ std::string unwritten_key(const nlohmann::ordered_json& value) {
 const hk_config_interface* host_config_interface() {
     static const hk_config_interface table = {
         [](const hk_config* config, hk_string key) -> int32_t {
-            try {
-                config->read.insert(std::string(view(key)));
-                const json* value = find(*config, view(key));
-                return value != nullptr && !value->is_null() ? 1 : 0;
-            } catch (...) { return 0; }
+            note_read(*config, key);
+            const json* value = find(*config, view(key));
+            return value != nullptr && !value->is_null() ? 1 : 0;
         },
         [](const hk_config* config, hk_string key, int64_t* out, hk_error* error) {
             return get(
@@ -174,9 +182,7 @@ const hk_config_interface* host_config_interface() {
         [](hk_config_writer* w, hk_string key, int64_t value, hk_error* e) { return set(w, key, value, e); },
         [](hk_config_writer* w, hk_string key, double value, hk_error* e) { return set(w, key, value, e); },
         [](hk_config_writer* w, hk_string key, int32_t value, hk_error* e) { return set(w, key, value != 0, e); },
-        [](hk_config_writer* w, hk_string key, hk_string value, hk_error* e) {
-            return set(w, key, std::string(view(value)), e);
-        },
+        [](hk_config_writer* w, hk_string key, hk_string value, hk_error* e) { return set(w, key, view(value), e); },
         [](hk_config_writer* w, hk_string key, hk_error* e) { return set(w, key, nullptr, e); },
         set_array,
     };

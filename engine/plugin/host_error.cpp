@@ -1,6 +1,7 @@
 #include "plugin/host_error.hpp"
 
 #include <fmt/format.h>
+#include <new>
 
 namespace hekla::plugin {
 
@@ -30,6 +31,14 @@ const hk_error_interface* host_error_interface() {
         },
     };
     return &table;
+}
+
+int32_t refuse_exception(hk_error* error, const std::exception& e) {
+    const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
+    const std::string_view what = memory ? "the host has no memory" : e.what();
+    const int32_t code = memory ? HK_OUT_OF_MEMORY : HK_INTERNAL;
+    host_error_interface()->set(error, code, {what.data(), what.size()});
+    return code;
 }
 
 Status status_of(int32_t code, const hk_error& error, const std::string& what) {

@@ -28,6 +28,10 @@ bool is_utf8(std::string_view s);
 
 const hk_error_interface* host_error_interface();
 
+// Tells the plugin of an exception that came up in a function of the host's; the code, which is that of memory for
+// std::bad_alloc.
+int32_t refuse_exception(hk_error* error, const std::exception& e);
+
 // The Status of a plugin's call: its code, with what it said, or a sentence that it said nothing.
 Status status_of(int32_t code, const hk_error& error, const std::string& what);
 // The same of a call whose graph is wrong: the builder's error, and what the plugin adds, which is where in its source

@@ -69,53 +69,6 @@ Result<graph::OwnDeclaration> read_description(const hk_operation_description* g
     return out;
 }
 
-// Attributes as the plugin reads them; what they point to is the caller's.
-std::vector<hk_attribute> raw_attributes(std::span<const graph::Attribute> attributes) {
-    std::vector<hk_attribute> out;
-    for (const graph::Attribute& a : attributes) {
-        hk_attribute raw{};
-        raw.struct_size = sizeof raw;
-        raw.type = static_cast<int32_t>(a.value.index());
-        raw.name = {a.name, std::string_view(a.name).size()};
-        if (const auto* integer = std::get_if<int64_t>(&a.value)) raw.integer = *integer;
-        if (const auto* real = std::get_if<double>(&a.value)) raw.real = *real;
-        if (const auto* text = std::get_if<std::string>(&a.value)) raw.text = {text->data(), text->size()};
-        if (const auto* integers = std::get_if<std::vector<int64_t>>(&a.value)) {
-            raw.integers = integers->data();
-            raw.count = integers->size();
-        }
-        if (const auto* reals = std::get_if<std::vector<double>>(&a.value)) {
-            raw.reals = reals->data();
-            raw.count = reals->size();
-        }
-        out.push_back(raw);
-    }
-    return out;
-}
-
-hk_operation_tensor raw_tensor(Kind kind, const Shape& shape, const double* data) {
-    hk_operation_tensor raw{};
-    raw.struct_size = sizeof raw;
-    raw.kind = static_cast<int32_t>(kind);
-    raw.rank = static_cast<uint32_t>(shape.rank());
-    std::ranges::copy(shape.dims(), raw.dims);
-    raw.data = const_cast<double*>(data); // inputs' are only read: the header says so
-    return raw;
-}
-
-hk_operation_use raw_use(std::span<const hk_operation_tensor> inputs, std::span<const hk_attribute> attributes,
-                         std::span<hk_operation_tensor> outputs) {
-    hk_operation_use use{};
-    use.struct_size = sizeof use;
-    use.input_count = static_cast<uint32_t>(inputs.size());
-    use.attribute_count = static_cast<uint32_t>(attributes.size());
-    use.output_count = static_cast<uint32_t>(outputs.size());
-    use.inputs = inputs.data();
-    use.attributes = attributes.data();
-    use.outputs = outputs.data();
-    return use;
-}
-
 graph::OwnReference reference_of(const hk_operation* table, const std::string& name) {
     return [table, name](std::span<const graph::Tensor* const> inputs, std::span<const graph::Attribute> attributes,
                          std::span<graph::Tensor> outputs) -> Status {
@@ -257,6 +210,52 @@ Result<std::vector<ValueId>> try_emit_own(Joint& joint, uint32_t tag, const OwnO
 }
 
 } // namespace
+
+std::vector<hk_attribute> raw_attributes(std::span<const graph::Attribute> attributes) {
+    std::vector<hk_attribute> out;
+    for (const graph::Attribute& a : attributes) {
+        hk_attribute raw{};
+        raw.struct_size = sizeof raw;
+        raw.type = static_cast<int32_t>(a.value.index());
+        raw.name = {a.name, std::string_view(a.name).size()};
+        if (const auto* integer = std::get_if<int64_t>(&a.value)) raw.integer = *integer;
+        if (const auto* real = std::get_if<double>(&a.value)) raw.real = *real;
+        if (const auto* text = std::get_if<std::string>(&a.value)) raw.text = {text->data(), text->size()};
+        if (const auto* integers = std::get_if<std::vector<int64_t>>(&a.value)) {
+            raw.integers = integers->data();
+            raw.count = integers->size();
+        }
+        if (const auto* reals = std::get_if<std::vector<double>>(&a.value)) {
+            raw.reals = reals->data();
+            raw.count = reals->size();
+        }
+        out.push_back(raw);
+    }
+    return out;
+}
+
+hk_operation_tensor raw_tensor(Kind kind, const Shape& shape, const double* data) {
+    hk_operation_tensor raw{};
+    raw.struct_size = sizeof raw;
+    raw.kind = static_cast<int32_t>(kind);
+    raw.rank = static_cast<uint32_t>(shape.rank());
+    std::ranges::copy(shape.dims(), raw.dims);
+    raw.data = const_cast<double*>(data); // inputs' are only read: the header says so
+    return raw;
+}
+
+hk_operation_use raw_use(std::span<const hk_operation_tensor> inputs, std::span<const hk_attribute> attributes,
+                         std::span<hk_operation_tensor> outputs) {
+    hk_operation_use use{};
+    use.struct_size = sizeof use;
+    use.input_count = static_cast<uint32_t>(inputs.size());
+    use.attribute_count = static_cast<uint32_t>(attributes.size());
+    use.output_count = static_cast<uint32_t>(outputs.size());
+    use.inputs = inputs.data();
+    use.attributes = attributes.data();
+    use.outputs = outputs.data();
+    return use;
+}
 
 Result<const OwnOperations::Known*> OwnOperations::load(const std::string& id, const std::string& name) {
     const auto found = known_.find(id);

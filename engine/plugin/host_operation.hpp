@@ -48,6 +48,12 @@ private:
     std::map<std::string, Known, std::less<>> known_; // by id
 };
 
+// What a plugin's functions are given; what these point to is the caller's. Inputs' data is only read.
+std::vector<hk_attribute> raw_attributes(std::span<const graph::Attribute> attributes);
+hk_operation_tensor raw_tensor(graph::Kind kind, const graph::Shape& shape, const double* data);
+hk_operation_use raw_use(std::span<const hk_operation_tensor> inputs, std::span<const hk_attribute> attributes,
+                         std::span<hk_operation_tensor> outputs);
+
 // Asks the plugin for shapes, cost and, in the modes that may be differentiated, the gradient of this use, and emits
 // it. Errors, without the scope, go to the joint's builder; then nothing comes back.
 std::vector<graph::ValueId> emit_own(Joint& joint, uint32_t tag, const OwnOperations::Known& known,

@@ -87,11 +87,7 @@ const hk_tokenizer_interface* host_tokenizer_interface() {
                 if (text != nullptr && *size >= decoded.size()) std::ranges::copy(decoded, text);
                 *size = decoded.size();
                 return HK_OK;
-            } catch (const std::exception& e) {
-                const std::string_view what = e.what();
-                host_error_interface()->set(error, HK_INTERNAL, {what.data(), what.size()});
-                return HK_INTERNAL;
-            }
+            } catch (const std::exception& e) { return refuse_exception(error, e); }
         },
         [](const hk_tokenizer* t, int64_t id) -> int32_t {
             return answered(0, [&] { return t->view->ends_sentence(id) ? 1 : 0; });

@@ -80,12 +80,13 @@ std::vector<BatchField> get_fields(WireReader& in, Status& status) {
 
 // Numbers and texts come back as they were, also those that JSON has no text for.
 void put_spec(WireWriter& out, const PartsSpec& spec) {
-    const std::vector<uint8_t> bytes = json::to_cbor(packed(spec));
-    out.array(std::span<const uint8_t>(bytes));
+    std::string bytes; // of char: libc++ has no traits of unsigned ones, which the library would read by
+    json::to_cbor(packed(spec), bytes);
+    out.text(bytes);
 }
 
 Result<PartsSpec> get_spec(WireReader& in) {
-    const std::span<const uint8_t> bytes = in.array<uint8_t>();
+    const std::string_view bytes = in.text();
     try {
         return unpacked(json::from_cbor(bytes.begin(), bytes.end()));
     } catch (const json::exception& e) { return corrupt(fmt::format("a composition that is none: {}", e.what())); }

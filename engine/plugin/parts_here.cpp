@@ -16,6 +16,27 @@ namespace {
 
 graph::Kind kind_from(int32_t kind) { return static_cast<graph::Kind>(kind); }
 
+// What a plugin pushes into a list of the host's. No exception leaves a function that a plugin calls.
+template<class T>
+class Pushed {
+public:
+    template<class F>
+    void push(F&& make) noexcept {
+        try {
+            if (status.ok()) make();
+        } catch (...) { status = Status(Code::out_of_memory, {}); }
+    }
+    // The list, or why it is not whole.
+    Result<std::vector<T>> take(const std::string& what) {
+        if (status.code() == Code::out_of_memory)
+            return out_of_memory(what + ": the host has no memory for what it says");
+        if (!status.ok()) return status.with_context(what);
+        return std::move(list);
+    }
+    std::vector<T> list;
+    Status status;
+};
+
 // One plugin of the composition, its table and instance.
 template<class Table>
 struct Instance {
@@ -145,16 +166,13 @@ public:
     }
 
     Result<std::vector<std::string>> decode_ports() override {
-        std::vector<std::string> ports;
-        if (heads_.empty() || heads_.front().table == nullptr) return ports;
+        if (heads_.empty() || heads_.front().table == nullptr) return std::vector<std::string>();
         const Head& head = heads_.front();
-        if (head.table->decode == nullptr || head.table->decode_ports == nullptr) return ports;
-        const auto push = [](void* context, hk_string port) {
-            static_cast<std::vector<std::string>*>(context)->emplace_back(view(port));
-        };
+        if (head.table->decode == nullptr || head.table->decode_ports == nullptr) return std::vector<std::string>();
+        Pushed<std::string> ports;
         HK_TRY(call(head, head.what, "decode_ports",
-                    [&](hk_error* e) { return head.table->decode_ports(head.self, push, &ports, e); }));
-        return ports;
+                    [&](hk_error* e) { return head.table->decode_ports(head.self, push_text, &ports, e); }));
+        return ports.take(head.what);
     }
 
     Result<int32_t> example_kind() override {
@@ -178,51 +196,47 @@ public:
     }
 
     Result<std::vector<ColumnNeed>> columns() override {
-        struct Collected {
-            std::vector<ColumnNeed> needs;
-            bool bad = false;
-        } collected;
-        if (objective_.table->columns == nullptr) return collected.needs;
+        if (objective_.table->columns == nullptr) return std::vector<ColumnNeed>();
+        Pushed<ColumnNeed> needs;
         const auto push = [](void* context, const hk_column_need* given) {
-            auto& into = *static_cast<Collected*>(context);
-            const std::optional<hk_column_need> need = struct_of(given);
-            constexpr uint32_t kKnown = HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET;
-            if (!need || need->name.data == nullptr || (need->flags & ~kKnown) != 0 || need->reserved != 0 ||
-                need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_SPANS)
-                into.bad = true;
-            else
-                into.needs.push_back({std::string(view(need->name)), need->kind,
-                                      (need->flags & HK_COLUMN_OPTIONAL) != 0, (need->flags & HK_COLUMN_TARGET) != 0});
+            auto& into = *static_cast<Pushed<ColumnNeed>*>(context);
+            into.push([&] {
+                const std::optional<hk_column_need> need = struct_of(given);
+                constexpr uint32_t kKnown = HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET;
+                if (!need || need->name.data == nullptr || (need->flags & ~kKnown) != 0 || need->reserved != 0 ||
+                    need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_SPANS)
+                    into.status =
+                        corrupt("it described a column with a wrong size, kind, name, flag or reserved member");
+                else
+                    into.list.push_back({std::string(view(need->name)), need->kind,
+                                         (need->flags & HK_COLUMN_OPTIONAL) != 0,
+                                         (need->flags & HK_COLUMN_TARGET) != 0});
+            });
         };
         HK_TRY(call(objective_, objective_.what, "columns",
-                    [&](hk_error* e) { return objective_.table->columns(objective_.self, push, &collected, e); }));
-        if (collected.bad)
-            return corrupt(fmt::format(
-                "{}: it described a column with a wrong size, kind, name, flag or reserved member", objective_.what));
-        return std::move(collected.needs);
+                    [&](hk_error* e) { return objective_.table->columns(objective_.self, push, &needs, e); }));
+        return needs.take(objective_.what);
     }
 
     Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) override {
-        struct Collected {
-            std::vector<BatchField> fields;
-            Status status;
-        } collected;
+        Pushed<BatchField> fields;
         const auto push = [](void* context, const hk_field* given) {
-            auto& into = *static_cast<Collected*>(context);
-            const std::optional<hk_field> field = struct_of(given);
-            if (!field || field->rank > HK_MAX_RANK || field->reserved != 0 ||
-                (field->kind != HK_KIND_INT32 && field->kind != HK_KIND_FLOAT32) || field->name.data == nullptr) {
-                into.status = corrupt("it described a field with a wrong size, rank, kind, name or reserved member");
-                return;
-            }
-            into.fields.push_back({std::string(field->name.data, field->name.size), kind_from(field->kind),
-                                   graph::Shape(std::span<const int64_t>(field->dims, field->rank))});
+            auto& into = *static_cast<Pushed<BatchField>*>(context);
+            into.push([&] {
+                const std::optional<hk_field> field = struct_of(given);
+                if (!field || field->rank > HK_MAX_RANK || field->reserved != 0 ||
+                    (field->kind != HK_KIND_INT32 && field->kind != HK_KIND_FLOAT32) || field->name.data == nullptr)
+                    into.status =
+                        corrupt("it described a field with a wrong size, rank, kind, name or reserved member");
+                else
+                    into.list.push_back({std::string(field->name.data, field->name.size), kind_from(field->kind),
+                                         graph::Shape(std::span<const int64_t>(field->dims, field->rank))});
+            });
         };
         HK_TRY(call(objective_, objective_.what, "fields", [&](hk_error* e) {
-            return objective_.table->fields(objective_.self, batch, length, push, &collected, e);
+            return objective_.table->fields(objective_.self, batch, length, push, &fields, e);
         }));
-        if (!collected.status.ok()) return collected.status.with_context(objective_.what);
-        return std::move(collected.fields);
+        return fields.take(objective_.what);
     }
 
     int64_t example_length(const hk_example& example) override {
@@ -253,13 +267,12 @@ public:
         if (head.table == nullptr || head.table->decode == nullptr)
             return unsupported(fmt::format("{} says nothing of its outputs", head.what));
         const Registry::Within within(registry_, head.manifest, "decode");
-        std::vector<std::string> rows;
+        Pushed<std::string> said;
         hk_error error;
-        const auto push = [](void* context, hk_string json) {
-            static_cast<std::vector<std::string>*>(context)->emplace_back(view(json));
-        };
-        HK_TRY(status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push, &rows, &error); }),
-                         error, head.what + ": decode"));
+        HK_TRY(
+            status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push_text, &said, &error); }),
+                      error, head.what + ": decode"));
+        HK_ASSIGN(std::vector<std::string> rows, said.take(head.what));
         if (rows.size() != input.row_count)
             return corrupt(fmt::format("{}: decode said something of {} rows, there are {}", head.what, rows.size(),
                                        input.row_count));
@@ -271,6 +284,11 @@ private:
         std::string name;
         bool asked_for = false;
     };
+
+    static void push_text(void* context, hk_string text) {
+        auto& into = *static_cast<Pushed<std::string>*>(context);
+        into.push([&] { into.list.emplace_back(view(text)); });
+    }
 
     template<class Table>
     static void destroy(Instance<Table>& instance) {

@@ -106,7 +106,7 @@ Registry::Within::Within(const Registry& registry, const Manifest* manifest, con
 Registry::Within::~Within() {
     if (!registry_.witness_) return;
     registry_.running_ = before_;
-    if (before_.first != nullptr) registry_.witness_(before_.first, before_.second);
+    registry_.witness_(before_.first, before_.second);
 }
 
 void Registry::blame(const Manifest& manifest, const std::string& why) const {

@@ -75,7 +75,7 @@ public:
     void set_processes(Processes processes) { processes_ = std::move(processes); }
     const Processes& processes() const { return processes_; }
 
-    // Told which function of which plugin is about to run, and again when a nested one came back; manifest null: none.
+    // Told which function of which plugin is about to run, and when one came back which goes on; manifest null: none.
     using Witness = std::function<void(const Manifest* manifest, std::string_view function)>;
     void set_witness(Witness witness) { witness_ = std::move(witness); }
 

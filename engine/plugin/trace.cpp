@@ -61,6 +61,7 @@ struct Trace {
     std::atomic<uint64_t> calls{0};
     std::mutex lock;
     std::map<std::string, uint64_t> broken;
+    std::map<std::string, uint32_t> used;
     std::unordered_map<const hk_builder*, BuilderState> builders;
     std::set<std::pair<std::string, const void*>> instances; // "mixer architecture 'mixer'", self
     std::unordered_map<std::thread::id, int> threads;        // numbers that a reader can tell apart
@@ -319,16 +320,24 @@ void check_value(const BuilderState& state, hk_value value, std::string_view fun
         broken("graph.3", fmt::format("{}() with the value {}, which this builder did not give", function, value));
 }
 
+void note_use(std::string_view table, uint32_t since) {
+    Trace& t = *the_trace();
+    const std::scoped_lock hold(t.lock);
+    uint32_t& newest = t.used[std::string(table)];
+    newest = std::max(newest, since);
+}
+
 // ---- host functions: hooks before and after, by the function
 
 template<auto M>
-struct TracedFunction; // name, parameters
-#define HK_TRACED_HOST(table, member, names)                                                                           \
+struct TracedFunction; // name, parameters, first minor version
+#define HK_TRACED_HOST(table, member, names, since)                                                                    \
     template<>                                                                                                         \
     struct TracedFunction<&table::member> {                                                                            \
         static constexpr const char *kTable = #table, *kName = #member, *kParameters = names;                          \
+        static constexpr uint32_t kSince = since;                                                                      \
     };
-#define HK_TRACED_PLUGIN(table, member, names) HK_TRACED_HOST(table, member, names)
+#define HK_TRACED_PLUGIN(table, member, names, since) HK_TRACED_HOST(table, member, names, since)
 #include "plugin/traced.inc"
 #undef HK_TRACED_HOST
 #undef HK_TRACED_PLUGIN
@@ -444,6 +453,7 @@ struct HostCall<M> {
 
     static R call(A... arguments) {
         the_trace()->calls.fetch_add(1, std::memory_order_relaxed);
+        note_use(Function::kTable, Function::kSince);
         const std::string name = call_name(Function::kTable, Function::kName);
         const std::tuple<A...> all(arguments...);
         (check_text(arguments), ...);
@@ -769,8 +779,8 @@ const T* wrapped_host(const void* real) {
     real_table<T>() = static_cast<const T*>(real);
     static const T table = [] {
         T made{};
-#define HK_TRACED_PLUGIN(type, member, names)
-#define HK_TRACED_HOST(type, member, names)                                                                            \
+#define HK_TRACED_PLUGIN(type, member, names, since)
+#define HK_TRACED_HOST(type, member, names, since)                                                                     \
     if constexpr (std::is_same_v<T, type>) made.*(&type::member) = HostCall<&type::member>::call;
 #include "plugin/traced.inc"
 #undef HK_TRACED_HOST
@@ -782,8 +792,8 @@ const T* wrapped_host(const void* real) {
 
 template<class T, int N>
 void fill_wrapped(T& made, const T& real) {
-#define HK_TRACED_HOST(type, member, names)
-#define HK_TRACED_PLUGIN(type, member, names)                                                                          \
+#define HK_TRACED_HOST(type, member, names, since)
+#define HK_TRACED_PLUGIN(type, member, names, since)                                                                   \
     if constexpr (std::is_same_v<T, type>)                                                                             \
         if (real.*(&type::member) != nullptr) made.*(&type::member) = PluginCall<&type::member>::template call<N>;
 #include "plugin/traced.inc"
@@ -837,6 +847,7 @@ TraceSummary trace_summary() {
     summary.calls = t.calls;
     const std::scoped_lock hold(t.lock);
     summary.broken = t.broken;
+    summary.used = t.used;
     return summary;
 }
 

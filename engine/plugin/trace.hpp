@@ -26,6 +26,8 @@ bool tracing();
 struct TraceSummary {
     uint64_t calls = 0;
     std::map<std::string, uint64_t> broken; // times, by the number of the rule: "graph.8"
+    // The newest minor version that was needed of each struct of the host's: "hk_graph_interface" -> 0.
+    std::map<std::string, uint32_t> used;
 };
 TraceSummary trace_summary();
 

@@ -198,6 +198,7 @@ public:
     std::map<std::string, float> scalar_initials;
     std::map<std::string, View> outputs;                       // every tensor of kind output, as its maker shaped it
     bool count_accesses = false;                               // CompileOptions::count_accesses
+    bool reversed_invocations = false;                         // CompileOptions::reversed_invocations
     std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
     std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that nothing here reads
 

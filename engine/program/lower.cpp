@@ -222,6 +222,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     lowering.limits.generated_shaders = limits.generated_shaders && options.fused;
     lowering.fixed_choices = options.kernel_choices;
     lowering.count_accesses = options.count_accesses;
+    lowering.reversed_invocations = options.reversed_invocations;
     lowering.states_of_inputs = options.state_inputs;
     HK_TRY(check_storage(limits, options.precision));
     lowering.precision = options.precision;

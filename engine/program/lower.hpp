@@ -37,6 +37,9 @@ struct CompileOptions {
     bool serialized = false; // a barrier after every dispatch (the bits are the same)
     // Accessors of plugins' own GLSL count what is clamped (Program::access_counts()); the bits are the same.
     bool count_accesses = false;
+    // Invocations of plugins' own GLSL run in the opposite order; the bits are the same, unless one of them depends on
+    // what another does.
+    bool reversed_invocations = false;
     bool timings = false; // a timestamp after every dispatch; serialized, so that each is timed alone
 };
 

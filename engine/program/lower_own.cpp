@@ -187,13 +187,18 @@ private:
                 "    if (hekla_n >= hekla_record.hekla_end_group) return;\n"
                 "    invocations = hekla_record.hekla_invocations;\n" +
                 set;
-        if (d_.local_size > 0) return text + "    operation(hekla_n * HEKLA_WIDTH + gl_LocalInvocationID.x);\n}\n";
+        const bool reversed = lowering_.reversed_invocations;
+        if (d_.local_size > 0)
+            return text +
+                   fmt::format("    operation({} * HEKLA_WIDTH + {});\n}}\n",
+                               reversed ? "(hekla_record.hekla_end_group - 1u - hekla_n)" : "hekla_n",
+                               reversed ? "(HEKLA_WIDTH - 1u - gl_LocalInvocationID.x)" : "gl_LocalInvocationID.x");
         return text + fmt::format("    uint hekla_round = 0u;\n    do {{\n"
                                   "        const uint hekla_i = hekla_n * {0}u + hekla_round * HEKLA_WIDTH + "
                                   "gl_LocalInvocationID.x;\n"
-                                  "        if (hekla_i < invocations) operation(hekla_i);\n"
+                                  "        if (hekla_i < invocations) operation({1});\n"
                                   "    }} while (++hekla_round < {0}u / HEKLA_WIDTH);\n}}\n",
-                                  kElementsPerGroup);
+                                  kElementsPerGroup, reversed ? "invocations - 1u - hekla_i" : "hekla_i");
     }
 
     static std::string quoted(std::string_view file) { // for #line: what would end the text is left out

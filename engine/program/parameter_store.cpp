@@ -24,6 +24,27 @@ const char* arena_name(StoreArena arena) {
     return "";
 }
 
+// In the last chunk of its kind, or in a new one where it does not fit there any more.
+Status place(ParameterEntry& entry, std::vector<StoreChunk>& chunks, uint64_t largest) {
+    const auto elements = static_cast<uint64_t>(entry.shape.elements());
+    const uint64_t padded = (elements + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    // By the four bytes of a gradient: an offset is the same in every arena.
+    if (padded > largest / sizeof(float))
+        return out_of_memory(fmt::format("the parameter '{}' {} takes {} bytes; one allocation of this device holds {}",
+                                         entry.name, entry.shape.text(), padded * sizeof(float), largest));
+    std::size_t c = chunks.size();
+    for (std::size_t i = chunks.size(); i-- > 0;) {
+        if (chunks[i].storage != entry.storage || chunks[i].trained != entry.trained) continue;
+        if (chunks[i].elements + padded <= largest / sizeof(float)) c = i;
+        break;
+    }
+    if (c == chunks.size()) chunks.push_back({0, entry.storage, entry.trained});
+    entry.chunk = static_cast<uint32_t>(c);
+    entry.offset = chunks[c].elements;
+    chunks[c].elements += padded;
+    return {};
+}
+
 } // namespace
 
 std::string chunk_name(uint32_t chunk) { return kChunkPrefix + std::to_string(chunk); }
@@ -59,27 +80,35 @@ std::vector<ParameterEntry> parameter_table(const graph::Graph& graph) {
     return table;
 }
 
-Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime, std::vector<ParameterEntry> table,
-                                                               const StoreOptions& options) {
-    HK_TRY(check_storage(runtime.limits(), options.weights));
+Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
+                                                 const StoreOptions& options, uint64_t largest) {
+    HK_TRY(check_storage(limits, options.weights));
     const bool halves = bytes_of(options.weights) == 2;
     if (halves && (options.gradients || options.moments))
         return invalid_argument(
             "a store that is trained holds its weights in float32: leave StoreOptions::weights out");
+    std::vector<StoreChunk> chunks;
+    std::set<std::string_view> names;
+    for (ParameterEntry& entry : table) {
+        if (!names.insert(entry.name).second)
+            return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
+        if (halves && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
+        entry.trained = !options.frozen.contains(entry.name);
+        HK_TRY(place(entry, chunks, largest));
+    }
+    if (chunks.empty()) chunks.push_back({kTensorAlignment, Storage::f32, true});
+    return chunks;
+}
+
+Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime, std::vector<ParameterEntry> table,
+                                                               const StoreOptions& options) {
     std::unique_ptr<ParameterStore> store(new ParameterStore);
     store->runtime_ = &runtime;
     store->table_ = std::move(table);
     gpu::Memory& memory = *runtime.gpu().memory;
     const uint64_t largest = options.max_chunk_bytes > 0 ? options.max_chunk_bytes : memory.max_buffer_bytes();
-    for (std::size_t i = 0; i < store->table_.size(); ++i) {
-        ParameterEntry& entry = store->table_[i];
-        if (!store->index_.emplace(entry.name, i).second)
-            return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
-        if (halves && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
-        entry.trained = !options.frozen.contains(entry.name);
-        HK_TRY(store->place(entry, largest));
-    }
-    if (store->chunks_.empty()) store->chunks_.push_back({kTensorAlignment, Storage::f32, true});
+    HK_ASSIGN(store->chunks_, place_parameters(store->table_, runtime.limits(), options, largest));
+    for (std::size_t i = 0; i < store->table_.size(); ++i) store->index_.emplace(store->table_[i].name, i);
     const bool wanted[kStoreArenas] = {true, options.gradients, options.moments, options.moments};
     for (std::size_t a = 0; a < kStoreArenas; ++a) {
         const auto arena = static_cast<StoreArena>(a);
@@ -95,27 +124,6 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         if (wanted[a]) HK_TRY(store->zero(arena));
     }
     return store;
-}
-
-// In the last chunk of its kind, or in a new one where it does not fit there any more.
-Status ParameterStore::place(ParameterEntry& entry, uint64_t largest) {
-    const auto elements = static_cast<uint64_t>(entry.shape.elements());
-    const uint64_t padded = (elements + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-    // By the four bytes of a gradient: an offset is the same in every arena.
-    if (padded > largest / sizeof(float))
-        return out_of_memory(fmt::format("the parameter '{}' {} takes {} bytes; one allocation of this device holds {}",
-                                         entry.name, entry.shape.text(), padded * sizeof(float), largest));
-    std::size_t c = chunks_.size();
-    for (std::size_t i = chunks_.size(); i-- > 0;) {
-        if (chunks_[i].storage != entry.storage || chunks_[i].trained != entry.trained) continue;
-        if (chunks_[i].elements + padded <= largest / sizeof(float)) c = i;
-        break;
-    }
-    if (c == chunks_.size()) chunks_.push_back({0, entry.storage, entry.trained});
-    entry.chunk = static_cast<uint32_t>(c);
-    entry.offset = chunks_[c].elements;
-    chunks_[c].elements += padded;
-    return {};
 }
 
 ParameterStore::~ParameterStore() {

@@ -2,6 +2,27 @@
 
 namespace hekla::program {
 
+ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& offsets) {
+    constexpr uint64_t kSmall = 64 * 1024; // bytes
+    offsets.resize(lowering.resources.size(), 0);
+    ProgramOutputs placed;
+    for (const bool small : {true, false}) {
+        for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
+            const Resource& resource = lowering.resources[id];
+            if (resource.kind != ResourceKind::output || (resource.bytes <= kSmall) != small) continue;
+            offsets[id] = placed.bytes;
+            placed.bytes += (resource.bytes + kAlignment - 1) / kAlignment * kAlignment;
+        }
+        if (small) placed.small = placed.bytes;
+    }
+    return placed;
+}
+
+std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch) {
+    if (!dispatch.label.empty()) return dispatch.label;
+    return lowering.graph ? lowering.graph->describe(dispatch.node) : dispatch.shader;
+}
+
 uint64_t Placements::pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets) {
     offsets.resize(lowering.resources.size(), 0);
     uint64_t end = 0;

@@ -15,6 +15,16 @@ struct Place {
     uint64_t offset = 0;
 };
 
+// Where outputs lie in the buffer of all of them: small ones first, so that one copy brings them to the host.
+struct ProgramOutputs {
+    uint64_t small = 0; // bytes at the beginning that are copied at the end of every replay
+    uint64_t bytes = 0;
+};
+ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& offsets);
+
+// "matmul in block.3/attention": how dumps, timings and captures name a dispatch.
+std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch);
+
 class Placements {
 public:
     // Offsets of resources of one kind, one after the other, each a multiple of kAlignment. Gives the bytes of all.

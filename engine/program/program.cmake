@@ -1,10 +1,10 @@
 # The kernels, compiled at build time, and the GLSL that generated kernels begin with, as text.
-include(${CMAKE_SOURCE_DIR}/cmake/texts.cmake)
-hekla_shaders(hekla_program kernels ${CMAKE_SOURCE_DIR}/shaders)
-hekla_texts(hekla_program kernels ${CMAKE_SOURCE_DIR}/shaders
+include(${hekla_SOURCE_DIR}/cmake/texts.cmake)
+hekla_shaders(hekla_program kernels ${hekla_SOURCE_DIR}/shaders)
+hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders
   divide.glsl group.glsl runtime.glsl math.glsl philox.glsl
   half.glsl
   pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl own/frame.glsl own/halves.glsl)
 # The families of operations have a `forward` and a `gradient` each, so they are compiled one by one.
-file(GLOB lowerings ${CMAKE_SOURCE_DIR}/engine/program/lower_*.cpp)
-set_source_files_properties(${lowerings} ${CMAKE_SOURCE_DIR}/engine/program/program.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+file(GLOB lowerings ${hekla_SOURCE_DIR}/engine/program/lower_*.cpp)
+set_source_files_properties(${lowerings} ${hekla_SOURCE_DIR}/engine/program/program.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -1,5 +1,6 @@
 #include "program/program.hpp"
 
+#include "program/estimate.hpp"
 #include "program/half.hpp"
 #include "program/hazards.hpp"
 #include "program/ordering_check.hpp"
@@ -14,15 +15,7 @@ namespace hekla::program {
 
 namespace {
 
-constexpr uint64_t kSmallOutputs = 64 * 1024; // bytes that are copied to the host at the end of every replay
 constexpr std::size_t kRecordings = 2;
-
-// About how fast a device is, for cutting work into segments and submits; nothing depends on it but their number.
-struct Speed {
-    double flops;
-    double bytes;
-};
-Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
 
 // A dispatch, or a part of its groups.
 struct Piece {
@@ -42,11 +35,6 @@ struct Recording {
     std::unique_ptr<gpu::Timer> timer;
     uint64_t value = 0; // of the queue's timeline when its last replay is done; 0: never submitted
 };
-
-std::string label_of(const Lowering& lowering, const Dispatch& dispatch) {
-    if (!dispatch.label.empty()) return dispatch.label;
-    return lowering.graph ? lowering.graph->describe(dispatch.node) : dispatch.shader;
-}
 
 // "matmul in block.3/attention" -> "hekla / block.3 / attention / matmul", as captures show it.
 std::string shown(const std::string& label) {
@@ -82,7 +70,7 @@ struct Program::State {
     std::vector<std::shared_ptr<double>> measured; // by segment, of both recordings
     std::size_t barriers = 0;
 
-    std::vector<std::byte> image; // of `inputs`
+    std::optional<std::pmr::vector<std::byte>> image; // of `inputs`; once prepared
     std::map<std::string, ResourceId, std::less<>> fields;
     std::map<std::string, ResourceId, std::less<>> scalars;
     std::set<std::string, std::less<>> unset;
@@ -97,15 +85,19 @@ struct Program::State {
     Status make_buffers();
     Status compile_pipelines();
     void cut_pieces();
-    Status write_arguments();
+    Status write_arguments(gpu::Staging& staging);
     Status record(Recording& recording);
+    Status renew(gpu::Staging& staging); // everything lies elsewhere
     Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
     Recording& latest() { return recordings[(replays - 1) % kRecordings]; }
 };
 
 Program::Program() : state_(new State) {}
 
-Program::~Program() { static_cast<void>(state_->wait_for(state_->last_value)); }
+Program::~Program() {
+    static_cast<void>(state_->wait_for(state_->last_value));
+    if (state_->runtime != nullptr) state_->runtime->programs_.erase(state_.get());
+}
 
 Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
                                                   const CompileOptions& options) {
@@ -128,7 +120,7 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, Lowering low
     state.options = options;
     state.lowering = std::move(lowering);
     for (const Dispatch& dispatch : state.lowering.dispatches)
-        state.labels.push_back(label_of(state.lowering, dispatch));
+        state.labels.push_back(dispatch_label(state.lowering, dispatch));
     for (const auto& [node, view] : state.lowering.access_counts)
         state.access_counts.emplace_back(state.lowering.graph->describe(node),
                                          state.lowering.resources[view.resource].name);
@@ -148,8 +140,15 @@ Status Program::State::prepare() {
     HK_TRY(runtime->reserve_arena(plan.blocks));
     HK_TRY(make_buffers());
     cut_pieces();
-    HK_TRY(write_arguments());
+    HK_TRY(write_arguments(*runtime->gpu().staging));
     HK_ASSIGN(pool, gpu::CommandPool::create(runtime->gpu().device));
+    for (Recording& recording : recordings) HK_TRY(record(recording));
+    runtime->programs_.emplace(this, [this](gpu::Staging& staging) { return renew(staging); });
+    return {};
+}
+
+Status Program::State::renew(gpu::Staging& staging) {
+    HK_TRY(write_arguments(staging));
     for (Recording& recording : recordings) HK_TRY(record(recording));
     return {};
 }
@@ -228,7 +227,7 @@ Status Program::State::make_buffers() {
     if (bytes > 0) HK_TRY(staging.upload(constants, 0, std::span<const std::byte>(content)));
 
     bytes = Placements::pack(lowering, ResourceKind::input, offsets);
-    image.resize(static_cast<std::size_t>(bytes));
+    image.emplace(static_cast<std::size_t>(bytes), runtime->gpu().device->host_memory());
     HK_ASSIGN(inputs, memory.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "inputs"));
     const std::string_view prefix = kScalarPrefix;
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
@@ -241,7 +240,7 @@ Status Program::State::make_buffers() {
             const std::string name = resource.name.substr(prefix.size());
             scalars.emplace(name, id);
             const float initial = lowering.scalar_initials.at(name);
-            std::memcpy(image.data() + offsets[id], &initial, sizeof initial);
+            std::memcpy(image->data() + offsets[id], &initial, sizeof initial);
         } else {
             fields.emplace(resource.name, id);
             unset.insert(resource.name);
@@ -249,18 +248,11 @@ Status Program::State::make_buffers() {
     }
     ignored.insert(lowering.ignored_inputs.begin(), lowering.ignored_inputs.end());
 
-    // Small outputs first, so that one copy takes them all.
-    uint64_t end = 0;
-    for (const bool small : {true, false}) {
-        for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
-            const Resource& resource = lowering.resources[id];
-            if (resource.kind != ResourceKind::output || (resource.bytes <= kSmallOutputs) != small) continue;
-            places[id] = {&outputs, 0, end};
-            end += (resource.bytes + kAlignment - 1) / kAlignment * kAlignment;
-        }
-        if (small) small_outputs = end;
-    }
-    HK_ASSIGN(outputs, memory.create_buffer(std::max(end, kAlignment), gpu::Residence::device, "outputs"));
+    const ProgramOutputs placed = place_outputs(lowering, offsets);
+    for (ResourceId id = 1; id < lowering.resources.size(); ++id)
+        if (lowering.resources[id].kind == ResourceKind::output) places[id] = {&outputs, 0, offsets[id]};
+    small_outputs = placed.small;
+    HK_ASSIGN(outputs, memory.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
     for (Recording& recording : recordings) {
         HK_ASSIGN(recording.upload,
@@ -297,12 +289,10 @@ void Program::State::cut_pieces() {
     uint64_t end = 0;
     for (uint32_t d = 0; d < lowering.dispatches.size(); ++d) {
         const Dispatch& dispatch = lowering.dispatches[d];
-        const double seconds = std::max(dispatch.flops / speed.flops, dispatch.bytes / speed.bytes);
+        const double seconds = seconds_of(dispatch, speed);
         const uint64_t groups = dispatch.groups;
         // A dispatch that alone would take longer than a submit may is cut into parts of its groups.
-        uint64_t parts = 1;
-        if (budget > 0 && !options.timings) parts = static_cast<uint64_t>(std::clamp(seconds / budget, 1.0, 1024.0));
-        parts = std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, groups));
+        const uint64_t parts = parts_of(dispatch, seconds, options.timings ? 0 : budget);
         for (uint64_t p = 0; p < parts; ++p) {
             Piece piece;
             piece.dispatch = d;
@@ -318,7 +308,7 @@ void Program::State::cut_pieces() {
     plan.arguments = end;
 }
 
-Status Program::State::write_arguments() {
+Status Program::State::write_arguments(gpu::Staging& staging) {
     if (!arguments) {
         const uint64_t size = std::max(plan.arguments, kAlignment);
         HK_ASSIGN(arguments, runtime->gpu().memory->create_buffer(size, gpu::Residence::device, "arguments"));
@@ -329,27 +319,37 @@ Status Program::State::write_arguments() {
             places.record(lowering.dispatches[piece.dispatch], piece.first_group, piece.end_group, runtime->arena());
         std::copy(one.begin(), one.end(), bytes.begin() + static_cast<std::ptrdiff_t>(piece.record));
     }
-    if (!bytes.empty()) HK_TRY(runtime->gpu().staging->upload(arguments, 0, std::span<const std::byte>(bytes)));
+    if (!bytes.empty()) HK_TRY(staging.upload(arguments, 0, std::span<const std::byte>(bytes)));
     generation = runtime->arena().generation();
     return {};
 }
 
 Status Program::State::record(Recording& recording) {
     const bool traced = runtime->options().keep_traces;
+    const bool again = !recording.commands.empty(); // into the same buffers, which may be waited for in a queue
     double seconds = 0;
+    std::size_t segment = 0;
     gpu::CommandBuffer commands;
     barriers = 0;
     const auto open = [&]() -> Status {
-        HK_ASSIGN(commands, pool->allocate(gpu::Level::secondary));
+        if (again) {
+            commands = std::move(recording.commands[segment]);
+        } else {
+            HK_ASSIGN(commands, pool->allocate(gpu::Level::secondary));
+        }
         seconds = 0;
         return commands.begin(traced);
     };
     const auto close = [&]() -> Status {
-        HK_TRY(commands.end());
+        const Status ended = commands.end();
+        if (again) {
+            recording.commands[segment++] = std::move(commands);
+            return ended;
+        }
+        HK_TRY(ended);
         recording.commands.push_back(std::move(commands));
-        const std::size_t s = recording.segments.size();
-        if (s == measured.size()) measured.push_back(std::make_shared<double>(0.0));
-        recording.segments.push_back({nullptr, seconds, measured[s]});
+        if (segment == measured.size()) measured.push_back(std::make_shared<double>(0.0));
+        recording.segments.push_back({nullptr, seconds, measured[segment++], true});
         return {};
     };
     const auto barrier = [&] {
@@ -358,8 +358,8 @@ Status Program::State::record(Recording& recording) {
     };
     HK_TRY(open());
     barrier(); // against the replay before, of this or another program
-    if (!image.empty()) {
-        commands.copy(recording.upload, 0, inputs, 0, image.size());
+    if (!image->empty()) {
+        commands.copy(recording.upload, 0, inputs, 0, image->size());
         barrier();
     }
     if (recording.timer) {
@@ -386,7 +386,7 @@ Status Program::State::record(Recording& recording) {
         commands.copy(outputs, 0, recording.readback, 0, small_outputs);
     }
     HK_TRY(close());
-    for (std::size_t s = 0; s < recording.segments.size(); ++s) recording.segments[s].commands = &recording.commands[s];
+    for (std::size_t i = 0; i < recording.segments.size(); ++i) recording.segments[i].commands = &recording.commands[i];
     return {};
 }
 
@@ -405,7 +405,7 @@ Status Program::set_input(std::string_view field, std::span<const std::byte> byt
         return invalid_argument(
             fmt::format("the field '{}' takes {} bytes; {} were given", field, resource.bytes, bytes.size()));
     std::copy(bytes.begin(), bytes.end(),
-              state.image.begin() + static_cast<std::ptrdiff_t>(state.places[it->second].offset));
+              state.image->begin() + static_cast<std::ptrdiff_t>(state.places[it->second].offset));
     if (const auto missing = state.unset.find(field); missing != state.unset.end()) state.unset.erase(missing);
     return {};
 }
@@ -419,7 +419,7 @@ Status Program::set_scalar(std::string_view name, float value) {
         if (state.ignored.contains(kScalarPrefix + std::string(name))) return {};
         return not_found(fmt::format("the program reads no step scalar '{}'", name));
     }
-    std::memcpy(state.image.data() + state.places[it->second].offset, &value, sizeof value);
+    std::memcpy(state.image->data() + state.places[it->second].offset, &value, sizeof value);
     return {};
 }
 
@@ -437,7 +437,7 @@ Status Program::submit(const RunScalars& scalars) {
         for (std::size_t b = 0; b < state.plan.blocks.size(); ++b)
             if (b >= blocks.size() || blocks[b].bytes() < state.plan.blocks[b])
                 return failed_precondition("the activation arena was lost when growing it for another program failed");
-        HK_TRY(state.write_arguments());
+        HK_TRY(state.write_arguments(*state.runtime->gpu().staging));
     }
     if (state.runtime_record != 0) {
         RuntimeRecord record;
@@ -446,11 +446,11 @@ Status Program::submit(const RunScalars& scalars) {
         record.step = scalars.step;
         record.first_example = scalars.first_example;
         record.accumulate = scalars.accumulate ? 1 : 0;
-        std::memcpy(state.image.data() + state.places[state.runtime_record].offset, &record, sizeof record);
+        std::memcpy(state.image->data() + state.places[state.runtime_record].offset, &record, sizeof record);
     }
-    if (!state.image.empty()) {
-        std::copy(state.image.begin(), state.image.end(), recording.upload.host().begin());
-        HK_TRY(recording.upload.flush(0, state.image.size()));
+    if (!state.image->empty()) {
+        std::copy(state.image->begin(), state.image->end(), recording.upload.host().begin());
+        HK_TRY(recording.upload.flush(0, state.image->size()));
     }
     gpu::SubmitOptions options;
     options.budget_seconds = state.runtime->options().budget_seconds;

@@ -20,8 +20,10 @@
 #include "program/tuning.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <span>
@@ -80,10 +82,17 @@ public:
     Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
     Result<gpu::Shader> shader(const Dispatch& dispatch);
     Status save_caches(); // what was compiled and measured since
+    // Gives all device memory of gpu().memory back until take_back(), after which every program and store is as it was
+    // (gpu::Memory::give_up). Nothing may run, of this runtime or another with that memory, and no program be made
+    // between; what was submitted to a MeteredQueue and not begun may wait in it. out_of_memory: nothing has changed.
+    Status give_up_memory();
+    Status take_back_memory();
     Tuning& tuning() { return *tuning_; }
 
 private:
+    friend class Program;
     Runtime() = default;
+    std::map<const void*, std::function<Status(gpu::Staging&)>> programs_; // how each finds its memory again
     gpu::Context gpu_;
     RuntimeOptions options_;
     Limits limits_;
@@ -144,6 +153,11 @@ struct StoreChunk {
     bool trained = true;            // it has gradients and moments, if the store has any
 };
 
+// Where the tensors of a table lie: fills chunk, offset, storage and trained of each. largest: bytes of one allocation.
+// Errors: a tensor is larger; two have one name; options that do not go together.
+Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
+                                                 const StoreOptions& options, uint64_t largest);
+
 // Parameters, gradients and the optimizer's moments of a run, and by name whatever else lives across programs: buffers
 // of the graph, key-value caches, recurrent states, the optimizer's counters. Zero when made.
 class ParameterStore {
@@ -185,10 +199,10 @@ public:
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
     uint64_t bytes() const; // everything, for the memory plan
+    std::pmr::memory_resource* host_memory() const { return runtime_->gpu().device->host_memory(); }
 
 private:
     ParameterStore() = default;
-    Status place(ParameterEntry& entry, uint64_t largest);
     Result<const ParameterEntry*> entry_in(std::string_view name, StoreArena arena) const;
     Runtime* runtime_ = nullptr;
     std::vector<ParameterEntry> table_;

@@ -88,6 +88,17 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
     return gpu_.pipelines->get(description);
 }
 
+Status Runtime::give_up_memory() { return gpu_.memory->give_up(gpu_.queue); }
+
+Status Runtime::take_back_memory() {
+    HK_TRY(gpu_.memory->take_back(gpu_.queue));
+    // Made beside it: whoever waits in the runtime's own staging holds its lock.
+    HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));
+    HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging, gpu::Staging::create(beside, gpu_.queue, uint64_t{1} << 20));
+    for (const auto& [program, renew] : programs_) HK_TRY(renew(*staging));
+    return {};
+}
+
 Status Runtime::save_caches() {
     HK_TRY(tuning_->save());
     return gpu_.pipelines->save();

@@ -3,7 +3,7 @@ find_path(HEKLA_INCLUDE_sentencepiece sentencepiece_processor.h)
 find_library(HEKLA_LIBRARY_sentencepiece sentencepiece)
 find_library(HEKLA_LIBRARY_sentencepiece_train sentencepiece_train)
 if(HEKLA_INCLUDE_sentencepiece AND HEKLA_LIBRARY_sentencepiece AND HEKLA_LIBRARY_sentencepiece_train)
-  add_library(hekla_sentencepiece SHARED "${CMAKE_SOURCE_DIR}/engine/text/sentencepiece_module/sentencepiece_module.cpp")
+  add_library(hekla_sentencepiece SHARED "${hekla_SOURCE_DIR}/engine/text/sentencepiece_module/sentencepiece_module.cpp")
   target_include_directories(hekla_sentencepiece SYSTEM PRIVATE "${HEKLA_INCLUDE_sentencepiece}")
   target_link_libraries(hekla_sentencepiece PRIVATE hekla_options ${HEKLA_LIBRARY_sentencepiece_train}
                         ${HEKLA_LIBRARY_sentencepiece})

@@ -52,6 +52,48 @@ double Evaluation::score(const std::string& name) const {
 
 Evaluator::~Evaluator() = default;
 
+namespace {
+
+// What is to be said of a row is read where it is a class or a number; a text would need generating.
+Result<std::vector<std::string>> ports_to_decode(const plugin::Composition& composition) {
+    if (composition.example_kind() != HK_EXAMPLE_ROW) return std::vector<std::string>();
+    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
+    const bool readable = std::ranges::any_of(needs, [](const plugin::ColumnNeed& need) {
+        return need.target &&
+               (need.kind == HK_COLUMN_CLASSES || need.kind == HK_COLUMN_SPANS || need.kind == HK_COLUMN_NUMBERS);
+    });
+    if (!readable) return std::vector<std::string>();
+    return composition.decode_ports();
+}
+
+} // namespace
+
+Result<std::map<int64_t, Evaluator::Described>> Evaluator::describe(const plugin::Composition& composition,
+                                                                    int64_t batch, const std::vector<int64_t>& lengths,
+                                                                    const EvaluatorOptions& how) {
+    HK_ASSIGN(const std::vector<std::string> ports, ports_to_decode(composition));
+    std::map<int64_t, Described> all;
+    for (const int64_t length : lengths) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
+        HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields, ports));
+        Described& one = all[length];
+        HK_ASSIGN(one.graph, evaluation_graph(described));
+        for (std::size_t i = 0; i < one.graph.losses.size(); ++i) {
+            one.options.outputs.push_back(fmt::format("loss_sum.{}", i));
+            one.options.outputs.push_back(fmt::format("loss_count.{}", i));
+        }
+        for (const graph::Metric& metric : one.graph.metrics) {
+            one.options.outputs.push_back("metric_sum." + metric.name);
+            one.options.outputs.push_back("metric_count." + metric.name);
+        }
+        for (const std::string& port : ports) one.options.outputs.push_back(port);
+        one.options.gradients = program::Gradients::ignore;
+        one.options.precision = how.precision;
+        one.options.kernel_choices = how.kernel_choices;
+    }
+    return all;
+}
+
 Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
                                                      std::vector<int64_t> lengths, uint64_t seed,
@@ -60,36 +102,31 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, 
     e->composition_ = &composition;
     e->batch_ = batch;
     e->seed_ = seed;
-    // What is to be said of a row is read where it is a class or a number; a text would need generating.
-    if (composition.example_kind() == HK_EXAMPLE_ROW) {
-        HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
-        const bool readable = std::ranges::any_of(needs, [](const plugin::ColumnNeed& need) {
-            return need.target &&
-                   (need.kind == HK_COLUMN_CLASSES || need.kind == HK_COLUMN_SPANS || need.kind == HK_COLUMN_NUMBERS);
-        });
-        if (readable) { HK_ASSIGN(e->decode_ports_, composition.decode_ports()); }
-    }
-    for (const int64_t length : lengths) {
-        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
-        HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields, e->decode_ports_));
-        Length& one = e->lengths_[length];
-        HK_ASSIGN(one.graph, evaluation_graph(described));
-        program::CompileOptions options;
-        for (std::size_t i = 0; i < one.graph.losses.size(); ++i) {
-            options.outputs.push_back(fmt::format("loss_sum.{}", i));
-            options.outputs.push_back(fmt::format("loss_count.{}", i));
-        }
-        for (const graph::Metric& metric : one.graph.metrics) {
-            options.outputs.push_back("metric_sum." + metric.name);
-            options.outputs.push_back("metric_count." + metric.name);
-        }
-        for (const std::string& port : e->decode_ports_) options.outputs.push_back(port);
-        options.gradients = program::Gradients::ignore;
-        options.precision = how.precision;
-        options.kernel_choices = how.kernel_choices;
-        HK_ASSIGN(one.program, program::Program::compile(runtime, one.graph, store, options));
+    HK_ASSIGN(e->decode_ports_, ports_to_decode(composition));
+    HK_ASSIGN(auto described, describe(composition, batch, lengths, how));
+    for (auto& [length, one] : described) {
+        Length& made = e->lengths_[length];
+        made.graph = std::move(one.graph);
+        HK_ASSIGN(made.program, program::Program::compile(runtime, made.graph, store, one.options));
     }
     return e;
+}
+
+Status run_over_zeros(program::Program& program, const std::vector<plugin::BatchField>& fields) {
+    for (const plugin::BatchField& field : fields) {
+        if (!program.has_input(field.name)) continue;
+        const std::vector<std::byte> zeros(static_cast<std::size_t>(field.shape.elements()) * 4);
+        HK_TRY(program.set_input(field.name, zeros));
+    }
+    return program.run();
+}
+
+Status Evaluator::rehearse() {
+    for (auto& [length, one] : lengths_) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(batch_, length));
+        HK_TRY(run_over_zeros(*one.program, fields));
+    }
+    return {};
 }
 
 std::vector<std::string> Evaluator::kernel_choices() const {

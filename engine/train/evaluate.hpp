@@ -35,6 +35,9 @@ struct EvaluatorOptions {
     std::map<std::string, std::string> kernel_choices = {};
 };
 
+// A replay whose result nobody wants: every field is zero.
+Status run_over_zeros(program::Program& program, const std::vector<plugin::BatchField>& fields);
+
 class Evaluator {
 public:
     // `lengths`: of rows, ascending; an example goes into the shortest that holds it, and the longest cuts it off.
@@ -45,10 +48,21 @@ public:
                                                      const EvaluatorOptions& options = {});
     ~Evaluator();
 
+    // The programs that create() compiles, by length.
+    struct Described {
+        graph::Graph graph;
+        program::CompileOptions options;
+    };
+    static Result<std::map<int64_t, Described>> describe(const plugin::Composition& composition, int64_t batch,
+                                                         const std::vector<int64_t>& lengths,
+                                                         const EvaluatorOptions& options);
+
     // The first examples, or, with a limit above 0, so many spread evenly over the split: the same ones every time. No
     // number depends on how many rows a batch has. classes: names of the labels in predictions; may be empty.
     Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
 
+    // Every program once, over zeros.
+    Status rehearse();
     std::vector<std::string> kernel_choices() const; // of all its programs, as Program::kernel_choices() says them
 
 private:

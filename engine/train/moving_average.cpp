@@ -13,21 +13,6 @@ constexpr const char* kDecay = "decay"; // step scalar
 
 std::string state_of(const std::string& name) { return "average." + name; }
 
-// average + (weight - average) * (1 - decay), for every parameter.
-Result<graph::Graph> average_graph(const program::ParameterStore& store, std::span<const std::string> names) {
-    using graph::Op;
-    graph::Builder b;
-    const graph::ValueId step =
-        b(Op::sub, {b.fill(graph::Kind::float32, graph::Shape{}, 1.0), b.step_scalar(kDecay, 0.0)});
-    for (const std::string& name : names) {
-        const graph::Shape& shape = store.find(name)->shape;
-        const graph::ValueId weight = b.parameter(name, shape, 0, 0.0, 0.0, 0),
-                             average = b.input(state_of(name), graph::Kind::float32, shape);
-        b.output(state_of(name), b(Op::add, {average, b(Op::mul, {b(Op::sub, {weight, average}), step})}));
-    }
-    return b.finish();
-}
-
 std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
@@ -36,21 +21,36 @@ std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
 
 } // namespace
 
+// average + (weight - average) * (1 - decay), for every parameter.
+Result<MovingAverage::Update> MovingAverage::update_of(const std::vector<program::ParameterEntry>& table,
+                                                       const std::vector<std::string>& names) {
+    using graph::Op;
+    graph::Builder b;
+    Update update;
+    update.options.gradients = program::Gradients::ignore;
+    const graph::ValueId step =
+        b(Op::sub, {b.fill(graph::Kind::float32, graph::Shape{}, 1.0), b.step_scalar(kDecay, 0.0)});
+    for (const std::string& name : names) {
+        const graph::Shape& shape = std::ranges::find(table, name, &program::ParameterEntry::name)->shape;
+        const std::string state = state_of(name);
+        const graph::ValueId weight = b.parameter(name, shape, 0, 0.0, 0.0, 0),
+                             average = b.input(state, graph::Kind::float32, shape);
+        b.output(state, b(Op::add, {average, b(Op::mul, {b(Op::sub, {weight, average}), step})}));
+        update.options.state_inputs[state] = state;
+        update.options.state_outputs[state] = state;
+    }
+    HK_ASSIGN(update.graph, b.finish());
+    return update;
+}
+
 Result<std::unique_ptr<MovingAverage>> MovingAverage::create(program::Runtime& runtime, program::ParameterStore& store,
                                                              std::vector<std::string> names, double decay) {
     std::unique_ptr<MovingAverage> average(new MovingAverage());
     average->store_ = &store;
     average->names_ = std::move(names);
     average->decay_ = decay;
-    HK_ASSIGN(const graph::Graph graph, average_graph(store, average->names_));
-    program::CompileOptions options;
-    options.gradients = program::Gradients::ignore;
-    for (const std::string& name : average->names_) {
-        const std::string state = state_of(name);
-        options.state_inputs[state] = state;
-        options.state_outputs[state] = state;
-    }
-    HK_ASSIGN(average->program_, program::Program::compile(runtime, graph, store, options));
+    HK_ASSIGN(const Update update, update_of(store.table(), average->names_));
+    HK_ASSIGN(average->program_, program::Program::compile(runtime, update.graph, store, update.options));
     return average;
 }
 
@@ -66,6 +66,17 @@ Status MovingAverage::update(uint32_t applied) {
     const auto n = static_cast<double>(applied);
     HK_TRY(program_->set_scalar(kDecay, static_cast<float>(std::min(decay_, (1.0 + n) / (10.0 + n)))));
     return program_->run();
+}
+
+Status MovingAverage::rehearse() {
+    std::vector<std::vector<std::byte>> before;
+    for (const std::string& name : names_) {
+        HK_ASSIGN(std::vector<std::byte> content, store_->download_state(state_of(name)));
+        before.push_back(std::move(content));
+    }
+    HK_TRY(update(0));
+    for (std::size_t i = 0; i < names_.size(); ++i) HK_TRY(store_->upload_state(state_of(names_[i]), before[i]));
+    return {};
 }
 
 Status MovingAverage::swap() {

@@ -19,8 +19,17 @@ public:
     static Result<std::unique_ptr<MovingAverage>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                          std::vector<std::string> names, double decay);
 
+    // The program of an update: what create() compiles, for the tensors of a table.
+    struct Update {
+        graph::Graph graph;
+        program::CompileOptions options;
+    };
+    static Result<Update> update_of(const std::vector<program::ParameterEntry>& table,
+                                    const std::vector<std::string>& names);
+
     Status begin();                  // from the weights as they are
     Status update(uint32_t applied); // after so many updates of the weights
+    Status rehearse();               // an update whose result is dropped
     Status swap();                   // weights and averages change places; twice: as it was
 
     // Under the names of the parameters. `this` must outlive the result.

@@ -1,9 +1,8 @@
 #include "train/optimizer.hpp"
 
-#include "program/lower_optimizer.hpp"
-
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace hekla::train {
 
@@ -26,10 +25,10 @@ std::vector<std::string> Optimizer::states(const TrainSection& settings) {
     return names;
 }
 
-Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, program::ParameterStore& store,
-                                                     const TrainSection& s, const std::vector<std::string>& reached,
-                                                     const std::vector<std::string>& no_decay,
-                                                     const std::map<std::string, double, std::less<>>& factors) {
+program::OptimizerPlan Optimizer::plan(const std::vector<program::ParameterEntry>& table, const TrainSection& s,
+                                       const std::vector<std::string>& reached,
+                                       const std::vector<std::string>& no_decay,
+                                       const std::map<std::string, double, std::less<>>& factors) {
     program::OptimizerPlan plan;
     plan.kind = s.optim == "sgd" ? program::OptimizerKind::sgd : program::OptimizerKind::adamw;
     plan.beta1 = static_cast<float>(s.adam_beta1);
@@ -50,15 +49,22 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     const auto in = [](const std::vector<std::string>& names, const std::string& name) {
         return std::ranges::find(names, name) != names.end();
     };
-    for (const program::ParameterEntry& entry : store.table()) {
+    for (const program::ParameterEntry& entry : table) {
         const bool decays = entry.shape.rank() >= 2 && !in(no_decay, entry.name);
         const auto factor = factors.find(entry.name);
         plan.group_of.push_back(in(reached, entry.name) ? group_of(factor != factors.end() ? factor->second : 1.0,
                                                                    decays ? s.weight_decay : 0.0)
                                                         : -1);
     }
-    HK_ASSIGN(program::Lowering lowering,
-              program::lower_optimizer(plan, store.table(), store.chunks(), runtime.limits()));
+    return plan;
+}
+
+Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, program::ParameterStore& store,
+                                                     const TrainSection& s, const std::vector<std::string>& reached,
+                                                     const std::vector<std::string>& no_decay,
+                                                     const std::map<std::string, double, std::less<>>& factors) {
+    HK_ASSIGN(program::Lowering lowering, program::lower_optimizer(plan(store.table(), s, reached, no_decay, factors),
+                                                                   store.table(), store.chunks(), runtime.limits()));
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
     optimizer->state_->store = &store;
     optimizer->state_->scales = s.fp16;
@@ -73,6 +79,21 @@ Result<double> Optimizer::loss_scale() const {
     if (bytes.size() < sizeof device) return internal_error("the loss scale is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
     return static_cast<double>(device.scale == 0 ? program::kFirstLossScale : device.scale);
+}
+
+Status Optimizer::rehearse() {
+    program::ParameterStore& store = *state_->store;
+    std::vector<std::pair<const char*, std::vector<std::byte>>> before;
+    for (const char* name : {program::kOptimizerState, program::kLossScaleState, kLossState}) {
+        if (!store.has_state(name)) continue;
+        HK_ASSIGN(std::vector<std::byte> content, store.download_state(name));
+        before.emplace_back(name, std::move(content));
+    }
+    const float loss = std::numeric_limits<float>::quiet_NaN();
+    HK_TRY(store.upload_state(kLossState, std::as_bytes(std::span(&loss, 1))));
+    HK_ASSIGN(const StepOutcome outcome, step(0.0));
+    for (const auto& [name, content] : before) HK_TRY(store.upload_state(name, content));
+    return outcome.skipped ? Status() : internal_error("the optimizer updated by a loss that is not finite");
 }
 
 Result<StepOutcome> Optimizer::step(double learning_rate) {

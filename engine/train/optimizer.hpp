@@ -2,6 +2,7 @@
 // and the update. Counters and bias corrections live on the device and are saved with the run.
 #pragma once
 
+#include "program/lower_optimizer.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"
 
@@ -36,6 +37,11 @@ public:
                                                      const std::vector<std::string>& no_decay,
                                                      const std::map<std::string, double, std::less<>>& factors = {});
     ~Optimizer();
+    // What create() lowers, for the tensors of a table.
+    static program::OptimizerPlan plan(const std::vector<program::ParameterEntry>& table, const TrainSection& settings,
+                                       const std::vector<std::string>& reached,
+                                       const std::vector<std::string>& no_decay,
+                                       const std::map<std::string, double, std::less<>>& factors);
 
     // What the loss is to be multiplied by before it is differentiated in this step; step() divides by it. 1 but in
     // float16 training.
@@ -44,6 +50,8 @@ public:
     // Applies the gradients that are in the store, unless their norm or the float in the state kLossState is not
     // finite.
     Result<StepOutcome> step(double learning_rate);
+    // Runs a step of a loss that is not finite, which changes counters alone, and puts those back.
+    Status rehearse();
 
     // States of the store that belong to a checkpoint of a run with these settings.
     static std::vector<std::string> states(const TrainSection& settings);

@@ -181,8 +181,8 @@ Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::Tokenize
 }
 
 Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
-                     const std::filesystem::path& cache_folder,
-                     const std::function<void(const std::string&)>& message) {
+                     const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message,
+                     bool own_threads) {
     if (is_table()) return open_tables(tokenizer, composition, message);
     if (recipe_->data.class_balanced)
         return unsupported(fmt::format("data.class_balanced: the objective '{}' reads plain text, which has no classes",
@@ -191,7 +191,7 @@ Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition
         return invalid_argument(fmt::format("[data] format = \"{}\": the objective '{}' reads plain text",
                                             recipe_->data.format, recipe_->objective.id));
     if (composition.example_kind() == HK_EXAMPLE_DOCUMENT) return open_documents(tokenizer, composition, message);
-    return open_windows(tokenizer, composition, cache_folder, message);
+    return open_windows(tokenizer, composition, cache_folder, message, own_threads);
 }
 
 Result<Split> RunData::split_of(std::shared_ptr<const data::EncodedExamples> examples, uint64_t window,
@@ -212,7 +212,7 @@ Result<Split> RunData::split_of(std::shared_ptr<const data::EncodedExamples> exa
 
 Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                              const std::filesystem::path& cache_folder,
-                             const std::function<void(const std::string&)>& message) {
+                             const std::function<void(const std::string&)>& message, bool own_threads) {
     const DataSection& d = recipe_->data;
     if (!d.test.empty()) return unsupported("[data] test: plain text is validated on `valid`; `test` is for tables");
     HK_ASSIGN(const int64_t tokens, composition.tokens_per_example(recipe_->train.context_length));
@@ -220,6 +220,7 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     data::DatasetOptions options;
     options.train.inputs = d.train;
     options.train.cache_folder = cache_folder;
+    options.train.threads = own_threads ? 0 : 1;
     options.valid = d.valid;
     options.valid_fraction = recipe_->train.eval_steps > 0 || !d.valid.empty() ? d.valid_fraction : 0.0;
     HK_ASSIGN(data::Dataset opened, data::open_dataset(tokenizer, options));

@@ -66,10 +66,11 @@ public:
     Result<std::unique_ptr<text::Tokenizer>> train_tokenizer(text::TokenizerTrainer& trainer) const;
 
     // Tokenizes what the composition's objective reads. cache_folder: of token files (plain text in windows).
-    // `message`: one line about what was found. Errors: texts that are too short, and everything the data can be
-    // damaged by.
+    // `message`: one line about what was found. own_threads: false: this thread does everything. Errors: texts that are
+    // too short, and everything the data can be damaged by.
     Status open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
-                const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message);
+                const std::filesystem::path& cache_folder, const std::function<void(const std::string&)>& message,
+                bool own_threads = true);
 
     const Split& train() const { return *train_; }
     const Split* valid() const { return valid_ ? &*valid_ : nullptr; }
@@ -80,7 +81,7 @@ public:
 private:
     Status open_windows(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                         const std::filesystem::path& cache_folder,
-                        const std::function<void(const std::string&)>& message);
+                        const std::function<void(const std::string&)>& message, bool own_threads);
     Status open_documents(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                           const std::function<void(const std::string&)>& message);
     Status open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,

@@ -35,7 +35,6 @@ using nlohmann::json;
 constexpr const char* kAverages = "ema";              // file of a checkpoint
 constexpr const char* kKernelsFile = "kernels.json";  // in the run's folder
 constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; more are computed in every step
-constexpr double kLongStep = 5.0; // seconds at the device's peak: a plan does not wait for such steps
 
 // A line of Program::kernel_choices() to key -> kernel.
 void add_choice(const std::string& line, std::map<std::string, std::string>& choices) {
@@ -68,19 +67,9 @@ Trainer::~Trainer() = default;
 Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plugin::Registry& registry,
                                                  program::Runtime& runtime, const Log& log, const TrainerEvents& events,
                                                  Purpose purpose) {
-    std::unique_ptr<Trainer> t(new Trainer(registry, runtime));
-    t->recipe_ = recipe;
-    t->log_ = log;
-    t->events_ = events;
-    t->run_ = recipe.output.dir;
-    t->best_evaluation_ = std::numeric_limits<double>::quiet_NaN();
+    std::unique_ptr<Trainer> t(new Trainer(recipe, registry, &runtime, log, events));
     if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
-    HK_TRY(t->find_checkpoint());
-    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
-              plugin::objective_columns(registry, recipe.objective.id, objective_before_data(recipe)));
-    HK_ASSIGN(t->data_, RunData::read(t->recipe_, needs));
-    HK_TRY(t->open_tokenizer());
-    HK_TRY(t->describe());
+    HK_TRY(t->read());
     if (recipe.train.fit) HK_TRY(t->fit());
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
@@ -98,6 +87,20 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
         HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried));
     }
     return t;
+}
+
+Trainer::Trainer(const Recipe& recipe, const plugin::Registry& registry, program::Runtime* runtime, const Log& log,
+                 const TrainerEvents& events)
+    : registry_(registry), runtime_(runtime), log_(log), events_(events), recipe_(recipe), run_(recipe.output.dir),
+      best_evaluation_(std::numeric_limits<double>::quiet_NaN()) {}
+
+Status Trainer::read() {
+    HK_TRY(find_checkpoint());
+    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
+              plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
+    HK_ASSIGN(data_, RunData::read(recipe_, needs));
+    HK_TRY(open_tokenizer());
+    return describe();
 }
 
 Status Trainer::find_checkpoint() {
@@ -204,7 +207,8 @@ Status Trainer::open_data() {
         temporary_.emplace(folder.take());
         cache = temporary_->path();
     }
-    const Status opened = data_.open(*tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); });
+    const Status opened = data_.open(
+        *tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); }, events_.own_threads);
     if (!opened.ok())
         return found_ ? opened.with_context(fmt::format("{} goes on with the tokenizer it began with", run_.string()))
                       : opened;
@@ -273,7 +277,7 @@ Status Trainer::fit() {
     TrainSection& s = recipe_.train;
     const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps;
     const auto choose = [&] {
-        return largest_fitting_batch(*composition_, runtime_, whole, s.context_length, fit_options());
+        return largest_fitting_batch(*composition_, *runtime_, whole, s.context_length, fit_options());
     };
     HK_ASSIGN(std::optional<int64_t> batch, choose());
     if (!batch && !s.gradient_checkpointing) {
@@ -297,7 +301,8 @@ std::map<std::string, std::string> Trainer::recorded_choices() const {
     const Result<std::string> text = read_file(file);
     const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
     std::map<std::string, std::string> choices;
-    if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_.tuning().identity())) return choices;
+    if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_->tuning().identity()))
+        return choices;
     for (const json& line : record.value("kernel_choices", json::array()))
         if (line.is_string()) add_choice(line.get<std::string>(), choices);
     return choices;
@@ -316,45 +321,58 @@ std::vector<std::string> Trainer::kernel_choices() const {
     return all;
 }
 
-Status Trainer::compile() {
-    message("compiling kernels");
-    std::map<std::string, std::string> choices = recorded_choices();
-    HK_ASSIGN(store_, program::ParameterStore::create(runtime_, program::parameter_table(described_),
-                                                      {.gradients = true, .moments = true, .frozen = rules_.frozen}));
+program::StoreOptions Trainer::store_options() const {
+    return {.gradients = true, .moments = true, .frozen = rules_.frozen};
+}
+
+program::CompileOptions Trainer::train_options(std::map<std::string, std::string> choices) const {
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
-    options.kernel_choices = choices;
+    options.kernel_choices = std::move(choices);
     options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
     options.gradients =
         recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
-    HK_ASSIGN(train_program_, program::Program::compile(runtime_, differentiated_, *store_, options));
+    return options;
+}
+
+std::vector<std::string> Trainer::without_decay() const {
+    std::vector<std::string> names;
+    for (const graph::Node& node : differentiated_.nodes)
+        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
+            names.push_back(node.text("name"));
+    return names;
+}
+
+Status Trainer::compile() {
+    message("compiling kernels");
+    std::map<std::string, std::string> choices = recorded_choices();
+    HK_ASSIGN(store_,
+              program::ParameterStore::create(*runtime_, program::parameter_table(described_), store_options()));
+    program::CompileOptions options = train_options(choices);
+    HK_ASSIGN(train_program_, program::Program::compile(*runtime_, differentiated_, *store_, options));
     // The same for the same product, also where only one of several programs was measured.
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
     options.kernel_choices = choices;
     for (auto& [length, shorter] : shorter_) {
         HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
-        HK_ASSIGN(shorter.program, program::Program::compile(runtime_, differentiated, *store_, options));
+        HK_ASSIGN(shorter.program, program::Program::compile(*runtime_, differentiated, *store_, options));
     }
     const TrainSection& settings = recipe_.train;
     if (data_.valid() != nullptr || data_.test() != nullptr) {
-        HK_ASSIGN(evaluator_, Evaluator::create(runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
+        HK_ASSIGN(evaluator_, Evaluator::create(*runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
                                                 static_cast<uint64_t>(settings.seed),
                                                 EvaluatorOptions{options.precision, choices}));
     }
-    std::vector<std::string> no_decay;
-    for (const graph::Node& node : differentiated_.nodes)
-        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
-            no_decay.push_back(node.text("name"));
-    HK_ASSIGN(optimizer_, Optimizer::create(runtime_, *store_, recipe_.train, train_program_->gradient_names(),
-                                            no_decay, rules_.factors));
+    HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
+                                            without_decay(), rules_.factors));
     if (recipe_.train.ema_decay > 0.0) {
         HK_ASSIGN(average_,
-                  MovingAverage::create(runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
+                  MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
     }
     // Without the cache the next start compiles again: no reason to end this one.
-    if (const Status saved = runtime_.save_caches(); !saved.ok()) log_.warning(saved.message());
-    peak_flops_ = measure_peak_flops(runtime_);
+    if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
+    peak_flops_ = measure_peak_flops(*runtime_);
     return {};
 }
 
@@ -467,7 +485,7 @@ Status Trainer::save_checkpoint() {
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
     state["loss_window"] = loss_window_.losses();
-    state["kernels_of"] = runtime_.tuning().identity();
+    state["kernels_of"] = runtime_->tuning().identity();
     state["kernel_choices"] = kernel_choices();
     state["evaluations_since_best"] = evaluations_since_best_;
     HK_TRY(writer.add_text("config.json", config));
@@ -559,6 +577,7 @@ Status Trainer::draw(int64_t steps, const std::function<Status(const std::vector
 Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64_t batch) const {
     const TrainSection& s = recipe_.train;
     data::BatcherOptions options;
+    options.threads = events_.own_threads ? 1 : 0;
     options.micro_steps = static_cast<uint32_t>(s.gradient_accumulation_steps);
     options.first_step = static_cast<uint64_t>(from_step);
     options.end_step = static_cast<uint64_t>(s.max_steps);
@@ -651,7 +670,7 @@ Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t
     if (cut_ && !features_) {
         message(fmt::format("the frozen body is run once over {} examples",
                             grouped(static_cast<double>(data_.train().size()))));
-        HK_ASSIGN(features_, Features::compute(runtime_, *store_, *composition_, *cut_, data_.train(),
+        HK_ASSIGN(features_, Features::compute(*runtime_, *store_, *composition_, *cut_, data_.train(),
                                                recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
                                                static_cast<uint64_t>(recipe_.train.seed)));
     }
@@ -681,7 +700,7 @@ int64_t Trainer::evaluation_batch() const {
 Status Trainer::add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result) {
     if (texts_ == nullptr) {
         HK_ASSIGN(texts_,
-                  TextEvaluator::create(runtime_, *store_, *composition_, *tokenizer_, recipe_.generate.options,
+                  TextEvaluator::create(*runtime_, *store_, *composition_, *tokenizer_, recipe_.generate.options,
                                         evaluation_batch(), row_lengths(), static_cast<uint64_t>(recipe_.train.seed)));
     }
     HK_ASSIGN(WrittenTexts written, texts_->run(split, limit));
@@ -745,77 +764,19 @@ Result<Evaluation> Trainer::evaluate(On split) {
     return result;
 }
 
-Result<std::string> Trainer::plan() {
-    const TrainSection& s = recipe_.train;
-    std::string text = train_program_->memory_plan().text();
-    program::CompileOptions options;
-    options.outputs = {"loss"};
-    options.precision = storage_of(recipe_.train);
-    options.kernel_choices = recorded_choices();
-    options.timings = true;
-    // Where a step would take long, one example stands for all.
-    const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
-    const bool slow = shorter_.empty() && peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
-    const int64_t batch = slow ? 1 : s.per_device_train_batch_size;
-    graph::Graph measured = differentiated_;
-    if (slow) {
-        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, s.context_length));
-        HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
-        HK_ASSIGN(measured, training_graph(described, rules_.frozen));
-    }
-    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, batch));
-    HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
-    if (micro[0].length != s.context_length) {
-        HK_ASSIGN(measured, training_graph(described(micro[0].length), rules_.frozen));
-    }
-    HK_ASSIGN(const auto timed, program::Program::compile(runtime_, measured, *store_, options));
-    HK_TRY(set_fields(*timed, micro[0]));
-    double seconds = 1e30;
-    for (int i = 0; i < (slow ? 1 : 4); ++i) { // the first of several replays warms up
-        const auto begin = std::chrono::steady_clock::now();
-        if (slow) {
-            HK_TRY(timed->run());
-            seconds = seconds_since(begin) * static_cast<double>(s.per_device_train_batch_size) *
-                      static_cast<double>(s.gradient_accumulation_steps);
-        } else {
-            HK_ASSIGN(const double loss, gradients(micro, step_));
-            (void)loss;
-            if (i > 0) seconds = std::min(seconds, seconds_since(begin));
-        }
-    }
-    if (features_) HK_TRY(features_->set(*timed, micro[0].examples));
-    if (!slow) {
-        HK_TRY(timed->run());
-        HK_TRY(timed->run());
-    }
-    std::map<std::string, double> by_node;
-    double all = 0.0;
-    for (const program::DispatchTiming& timing : timed->timings()) {
-        by_node[timing.name] += timing.seconds;
-        all += timing.seconds;
-    }
-    std::vector<std::pair<double, std::string>> dearest;
-    for (const auto& [name, time] : by_node) dearest.emplace_back(time, name);
-    std::ranges::sort(dearest, std::greater<>());
-    const double steps = static_cast<double>(s.max_steps - step_);
-    const double tokens =
-        static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps * s.context_length);
-    text += fmt::format(
-        "\nforward and backward of one step: {} ({} tokens/s{}), {} steps left: about {}, without evaluations\n",
-        duration_text(seconds), grouped(tokens / seconds), slow ? ", measured with one example" : "",
-        static_cast<int64_t>(steps), duration_text(steps * seconds));
-    text += "dearest nodes:\n";
-    for (std::size_t i = 0; i < std::min<std::size_t>(3, dearest.size()); ++i)
-        text += fmt::format("  {:>8}  {:4.1f}%  {}\n", duration_text(dearest[i].first),
-                            all > 0.0 ? 100.0 * dearest[i].first / all : 0.0, dearest[i].second);
-    return text;
-}
-
 Status Trainer::rehearse() {
     if (step_ >= recipe_.train.max_steps) return {};
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, recipe_.train.per_device_train_batch_size));
     HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
-    return gradients(micro, step_).status();
+    HK_TRY(gradients(micro, step_).status());
+    for (const auto& [length, shorter] : shorter_) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                  composition_->batch_fields(recipe_.train.per_device_train_batch_size, length));
+        HK_TRY(run_over_zeros(*shorter.program, fields));
+    }
+    HK_TRY(optimizer_->rehearse());
+    if (average_ != nullptr) HK_TRY(average_->rehearse());
+    return evaluator_ != nullptr ? evaluator_->rehearse() : Status();
 }
 
 Result<TrainerResult> Trainer::run() {
@@ -854,7 +815,7 @@ Result<TrainerResult> Trainer::train() {
     const TrainSection& s = recipe_.train;
     HK_TRY(tokenizer_->save(run_));
     HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
-    const json kernels{{"kernels_of", runtime_.tuning().identity()}, {"kernel_choices", kernel_choices()}};
+    const json kernels{{"kernels_of", runtime_->tuning().identity()}, {"kernel_choices", kernel_choices()}};
     HK_TRY(write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n"));
     HK_ASSIGN(RunLog log, RunLog::open(run_ / "train_log.jsonl", step_));
     TrainerResult result;

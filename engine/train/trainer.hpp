@@ -9,6 +9,7 @@
 #include "model/checkpoint.hpp"
 #include "plugin/compose.hpp"
 #include "plugin/record.hpp"
+#include "program/estimate.hpp"
 #include "program/program.hpp"
 #include "text/tokenizer.hpp"
 #include "train/evaluate.hpp"
@@ -36,6 +37,7 @@ struct TrainerEvents {
     std::function<void(const EvaluationReport&)> evaluation;
     std::function<void(const std::string&)> message; // one line about what is being done
     std::function<bool()> stop; // asked after every step: true saves a resumable checkpoint and ends the run
+    bool own_threads = true;    // false: no thread is begun, everything is done by the one that calls
 };
 
 struct TrainerResult {
@@ -64,11 +66,27 @@ public:
     Trainer(const Trainer&) = delete;
     Trainer& operator=(const Trainer&) = delete;
 
-    // Memory, time to finish by this device's own timings, and the dearest nodes. Runs the first batch a few times; no
-    // parameter changes.
-    Result<std::string> plan();
+    // What a training would take on a device that need not be there: data and tokenizer are read and the model is
+    // described, nothing else is made. A unit is a step.
+    struct Plan {
+        program::Estimate estimate;
+        int64_t rows = 0, length = 0, steps_left = 0;
+    };
+    static Result<Plan> plan(const Recipe& recipe, const plugin::Registry& registry, const program::Target& target,
+                             const Log& log, const TrainerEvents& events);
+    // The same of this training, which is there.
+    Result<Plan> plan() const;
+    // How long forward and backward of a step take, and each node of them, by this device's own timings: runs the first
+    // batch a few times; no parameter changes.
+    struct Times {
+        double seconds = 0.0;
+        bool one_example = false;             // measured with one, as often as a step has them
+        std::vector<program::NodeCost> nodes; // of one micro-batch, dearest first
+    };
+    Result<Times> measure();
 
-    // Runs the forward and backward of the next step and drops what comes of it, so that run() finds everything made.
+    // Runs everything that run() will run, once, and drops what comes of it, so that run() finds it made and known to
+    // the driver: no parameter, average, counter or file changes.
     Status rehearse();
 
     // Needs Purpose::train.
@@ -100,8 +118,11 @@ public:
     const program::Program& program() const { return *train_program_; }
 
 private:
-    Trainer(const plugin::Registry& registry, program::Runtime& runtime) : registry_(registry), runtime_(runtime) {}
-
+    Trainer(const Recipe& recipe, const plugin::Registry& registry, program::Runtime* runtime, const Log& log,
+            const TrainerEvents& events);
+    // Checkpoint, data, tokenizer, description: what needs no device.
+    Status read();
+    Result<Plan> plan(const program::Target& target) const;
     Status find_checkpoint();
     // Of another model, tokenizer or optimizer: an error. Other settings that the bits depend on: a warning.
     Status same_run(const model::Checkpoint& checkpoint) const;
@@ -110,6 +131,9 @@ private:
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;
     std::vector<std::string> kernel_choices() const;
+    program::StoreOptions store_options() const;
+    program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;
+    std::vector<std::string> without_decay() const;
     Status compile();
     Status begin_or_resume();
     Result<TrainerResult> train();
@@ -148,7 +172,7 @@ private:
     Status set_fields(program::Program& program, const data::Batch& batch) const;
 
     const plugin::Registry& registry_;
-    program::Runtime& runtime_;
+    program::Runtime* runtime_; // null: for a plan alone
     Log log_;
     TrainerEvents events_;
     Recipe recipe_;

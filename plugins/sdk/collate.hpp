@@ -36,13 +36,16 @@ public:
         if (tokenizer_ == nullptr) return {};
         const std::vector<int64_t> wide(ids.begin(), ids.end());
         uint64_t bytes = 0;
-        api().decode(tokenizer_, wide.data(), wide.size(), nullptr, &bytes, nullptr);
+        check(api().decode(tokenizer_, wide.data(), wide.size(), nullptr, &bytes, nullptr));
         std::string result(static_cast<std::size_t>(bytes), '\0');
-        api().decode(tokenizer_, wide.data(), wide.size(), result.data(), &bytes, nullptr);
+        check(api().decode(tokenizer_, wide.data(), wide.size(), result.data(), &bytes, nullptr));
         return result;
     }
 
 private:
+    static void check(int32_t code) {
+        if (code != HK_OK) throw Error(code, "the tokenizer could not make a text of these ids");
+    }
     static const hk_tokenizer_interface& api() { return *host_interfaces().tokenizer; }
     const hk_tokenizer* tokenizer_;
 };

@@ -1,7 +1,7 @@
 # The plugin ABI. Its headers and hekla.h are plain C: each compiles alone, as C and as C++, with every warning an error. What
 # is made of the description is what the generator makes. The layouts that were released hold, for C, C++ and Rust, on Linux
 # and Windows, and as libabigail and bindgen see them. A test whose tool is not installed is skipped and says so.
-file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/include/hekla/*.h ${CMAKE_SOURCE_DIR}/engine/include/hekla/plugin/*.h)
+file(GLOB headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h)
 foreach(standard c11 c17 c++17 c++20)
   if(standard MATCHES "\\+")
     set(compiler ${CMAKE_CXX_COMPILER})
@@ -14,26 +14,32 @@ foreach(standard c11 c17 c++17 c++20)
     get_filename_component(name ${header} NAME)
     add_test(NAME abi_${standard}_${name}
       COMMAND ${compiler} -x ${language} -std=${standard} -pedantic -Wall -Wextra -Werror -fsyntax-only
-              -I${CMAKE_SOURCE_DIR}/engine/include ${header})
+              -I${hekla_SOURCE_DIR}/engine/include ${header})
     set_tests_properties(abi_${standard}_${name} PROPERTIES LABELS cpu)
   endforeach()
 endforeach()
 add_test(NAME abi_generated
-  COMMAND ${CMAKE_COMMAND} -DTOOL=$<TARGET_FILE:generate_abi> -DROOT=${CMAKE_SOURCE_DIR}
-          -DOUT=${CMAKE_BINARY_DIR}/generated_abi -P ${CMAKE_CURRENT_SOURCE_DIR}/abi/compare_generated.cmake)
+  COMMAND ${CMAKE_COMMAND} -DTOOL=$<TARGET_FILE:generate_abi> -DROOT=${hekla_SOURCE_DIR}
+          -DOUT=${hekla_BINARY_DIR}/generated_abi -P ${CMAKE_CURRENT_SOURCE_DIR}/abi/compare_generated.cmake)
 set(abi ${CMAKE_CURRENT_SOURCE_DIR}/abi)
 set(generate $<TARGET_FILE:generate_abi>)
-add_test(NAME abi_layout COMMAND ${abi}/layout.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
-add_test(NAME abi_abidiff COMMAND ${abi}/abidiff.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
-add_test(NAME abi_bindgen COMMAND ${abi}/bindgen.sh ${CMAKE_SOURCE_DIR})
-add_test(NAME abi_rust COMMAND ${abi}/rust.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
-add_test(NAME abi_mingw COMMAND ${abi}/mingw.sh ${CMAKE_SOURCE_DIR} ${generate})
+add_test(NAME abi_layout COMMAND ${abi}/layout.sh ${hekla_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
+add_test(NAME abi_abidiff COMMAND ${abi}/abidiff.sh ${hekla_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
+add_test(NAME abi_bindgen COMMAND ${abi}/bindgen.sh ${hekla_SOURCE_DIR})
+add_test(NAME abi_rust COMMAND ${abi}/rust.sh ${hekla_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
+add_test(NAME abi_mingw COMMAND ${abi}/mingw.sh ${hekla_SOURCE_DIR} ${generate})
 set_tests_properties(abi_layout abi_abidiff abi_bindgen abi_rust abi_mingw PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 # Promises to those who build plugins: what was built for a released version goes on working, however it was built, and the next
 # version will keep them too.
-add_test(NAME abi_golden COMMAND ${abi}/golden.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_C_COMPILER})
-add_test(NAME abi_next_minor COMMAND ${abi}/next_minor.sh ${CMAKE_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
-add_test(NAME abi_variants COMMAND ${abi}/variants.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla)
-add_test(NAME abi_rules COMMAND ${abi}/rules.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/bin/hekla)
+add_test(NAME abi_golden COMMAND ${abi}/golden.sh ${hekla_SOURCE_DIR} ${hekla_BINARY_DIR}/bin/hekla ${CMAKE_C_COMPILER})
+add_test(NAME abi_next_minor COMMAND ${abi}/next_minor.sh ${hekla_SOURCE_DIR} ${generate} ${CMAKE_C_COMPILER})
+add_test(NAME abi_variants COMMAND ${abi}/variants.sh ${hekla_SOURCE_DIR} ${hekla_BINARY_DIR}/bin/hekla)
+add_test(NAME abi_rules COMMAND ${abi}/rules.sh ${hekla_SOURCE_DIR} ${hekla_BINARY_DIR}/bin/hekla)
 set_tests_properties(abi_golden abi_variants PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77)
+find_program(HEKLA_OTHER_COMPILER NAMES clang++-19 clang++)
+if(HEKLA_OTHER_COMPILER)
+  add_test(NAME abi_other_host COMMAND ${abi}/other_host.sh ${hekla_SOURCE_DIR} ${hekla_BINARY_DIR}/bin/hekla
+    ${HEKLA_OTHER_COMPILER} -stdlib=libc++)
+  set_tests_properties(abi_other_host PROPERTIES TIMEOUT 3600 SKIP_RETURN_CODE 77 LABELS long)
+endif()
 set_tests_properties(abi_next_minor abi_rules PROPERTIES TIMEOUT 300)

@@ -40,15 +40,21 @@ try no-version-script architecture g++ -std=c++20 -O2 -fvisibility=hidden -fvisi
 try unoptimized architecture g++ -std=c++20 -O0 -g -D_GLIBCXX_ASSERTIONS "${include[@]}" "${map[@]}" architecture.cpp
 try no-exceptions objective gcc -std=c++17 -O2 -fno-exceptions -fno-rtti "${include[@]}" "${map[@]}" "$root/tests/abi/no_exceptions.cpp" -lm
 others='static-libstdc++ short-enums no-version-script unoptimized'
-if command -v clang >/dev/null; then
-  try clang architecture clang -std=c11 -O2 "${include[@]}" "${map[@]}" architecture.c -lm
-  others="$others clang"
+# clang and its own C++ library, of the newest version that there is.
+clang=$(command -v clang-19 || command -v clang || true)
+if [ -n "$clang" ]; then
+  clangxx=${clang/clang/clang++}
+  try clang architecture "$clang" -std=c11 -O2 "${include[@]}" "${map[@]}" architecture.c -lm
+  try clang-short-enums architecture "$clang" -std=c11 -O2 -fshort-enums "${include[@]}" "${map[@]}" architecture.c -lm
+  others="$others clang clang-short-enums"
   printf '#include <string>\nint main() { return std::string().size(); }\n' >libc++.cpp
-  if clang++ -std=c++20 -stdlib=libc++ libc++.cpp -o libc++ 2>/dev/null; then
-    try clang-libc++ architecture clang++ -std=c++20 -O2 -stdlib=libc++ "${include[@]}" "${map[@]}" architecture.cpp
-    others="$others clang-libc++"
+  if "$clangxx" -std=c++20 -stdlib=libc++ libc++.cpp -o libc++ 2>/dev/null; then
+    try clang-libc++ architecture "$clangxx" -std=c++20 -O2 -stdlib=libc++ "${include[@]}" "${map[@]}" architecture.cpp
+    try clang-libc++-hidden architecture "$clangxx" -std=c++20 -O2 -stdlib=libc++ -fvisibility=hidden -fvisibility-inlines-hidden \
+      "${include[@]}" "${map[@]}" architecture.cpp
+    others="$others clang-libc++ clang-libc++-hidden"
   else
-    left_out=' (left out: clang++ with libc++, which is not installed)'
+    left_out=" (left out: ${clangxx##*/} with libc++, which is not installed)"
   fi
 else
   left_out=' (left out: clang and libc++, which are not installed)'

@@ -1,31 +1,38 @@
-# `hekla plugin check` against a plugin with planted faults.
-foreach(name faulty faulty_two_exports)
-  add_library(${name} MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.cpp)
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/engine/include)
+# `hekla plugin check` against plugins with planted faults.
+foreach(name faulty faulty_two_exports faulty_operation)
+  set(HEKLA_FAULTY_SOURCE faulty)
+  if(name STREQUAL faulty_operation)
+    set(HEKLA_FAULTY_SOURCE faulty_operation)
+  endif()
+  add_library(${name} MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/check/${HEKLA_FAULTY_SOURCE}.cpp)
+  target_include_directories(${name} PRIVATE ${hekla_SOURCE_DIR}/engine/include)
   target_compile_features(${name} PRIVATE cxx_std_17)
   # Without the project's warnings: what it does wrong is meant.
   target_compile_options(${name} PRIVATE -O1 -w)
 
   set_target_properties(${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/faults)
+    LIBRARY_OUTPUT_DIRECTORY ${hekla_BINARY_DIR}/faults)
   set(HEKLA_FAULTY_LIBRARY ${name})
-  configure_file(${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in ${CMAKE_BINARY_DIR}/faults/${name}.json @ONLY)
+  configure_file(${CMAKE_CURRENT_SOURCE_DIR}/check/${HEKLA_FAULTY_SOURCE}.json.in ${hekla_BINARY_DIR}/faults/${name}.json @ONLY)
 endforeach()
-target_link_options(faulty PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/plugins/sdk/plugin.map)
+foreach(name faulty faulty_operation)
+  target_link_options(${name} PRIVATE -Wl,--version-script=${hekla_SOURCE_DIR}/plugins/sdk/plugin.map)
+endforeach()
 target_compile_definitions(faulty_two_exports PRIVATE TWO_EXPORTS)
-add_custom_target(faults ALL DEPENDS faulty faulty_two_exports)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in)
-add_test(NAME check_faults COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_BINARY_DIR}/faults)
+add_custom_target(faults ALL DEPENDS faulty faulty_two_exports faulty_operation)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty.json.in
+  ${CMAKE_CURRENT_SOURCE_DIR}/check/faulty_operation.json.in)
+add_test(NAME check_faults COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${hekla_BINARY_DIR}/bin/hekla ${hekla_BINARY_DIR}/faults)
 set_tests_properties(check_faults PROPERTIES TIMEOUT 900)
 add_test(NAME check_faults_trained
-  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${CMAKE_BINARY_DIR}/bin/hekla ${CMAKE_BINARY_DIR}/faults --trained)
+  COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check/faults.sh ${hekla_BINARY_DIR}/bin/hekla ${hekla_BINARY_DIR}/faults --trained)
 set_tests_properties(check_faults_trained PROPERTIES TIMEOUT 1800 LABELS long)
 # The built-in plugins have no fault.
-file(GLOB hekla_manifests RELATIVE ${CMAKE_SOURCE_DIR}/plugins ${CMAKE_SOURCE_DIR}/plugins/*/*/manifest.json)
+file(GLOB hekla_manifests RELATIVE ${hekla_SOURCE_DIR}/plugins ${hekla_SOURCE_DIR}/plugins/*/*/manifest.json)
 foreach(manifest IN LISTS hekla_manifests)
   get_filename_component(folder ${manifest} DIRECTORY)
   get_filename_component(name ${folder} NAME)
   add_test(NAME check_plugin_${name}
-    COMMAND ${CMAKE_BINARY_DIR}/bin/hekla plugin check ${CMAKE_BINARY_DIR}/lib/hekla/plugins/${name}.json --patience 3)
+    COMMAND ${hekla_BINARY_DIR}/bin/hekla plugin check ${hekla_BINARY_DIR}/lib/hekla/plugins/${name}.json --patience 3)
   set_tests_properties(check_plugin_${name} PROPERTIES TIMEOUT 3600 LABELS long)
 endforeach()

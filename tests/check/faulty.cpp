@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -40,6 +41,24 @@ int32_t refuse(hk_error* error, const char* why) {
     if (errors != nullptr) errors->set(error, HK_INVALID_ARGUMENT, hk_text(why));
     return HK_INVALID_ARGUMENT;
 }
+
+// Memory that cannot be had is an error; everything else that is thrown here is a fault, and leaves.
+template<auto function>
+struct Kept;
+template<class... A, int32_t (*function)(A...)>
+struct Kept<function> {
+    static int32_t HK_ABI call(A... arguments) {
+        try {
+            return function(arguments...);
+        } catch (const std::bad_alloc&) {
+            if (fault("throws_without_memory")) throw;
+            if (fault("forgets_memory")) return HK_OK;
+            hk_error* const error = (arguments, ...); // the last one
+            errors->set(error, fault("names_memory_wrongly") ? HK_IO : HK_OUT_OF_MEMORY, hk_text("out of memory"));
+            return fault("names_memory_wrongly") ? HK_IO : HK_OUT_OF_MEMORY;
+        }
+    }
+};
 
 [[noreturn]] void hang() {
     for (;;) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -160,7 +179,8 @@ int32_t body_write(void* self, hk_config_writer* w, hk_error* error) {
         code = config_->set_integer(w, hk_text("width"), fault("lies_of_itself") ? body.width * 2 : body.width, error);
     return code == HK_OK ? config_->set_integer(w, hk_text("depth"), body.depth, error) : code;
 }
-const hk_architecture architecture_table = {body_create, body_destroy, body_build, body_head, body_write};
+const hk_architecture architecture_table = {Kept<body_create>::call, body_destroy, Kept<body_build>::call, body_head,
+                                            Kept<body_write>::call};
 
 // The objective: the next token.
 struct Next {
@@ -240,8 +260,15 @@ int32_t next_collate(void* self, const hk_batch* batch, hk_field* fields, uint32
     if (fault("writes_before")) ids[-1] = 1;
     return HK_OK;
 }
-const hk_objective objective_table = {next_create, next_destroy, next_kind,  next_tokens, nullptr,
-                                      nullptr,     next_fields,  next_build, next_collate};
+const hk_objective objective_table = {Kept<next_create>::call,
+                                      next_destroy,
+                                      next_kind,
+                                      next_tokens,
+                                      nullptr,
+                                      nullptr,
+                                      Kept<next_fields>::call,
+                                      Kept<next_build>::call,
+                                      Kept<next_collate>::call};
 
 // The head: logits of the next token, and what is likeliest behind the last one.
 struct Head {
@@ -285,7 +312,8 @@ int32_t head_decode(void*, const hk_decode_input* in, void(HK_ABI* push)(void*, 
     }
     return HK_OK;
 }
-const hk_head head_table = {head_create, head_destroy, head_build, head_ports, head_decode};
+const hk_head head_table = {Kept<head_create>::call, head_destroy, Kept<head_build>::call, Kept<head_ports>::call,
+                            Kept<head_decode>::call};
 
 int32_t init(const hk_host* host, hk_error* error) {
     host_ = host;

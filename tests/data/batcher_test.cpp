@@ -82,7 +82,7 @@ std::vector<Batch> take_all(Batcher& batcher) {
 TEST_CASE("batcher: the same batches in the same order with any number of threads, and from any step") {
     const std::vector<uint16_t> tokens = count_up(500);
     std::vector<std::vector<int32_t>> expected;
-    for (const unsigned threads : {1u, 2u, 5u})
+    for (const unsigned threads : {1u, 2u, 5u, 0u})
         for (const unsigned depth : {1u, 3u}) {
             BatcherOptions options = options_for();
             options.threads = threads;
@@ -185,6 +185,5 @@ TEST_CASE("batcher: options that cannot be") {
         CHECK(Batcher::start(options, windows_of(tokens)).code() == Code::invalid_argument);
     };
     refused([](BatcherOptions& o) { o.micro_steps = 0; });
-    refused([](BatcherOptions& o) { o.threads = 0; });
     refused([](BatcherOptions& o) { o.depth = 0; });
 }

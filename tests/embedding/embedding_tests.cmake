@@ -1,4 +1,8 @@
 # Hekla inside another program: through the C API in this build, and from an installed tree.
 hekla_test_with_plugins(embedding hekla_api hekla_fault_driver)
-add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${CMAKE_BINARY_DIR})
+add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR})
 set_tests_properties(embedding_installed PROPERTIES TIMEOUT 600)
+# As a part of another project: described in the default tests, built in the long ones.
+add_test(NAME embedding_subproject COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR})
+add_test(NAME embedding_subproject_long COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/subproject.sh ${hekla_SOURCE_DIR} --build)
+set_tests_properties(embedding_subproject_long PROPERTIES LABELS long TIMEOUT 7200)

@@ -158,6 +158,62 @@ private:
     std::string messages_;
 };
 
+// A buffer of the host's, mapped.
+class HostBuffer {
+public:
+    HostBuffer(Host& host, uint64_t bytes, VkBufferUsageFlags usage, bool address = true) : host_(host) {
+        VkBufferCreateInfo create{};
+        create.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+        create.size = bytes;
+        create.usage = usage;
+        REQUIRE(host.of<PFN_vkCreateBuffer>("vkCreateBuffer")(host.device, &create, nullptr, &buffer_) == VK_SUCCESS);
+        VkMemoryRequirements needs{};
+        host.of<PFN_vkGetBufferMemoryRequirements>("vkGetBufferMemoryRequirements")(host.device, buffer_, &needs);
+        VkPhysicalDeviceMemoryProperties memory{};
+        host.of<PFN_vkGetPhysicalDeviceMemoryProperties>("vkGetPhysicalDeviceMemoryProperties")(host.physical, &memory);
+        uint32_t type = 0;
+        const VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+        while ((needs.memoryTypeBits >> type & 1) == 0 || (memory.memoryTypes[type].propertyFlags & wanted) != wanted)
+            REQUIRE(++type < memory.memoryTypeCount);
+        VkMemoryAllocateFlagsInfo flags{};
+        flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+        flags.flags = address ? VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT : 0;
+        VkMemoryAllocateInfo allocate{};
+        allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+        allocate.pNext = &flags;
+        allocate.allocationSize = needs.size;
+        allocate.memoryTypeIndex = type;
+        REQUIRE(host.of<PFN_vkAllocateMemory>("vkAllocateMemory")(host.device, &allocate, nullptr, &memory_) ==
+                VK_SUCCESS);
+        REQUIRE(host.of<PFN_vkBindBufferMemory>("vkBindBufferMemory")(host.device, buffer_, memory_, 0) == VK_SUCCESS);
+        REQUIRE(host.of<PFN_vkMapMemory>("vkMapMemory")(host.device, memory_, 0, VK_WHOLE_SIZE, 0, &mapped_) ==
+                VK_SUCCESS);
+        described.struct_size = sizeof described;
+        described.usage = usage;
+        described.buffer = reinterpret_cast<uint64_t>(buffer_);
+        described.bytes = bytes;
+        described.queue_family = host.family;
+        described.memory_has_address = address ? 1 : 0;
+    }
+    ~HostBuffer() {
+        host_.of<PFN_vkDestroyBuffer>("vkDestroyBuffer")(host_.device, buffer_, nullptr);
+        host_.of<PFN_vkFreeMemory>("vkFreeMemory")(host_.device, memory_, nullptr);
+    }
+    HostBuffer(const HostBuffer&) = delete;
+    HostBuffer& operator=(const HostBuffer&) = delete;
+    template<class T>
+    T* as(uint64_t offset = 0) const {
+        return reinterpret_cast<T*>(static_cast<std::byte*>(mapped_) + offset);
+    }
+    hk_buffer described{};
+
+private:
+    Host& host_;
+    VkBuffer buffer_ = VK_NULL_HANDLE;
+    VkDeviceMemory memory_ = VK_NULL_HANDLE;
+    void* mapped_ = nullptr;
+};
+
 // Command buffers of the host's own frames, and the timeline that says which of them have been executed.
 class Frames {
 public:

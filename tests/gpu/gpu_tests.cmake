@@ -10,7 +10,7 @@ target_compile_definitions(hekla_fault_driver PRIVATE HEKLA_REAL_VULKAN_PATH="${
 # loader can be opened beside it.
 add_library(hekla_fault_loader SHARED ${CMAKE_CURRENT_SOURCE_DIR}/fault_driver/loader.cpp)
 target_link_libraries(hekla_fault_loader PRIVATE hekla_fault_driver)
-set_target_properties(hekla_fault_loader PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fault_driver
+set_target_properties(hekla_fault_loader PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${hekla_BINARY_DIR}/fault_driver
   OUTPUT_NAME vulkan SUFFIX .so.1)
 target_link_options(hekla_fault_loader PRIVATE -Wl,-soname,libhekla_fault_driver.so -Wl,--exclude-libs,ALL)
 
@@ -27,5 +27,5 @@ endforeach()
 # The fault driver in the loader's place, under a program that knows nothing of it.
 add_test(NAME gpu_fault_loader COMMAND test_gpu "--test-case=a dispatch through addresses")
 set_tests_properties(gpu_fault_loader PROPERTIES PASS_REGULAR_EXPRESSION "was lost in vkQueueSubmit2" ENVIRONMENT
-  "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/fault_driver;HEKLA_FAULTS=vkQueueSubmit2:1:-4")
+  "LD_LIBRARY_PATH=${hekla_BINARY_DIR}/fault_driver;HEKLA_FAULTS=vkQueueSubmit2:1:-4")
 add_dependencies(test_gpu hekla_fault_loader)

@@ -4,7 +4,7 @@ foreach(wrong nothing magic size no_init newer other_major fork init_fails no_ta
   add_library(refused_${wrong} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugin/refused.c)
   string(TOUPPER ${wrong} name)
   target_compile_definitions(refused_${wrong} PRIVATE WRONG=${name})
-  target_include_directories(refused_${wrong} PRIVATE ${CMAKE_SOURCE_DIR}/engine/include)
+  target_include_directories(refused_${wrong} PRIVATE ${hekla_SOURCE_DIR}/engine/include)
   set_target_properties(refused_${wrong} PROPERTIES PREFIX "" OUTPUT_NAME ${wrong} LIBRARY_OUTPUT_DIRECTORY ${refused_folder} C_STANDARD 11)
   add_dependencies(test_plugin refused_${wrong})
 endforeach()
@@ -13,4 +13,4 @@ target_compile_definitions(test_plugin PRIVATE HEKLA_REFUSED_FOLDER="${refused_f
 # Plugins in a process of their own: the built-in ones, and the one with planted faults.
 add_dependencies(test_plugin hekla-describe hekla_plugins faulty)
 target_compile_definitions(test_plugin PRIVATE HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}"
-  HEKLA_FAULTS_FOLDER="${CMAKE_BINARY_DIR}/faults" HEKLA_DESCRIBE_PROGRAM="$<TARGET_FILE:hekla-describe>")
+  HEKLA_FAULTS_FOLDER="${hekla_BINARY_DIR}/faults" HEKLA_DESCRIBE_PROGRAM="$<TARGET_FILE:hekla-describe>")

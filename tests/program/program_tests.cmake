@@ -1,5 +1,5 @@
 # The kernels without spirv-opt, for GPU-assisted validation (harness.hpp says why).
-hekla_shaders(test_program kernels_as_written ${CMAKE_SOURCE_DIR}/shaders AS_WRITTEN)
+hekla_shaders(test_program kernels_as_written ${hekla_SOURCE_DIR}/shaders AS_WRITTEN)
 target_compile_definitions(test_program PRIVATE HEKLA_KERNELS_AS_WRITTEN)
 # The same tests with subgroups of 4, 8 and 16: lavapipe takes their size from the width of its vectors, once a process.
 foreach(width 128 256 512)

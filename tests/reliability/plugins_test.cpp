@@ -104,3 +104,17 @@ TEST_CASE("a run whose plugin describes another graph says so, goes on where wei
     fails(train_faulty(folder, {"train.max_steps=8"}, fault("has_more_weights")),
           {"describes another graph", "more.weight", "Install the plugin that the run began with"});
 }
+
+TEST_CASE("a converted model keeps what is known of the plugins that it was made with") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"train.max_steps=2"}));
+    succeeds(run(folder, {"convert", "run", "converted"}));
+    for (const char* file : {"plugins.json", "plugins.txt"}) {
+        CAPTURE(file);
+        CHECK(!folder.read(std::string("run/") + file).empty());
+        CHECK(folder.read(std::string("converted/") + file) == folder.read(std::string("run/") + file));
+    }
+    const json record = json::parse(folder.read("converted/plugins.json"));
+    CHECK(!record["parts"][0]["library_sha256"].get<std::string>().empty());
+}

@@ -1,7 +1,7 @@
 # What a plugin's author does, from an installed tree.
-add_test(NAME sdk_new_plugins COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/new_plugins.sh ${CMAKE_BINARY_DIR})
+add_test(NAME sdk_new_plugins COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/new_plugins.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_new_plugins PROPERTIES TIMEOUT 2400)
-add_test(NAME sdk_guide COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/guide.sh ${CMAKE_BINARY_DIR})
+add_test(NAME sdk_guide COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/guide.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_guide PROPERTIES TIMEOUT 1200)
-add_test(NAME sdk_plugin_dev COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_dev.sh ${CMAKE_BINARY_DIR})
+add_test(NAME sdk_plugin_dev COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/sdk/plugin_dev.sh ${hekla_BINARY_DIR})
 set_tests_properties(sdk_plugin_dev PROPERTIES TIMEOUT 1200)

@@ -176,7 +176,7 @@ std::string rule_table(const Description& d) {
 
 std::string traced_functions(const Description& d) {
     std::string s = kAbiNotice;
-    s += "// Every function of every struct of functions: struct, function, names of its parameters.\n";
+    s += "// Every function of every struct of functions: struct, function, names of its parameters, first minor version.\n";
     for (const Header& h : d.headers)
         for (const Item& item : h.items) {
             if (item.kind != ItemKind::table) continue;
@@ -184,8 +184,8 @@ std::string traced_functions(const Description& d) {
                 std::string names;
                 for (const Variable& p : m.is.function[0].parameters)
                     names += (names.empty() ? "" : " ") + (p.function.empty() ? p.name : p.function[0].name);
-                s += fmt::format("HK_TRACED_{}({}, {}, \"{}\")\n", item.by_host ? "HOST" : "PLUGIN", item.name,
-                                 m.is.name, names);
+                s += fmt::format("HK_TRACED_{}({}, {}, \"{}\", {})\n", item.by_host ? "HOST" : "PLUGIN", item.name,
+                                 m.is.name, names, m.since);
             }
         }
     return s;

@@ -93,6 +93,17 @@ HK_EXPORT int32_t hk_device_requirements_queue(hk_device_requirements requiremen
 HK_EXPORT int32_t hk_device_requirements_merge(hk_device_requirements requirements, int32_t optional,
                                                void* device_create_info, hk_error* error);
 
+// A part of a VkDeviceMemory of the host's, in which Hekla's buffers may lie: allocated with
+// VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, and the host's own until the device was released.
+typedef struct hk_memory_range {
+    uint32_t struct_size;
+    uint32_t memory_type; // index into VkPhysicalDeviceMemoryProperties::memoryTypes
+    uint64_t memory;      // VkDeviceMemory
+    uint64_t offset;      // a multiple of 65536
+    uint64_t bytes;
+    void* mapped; // where `offset` lies in the host's address space; null: not mapped
+} hk_memory_range;
+
 // A device of the host's. Everything stays the host's, and must live until hk_device_release or hk_context_destroy has
 // returned.
 typedef struct hk_vulkan_device {
@@ -117,6 +128,10 @@ typedef struct hk_vulkan_device {
     // VkPipelineCache that pipelines are made with, and that the host saves; 0: one of Hekla's own. Not one made with
     // VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT.
     uint64_t pipeline_cache;
+    // Everything that Hekla keeps in device memory lies in these, and nothing is allocated (vkAllocateMemory is not
+    // called): what does not fit is HK_OUT_OF_MEMORY. At least one has to be mapped. Copied. 0: memory of Hekla's own.
+    const hk_memory_range* memory_ranges;
+    uint64_t memory_range_count;
 } hk_vulkan_device;
 
 // Ends what runs on the context's device within so many nanoseconds and gives everything of it back: after it no

@@ -54,6 +54,16 @@ typedef struct hk_cache {
     void(HK_ABI* store)(void* user, hk_string name, const void* bytes, uint64_t size); // instead of an older one
 } hk_cache;
 
+// Memory on the host. Called by any thread that called Hekla or is a session's, several at once, and by drivers.
+typedef struct hk_allocator {
+    uint32_t struct_size;
+    uint32_t reserved; // zero
+    void* user;
+    // alignment: a power of two. Null: there is none, and the call that needed it fails with HK_OUT_OF_MEMORY.
+    void*(HK_ABI* allocate)(void* user, uint64_t bytes, uint64_t alignment);
+    void(HK_ABI* release)(void* user, void* memory, uint64_t bytes, uint64_t alignment); // as they were asked for
+} hk_allocator;
+
 // Contexts in one process do not know of each other.
 typedef struct hk_context_options {
     uint32_t struct_size;
@@ -82,6 +92,18 @@ typedef struct hk_context_options {
     // Bytes of device memory that everything of the context takes at most, sessions included: what needs more fails
     // with HK_OUT_OF_MEMORY and says how much. 0: no cap.
     uint64_t memory_cap;
+    // Copied; must work until the context, its sessions and its device are gone. Through it go: Vulkan's own
+    // allocations on the host (VkAllocationCallbacks of everything that is made), those of the allocator of device
+    // memory and of command pools (from the process where the host has none: they cannot be refused), inputs on their
+    // way to the device, weights on their way there, and what a session's released memory held.
+    // Not: what is small or of no fixed size (graphs, tokenizers, texts, batches while they are made, checkpoints being
+    // written, weights of the interpreter). Null: the process's own.
+    const hk_allocator* allocator;
+    // Not 0: no thread is begun. A session does nothing until a thread of the host's calls hk_session_run, and batches
+    // are made where they are needed instead of ahead. 0: a session has a thread ("hekla session"), a training one more
+    // ("hekla batches"), tokenizing a corpus as many as the machine has ("hekla tokens").
+    int32_t no_threads;
+    int32_t reserved2; // zero
 } hk_context_options;
 
 // [any-thread]
@@ -139,11 +161,6 @@ typedef struct hk_train_result {
 // [any-thread], one at a time a context
 HK_EXPORT int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result,
                            hk_error* error);
-
-// What training would take: memory, time, dearest nodes. `text` is given to the callback once. Trains nothing.
-// [any-thread], one at a time a context
-HK_EXPORT int32_t hk_train_plan(hk_context context, const hk_train_options* options,
-                                void(HK_ABI* text)(void* user, hk_string text), hk_error* error);
 
 typedef struct hk_evaluate_options {
     uint32_t struct_size;

@@ -55,6 +55,7 @@ enum class State : int32_t {
     idle = HK_SESSION_IDLE,
     done = HK_SESSION_DONE,
     failed = HK_SESSION_FAILED,
+    released = HK_SESSION_RELEASED,
 };
 
 // A training or generation that goes on as it is advanced. Null after an error, and when it was moved from.
@@ -97,6 +98,10 @@ public:
         return out;
     }
     void stop() const { hk_session_stop(session_, nullptr); }
+    bool release_memory(uint64_t nanoseconds, Error& error) const {
+        return error.take(hk_session_release_memory(session_, nanoseconds, error.c()));
+    }
+    bool restore_memory(Error& error) const { return error.take(hk_session_restore_memory(session_, error.c())); }
 
 private:
     hk_session session_{0};

@@ -38,6 +38,7 @@ typedef struct hk_timeline {
 #define HK_SESSION_IDLE ((int32_t)2)      // everything is written: waits for hk_session_prompt
 #define HK_SESSION_DONE ((int32_t)3)      // trained, or stopped
 #define HK_SESSION_FAILED ((int32_t)4)    // hk_session_info.message says why
+#define HK_SESSION_RELEASED ((int32_t)5)  // its memory was given back: goes on after hk_session_restore_memory
 
 typedef struct hk_session_options {
     uint32_t struct_size;
@@ -112,13 +113,18 @@ typedef struct hk_forward_options {
     int32_t attention; // not 0: also the map of every attention, "attention.0", "attention.1", ...: [B, H, Tq, Tk]
     hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
     int64_t rows, length;
-    const hk_string* ports; // places of the network: "hidden", "logits", "layer.3.hidden"; none only with attention
+    const hk_string* ports; // places of the network: "hidden", "layer.3.hidden"; none only with attention or lens
     uint64_t port_count;
     const hk_binding* bindings; // the others lie in buffers of Hekla's
     uint64_t binding_count;
     void* user;
     // On the session's thread, when the device has finished a pass (the first is 1). May be null.
     void(HK_ABI* done)(void* user, uint64_t pass);
+    // Not 0: also what the head would say if the network ended after so many layers, "lens.0" (of what goes into the
+    // first) to "lens.L": what lies between the last layer and "logits", a norm perhaps, is done to "layer.N.hidden"
+    // instead. Of a model whose network offers these ports.
+    int32_t lens;
+    int32_t reserved; // zero
 } hk_forward_options;
 
 // Is idle when it is prepared. [any-thread]
@@ -171,6 +177,22 @@ typedef struct hk_advanced {
 // compiles nothing, touches no file; work on the CPU between two pieces is done on the session's thread meanwhile.
 // `out` may be null. Errors: of the device; a session that failed says why. [any-thread], one at a time a session
 HK_EXPORT int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error);
+
+// Of a context made with no_threads: does what the session's own thread would do, callbacks included, and returns when
+// the session is done, failed, or destroyed; hk_session_wait says which. Waits inside for what the host does on other
+// threads: hk_session_advance, hk_session_prompt. Errors: the session has a thread, or had it. [any-thread]
+HK_EXPORT int32_t hk_session_run(hk_session session, hk_error* error);
+
+// Gives the device memory of a prepared session back, all of it (vkFreeMemory; room in the host's ranges): what is in
+// it is kept on the host. In the middle of a step too: what the device was given ends first, leases included. Until it
+// is restored hk_session_advance begins nothing. Errors: HK_CANCELLED where the session did not come to rest within so
+// many nanoseconds (it works on the CPU, or waits for a lease), HK_OUT_OF_MEMORY on the host: nothing has changed then.
+// One that was released already is no error. [any-thread], not from a callback of the session
+HK_EXPORT int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_error* error);
+// Takes memory again and goes on where it was, with the same bits; ports and fields that lie in Hekla's buffers have
+// other addresses (hk_session_tensor). Waits until that is done. Errors: HK_OUT_OF_MEMORY: it stays released, ask
+// again. One that has its memory is no error. [any-thread], not from a callback of the session
+HK_EXPORT int32_t hk_session_restore_memory(hk_session session, hk_error* error);
 
 // Ends a training after its step, with a checkpoint, and a generation after its token, as their stop callbacks do: the
 // session is advanced until it is done. [any-thread]

@@ -24,15 +24,15 @@ public:
         return static_cast<int64_t>(std::max(example.get("text").ids().size(), b ? b.ids().size() : 0) +
                                     layout_.special(false));
     }
-    // The first texts of all rows, then their partners: [2 B, T]. pair_labels[b]: b where the row counts, else -100.
+    // The first texts of all rows, then their partners: [2 B, T]. pair_labels[b]: 0 where the row counts, else -100.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         std::vector<Field> all = layout_.fields(2 * batch, length);
         all.push_back({"pair_labels", HK_KIND_INT32, {batch}});
         return all;
     }
     void build(Graph& g) {
-        const Value labels = g.input("pair_labels"), pooled = g.ask("pooled");
-        const int64_t batch = labels.dim(0);
+        const Value given = g.input("pair_labels"), pooled = g.ask("pooled");
+        const int64_t batch = given.dim(0);
         if (pooled.rank() != 2 || pooled.dim(0) != 2 * batch) {
             g.fail("contrastive needs a port 'pooled' with one vector a text");
             return;
@@ -40,7 +40,9 @@ public:
         const Value unit = pooled / sqrt(reshape(sum(pooled * pooled, {1}), {2 * batch, 1}) + 1e-12);
         const Value likeness = matmul(slice(unit, 0, 0, batch), slice(unit, 0, batch, batch), {.transpose_b = 1});
         // The partner of a row that stands for no example is nobody's.
-        const Value real = not_equal(labels, static_cast<double>(kIgnored));
+        const Value real = not_equal(given, static_cast<double>(kIgnored));
+        const Value places = g.iota(batch);
+        const Value labels = where(real, places, given); // a row's partner stands where it does
         const Value logits = where(reshape(real, {1, batch}), likeness / temperature_, like(likeness, -1e9));
         g.loss("contrastive", token_loss(logits, labels));
         accuracy_metric(g, "partner_accuracy", logits, labels);
@@ -57,7 +59,7 @@ public:
             const ColumnView partner = example.find("text_b");
             if (!partner) continue;
             layout_.write(fields, labels.rows() + row, partner.ids(), {}, false);
-            labels[row][0] = static_cast<int32_t>(row);
+            labels[row][0] = 0;
         }
     }
 

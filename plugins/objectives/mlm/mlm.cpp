@@ -129,8 +129,8 @@ private:
         for (int tries = 0; tries < 10; ++tries) {
             hk_example other{};
             other.struct_size = sizeof other;
-            if (corpus->get(corpus->context, random.below(corpus->example_count), &other, nullptr) != HK_OK)
-                throw Error(HK_INTERNAL, "an example for a random next sentence could not be read");
+            const int32_t code = corpus->get(corpus->context, random.below(corpus->example_count), &other, nullptr);
+            if (code != HK_OK) throw Error(code, "an example for a random next sentence could not be read");
             if (other.document == example.raw().document) continue;
             const ColumnView text = Example(other).get("text");
             // From a sentence on, as much as there was.

@@ -18,8 +18,8 @@ public:
     std::vector<int32_t> window(uint64_t index) const {
         hk_example example{};
         example.struct_size = sizeof example;
-        if (corpus_.get(corpus_.context, index, &example, nullptr) != HK_OK)
-            throw Error(HK_INTERNAL, "a window of the corpus could not be read");
+        const int32_t code = corpus_.get(corpus_.context, index, &example, nullptr);
+        if (code != HK_OK) throw Error(code, "a window of the corpus could not be read");
         const Ids ids = Example(example).get("text").ids();
         return {ids.begin(), ids.end()};
     }

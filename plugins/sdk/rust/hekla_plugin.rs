@@ -698,14 +698,18 @@ impl Tokenizer {
     pub fn is_sentence_end(&self, id: i32) -> bool {
         call!(TOKENIZER, is_sentence_end(self.0, id.into())) != 0
     }
+    /// Panics, which is an error of the function that it is called in, where the host cannot.
     pub fn decode(&self, ids: &[i32]) -> String {
         let wide: Vec<i64> = ids.iter().map(|&id| id.into()).collect();
         let mut size = 0;
         let (data, count) = (wide.as_ptr(), wide.len() as u64);
-        call!(TOKENIZER, decode(self.0, data, count, std::ptr::null_mut(), &mut size, std::ptr::null_mut()));
+        let nowhere = std::ptr::null_mut();
+        let code = call!(TOKENIZER, decode(self.0, data, count, nowhere, &mut size, std::ptr::null_mut()));
+        assert!(code == HK_OK, "the tokenizer could not make a text of these ids");
         let mut bytes = vec![0u8; size as usize];
         let place = bytes.as_mut_ptr() as *mut c_char;
-        call!(TOKENIZER, decode(self.0, data, count, place, &mut size, std::ptr::null_mut()));
+        let code = call!(TOKENIZER, decode(self.0, data, count, place, &mut size, std::ptr::null_mut()));
+        assert!(code == HK_OK, "the tokenizer could not make a text of these ids");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

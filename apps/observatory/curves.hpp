@@ -1,0 +1,33 @@
+// What a training says of itself, step by step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace observatory {
+
+struct Curve {
+    std::vector<double> steps, values;
+    void add(double step, double value) {
+        steps.push_back(step);
+        values.push_back(value);
+    }
+};
+
+struct Curves {
+    Curve loss, gradient_norm, learning_rate, evaluation;          // evaluation: the loss on held-back data
+    std::vector<std::pair<std::string, Curve>> scores;             // beside it: "accuracy", ...
+    int64_t step = 0, max_steps = 0;                               // max_steps 0: not known
+    double tokens_per_second = 0, remaining_seconds = 0, best = 0; // best: the lowest evaluation
+    uint64_t skipped = 0;                                          // steps without an update
+
+    Curve& score(const std::string& name) {
+        for (auto& [known, curve] : scores)
+            if (known == name) return curve;
+        return scores.emplace_back(name, Curve()).second;
+    }
+};
+
+} // namespace observatory

@@ -1,0 +1,103 @@
+// observatory: looks into models and trainings. See README.md.
+#include "arguments.hpp"
+#include "failure.hpp"
+#include "image_target.hpp"
+#include "png.hpp"
+#include "shell.hpp"
+#include "window_target.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#define GLFW_INCLUDE_NONE
+#include <GLFW/glfw3.h>
+
+namespace observatory {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+volatile std::sig_atomic_t told_to_end = 0; // by a signal, as by closing the window
+
+// Frames until nothing more changes by itself, and some for what they show of it.
+void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
+    constexpr int kStill = 6;
+    constexpr uint64_t kDrawnEvery = 16; // of the frames before nobody looks
+    ImageTarget target(device, {static_cast<uint32_t>(arguments.width), static_cast<uint32_t>(arguments.height)});
+    Gui gui(device, target, nullptr, arguments.font, static_cast<float>(arguments.scale));
+    Shell shell(device, target, engine, gui, arguments);
+    const auto begin = Clock::now();
+    bool late = false;
+    for (uint64_t frame = 0, still = 0; still < kStill; ++frame) {
+        shell.frame(still > 0 || frame % kDrawnEvery < 3);
+        late =
+            late || told_to_end != 0 || std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
+        still = shell.is_settled() || late ? still + 1 : 0;
+    }
+    write_png(arguments.screenshot, target.extent(), target.pixels());
+    if (const std::string problem = shell.problem(); !problem.empty()) throw Failure(problem);
+}
+
+void run_window(Device& device, Engine& engine, const Window& window, const Arguments& arguments) {
+    constexpr auto kShortest = std::chrono::microseconds(1'000'000 / 61);
+    WindowTarget target(device, window);
+    Gui gui(device, target, &window, arguments.font, static_cast<float>(arguments.scale));
+    Shell shell(device, target, engine, gui, arguments);
+    constexpr double kNothing = 0.2; // seconds without an event: a frame that looks for news
+    constexpr int kAwake = 3;        // frames that follow an event
+    for (int awake = kAwake; !window.is_closing() && told_to_end == 0;) {
+        auto begin = Clock::now();
+        if (awake > 0) {
+            glfwPollEvents();
+        } else {
+            glfwWaitEventsTimeout(kNothing);
+            if (std::chrono::duration<double>(Clock::now() - begin).count() < kNothing * 0.95) awake = kAwake;
+            begin = Clock::now();
+        }
+        shell.frame();
+        awake = shell.is_idle() ? std::max(awake - 1, 0) : kAwake;
+        std::this_thread::sleep_until(begin + kShortest); // where presenting does not wait
+    }
+    shell.finish();
+}
+
+int run(const Arguments& arguments) {
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { told_to_end = 1; });
+    std::optional<Window> window;
+    if (!arguments.headless) window.emplace(arguments.width, arguments.height, "Hekla Observatory");
+    uint64_t said = 0;
+    {
+        Device device({arguments.device, arguments.validate, window ? &*window : nullptr});
+        {
+            Engine engine(device, {arguments.plugin_path, arguments.cache});
+            if (window)
+                run_window(device, engine, *window, arguments);
+            else
+                run_headless(device, engine, arguments);
+        }
+        said = device.validation_messages();
+    }
+    if (said > 0)
+        std::fprintf(stderr, "observatory: the validation layer said %llu things\n",
+                     static_cast<unsigned long long>(said));
+    return said > 0 ? 1 : 0;
+}
+
+} // namespace
+} // namespace observatory
+
+int main(int argc, char** argv) {
+    observatory::Arguments arguments;
+    int exit_code = 0;
+    if (!observatory::read_arguments(argc, argv, arguments, exit_code)) return exit_code;
+    try {
+        return observatory::run(arguments);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "observatory: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,54 @@
+// A model's folder as the panels show it: what it is, its tokens and its parameters.
+#pragma once
+
+#include <cstdint>
+#include <hekla/model.h>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace observatory {
+
+struct Parameter {
+    std::string name, shape; // "64 x 256"
+    uint64_t elements = 0;
+    bool learns = false;
+};
+
+Parameter parameter_of(const hk_parameter& parameter);
+
+class Model {
+public:
+    // Takes its time. Throws a Failure that says what Hekla said.
+    Model(hk_context context, const std::string& path);
+    ~Model();
+    Model(const Model&) = delete;
+    Model& operator=(const Model&) = delete;
+
+    const std::string& path() const { return path_; }
+    const std::string& architecture() const { return architecture_; }
+    const std::string& head() const { return head_; }
+    const std::vector<Parameter>& parameters() const { return parameters_; }
+    uint64_t elements() const { return elements_; }
+    int64_t vocabulary() const { return vocabulary_; } // 0: it has no tokenizer
+    bool is_encoder_decoder() const { return encoder_decoder_; }
+
+    std::vector<int32_t> encode(const std::string& text) const; // throws a Failure
+    std::string decode(const std::vector<int32_t>& ids) const;
+    // A token as it can be read: spaces as "·", line ends as "⏎"; its number where there is no tokenizer.
+    const std::string& label(int32_t id) const;
+
+private:
+    hk_model model_{};
+    std::string path_, architecture_, head_;
+    std::vector<Parameter> parameters_;
+    uint64_t elements_ = 0;
+    int64_t vocabulary_ = 0;
+    bool encoder_decoder_ = false;
+    mutable std::unordered_map<int32_t, std::string> labels_;
+};
+
+// 1234567 -> "1.2 M"
+std::string short_number(double number);
+
+} // namespace observatory

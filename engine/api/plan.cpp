@@ -1,0 +1,329 @@
+// plan.h: what things would take.
+#include "hekla/plan.h"
+
+#include "api/boundary.hpp"
+#include "api/context.hpp"
+#include "generate/decoder_program.hpp"
+#include "infer/forward.hpp"
+#include "train/report.hpp"
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace hekla::api {
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+struct NamedLimits {
+    const char* name;
+    hk_device_limits limits;
+};
+// Round numbers, on the side of older devices.
+constexpr std::array kNamedLimits{
+    NamedLimits{"cpu", {0, 1, 8, 1024, 32768, 1, 1, 1, 1, 0, 2 * kGiB, 0, 2e10, 5e9}},
+    NamedLimits{"desktop", {0, 0, 32, 1024, 49152, 1, 0, 1, 0, 0, 4 * kGiB, 8 * kGiB, 1e13, 3e11}},
+    NamedLimits{"mobile", {0, 0, 64, 256, 16384, 1, 0, 1, 1, 0, kGiB, 4 * kGiB, 1e12, 3e10}},
+};
+
+Result<program::Target> target_from(const hk_device_limits& l) {
+    program::Limits limits;
+    limits.subgroup_size = l.subgroup_size;
+    limits.max_group_invocations = l.max_group_invocations;
+    limits.shared_memory = l.shared_memory;
+    limits.storage16 = l.storage16 != 0;
+    limits.cpu = l.cpu != 0;
+    limits.uniform_loads = l.uniform_loads != 0;
+    limits.generated_shaders = l.generated_shaders != 0;
+    Result<program::Target> target =
+        program::described_target(limits, {l.flops, l.bandwidth}, l.max_allocation, l.mapped != 0);
+    return target.ok() ? std::move(target) : target.status().with_context("hk_device_limits");
+}
+
+void fill_limits(program::Runtime& runtime, hk_device_limits& out) {
+    const gpu::Capabilities& device = runtime.gpu().capabilities();
+    const program::Limits& limits = runtime.limits();
+    const program::Speed speed = program::speed_of(limits);
+    out = {out.struct_size,
+           limits.cpu ? 1 : 0,
+           limits.subgroup_size,
+           limits.max_group_invocations,
+           limits.shared_memory,
+           limits.storage16 ? 1 : 0,
+           limits.uniform_loads ? 1 : 0,
+           limits.generated_shaders ? 1 : 0,
+           device.mapped_device_memory ? 1 : 0,
+           0,
+           std::min(device.max_allocation_bytes, device.max_buffer_bytes),
+           train::memory_room(runtime).free,
+           speed.flops,
+           speed.bytes};
+}
+
+// A device to plan for, and what is free on it.
+struct PlannedOn {
+    program::Target target;
+    program::Runtime* runtime = nullptr; // null: it is only described
+    uint64_t available = 0;
+};
+
+Result<PlannedOn> planned_on(const Context::Call& call, const hk_plan_options& o) {
+    PlannedOn on;
+    if (o.limits != nullptr) {
+        HK_TRY(complete(o.limits, "hk_device_limits"));
+        HK_ASSIGN(on.target, target_from(*o.limits));
+        on.available = o.limits->memory;
+        return on;
+    }
+    const Result<program::Runtime*> runtime = call.runtime();
+    if (!runtime.ok())
+        return failed_precondition(
+            fmt::format("{}: give hk_plan_options.limits, of the device to plan for", runtime.message()));
+    on.runtime = runtime.value();
+    on.target = program::target_of(*on.runtime);
+    on.available = train::memory_room(*on.runtime).free;
+    return on;
+}
+
+std::string bytes_text(uint64_t bytes) {
+    const auto value = static_cast<double>(bytes);
+    if (bytes >= kGiB) return fmt::format("{:.2f} GiB", value / static_cast<double>(kGiB));
+    if (bytes >= kGiB / 1024) return fmt::format("{:.1f} MiB", value / 1048576.0);
+    return fmt::format("{:.1f} KiB", value / 1024.0);
+}
+
+std::string time_text(double seconds) {
+    return seconds < 1e-3  ? fmt::format("{:.0f} us", seconds * 1e6)
+           : seconds < 0.1 ? fmt::format("{:.1f} ms", seconds * 1e3)
+                           : train::duration_text(seconds);
+}
+
+// What a report says, and what it points to.
+struct Report {
+    program::Estimate estimate;
+    int32_t mode = HK_PLAN_TRAIN, time = HK_TIME_ESTIMATED;
+    int64_t rows = 0, length = 0, units = 0;
+    double seconds = 0.0; // of a unit
+
+    std::string text(uint64_t available) const;
+    void give(const hk_plan_options& options, uint64_t available) const;
+};
+
+std::string Report::text(uint64_t available) const {
+    const program::Estimate& e = estimate;
+    std::string text;
+    const std::pair<const char*, uint64_t> kinds[] = {
+        {"weights", e.weights},         {"gradients", e.gradients}, {"optimizer", e.optimizer}, {"states", e.states},
+        {"activations", e.activations}, {"programs", e.programs},   {"staging", e.staging},     {"total", e.total()}};
+    for (const auto& [name, bytes] : kinds)
+        if (bytes > 0) text += fmt::format("  {:<12} {:>12}\n", name, bytes_text(bytes));
+    text += fmt::format("  {} parameters; the largest allocation is {}{}\n",
+                        train::grouped(static_cast<double>(e.parameters)), bytes_text(e.largest),
+                        available > 0 ? fmt::format("; {} are free", bytes_text(available)) : "");
+    const double tokens = static_cast<double>(rows * length);
+    const char* how = time == HK_TIME_ESTIMATED  ? "estimated by what dispatches compute and move"
+                      : time == HK_TIME_MEASURED ? "measured"
+                                                 : "measured with one example";
+    text += fmt::format("\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations\n", rows, length,
+                        train::grouped(static_cast<double>(e.dispatches)), e.flops);
+    if (mode == HK_PLAN_TRAIN) {
+        text += fmt::format("{} of one step: {}, {}; {} steps left: about {}, without evaluations\n",
+                            time == HK_TIME_ESTIMATED ? "forward, backward and update" : "forward and backward",
+                            time_text(seconds), how, units, time_text(static_cast<double>(units) * seconds));
+    } else if (mode == HK_PLAN_GENERATE) {
+        text += fmt::format("a token of every row: {} ({} tokens/s), {}\n", time_text(seconds),
+                            train::grouped(static_cast<double>(rows) / seconds), how);
+    } else {
+        text +=
+            fmt::format("a pass: {} ({} tokens/s), {}\n", time_text(seconds), train::grouped(tokens / seconds), how);
+    }
+    double all = 0.0;
+    for (const program::NodeCost& node : e.nodes) all += node.seconds;
+    text += "dearest nodes:\n";
+    for (std::size_t i = 0; i < std::min<std::size_t>(3, e.nodes.size()); ++i)
+        text += fmt::format("  {:>8}  {:4.1f}%  {}\n", time_text(e.nodes[i].seconds),
+                            all > 0.0 ? 100.0 * e.nodes[i].seconds / all : 0.0, e.nodes[i].name);
+    return text;
+}
+
+void Report::give(const hk_plan_options& options, uint64_t available) const {
+    const program::Estimate& e = estimate;
+    std::vector<hk_plan_node> nodes;
+    for (const program::NodeCost& node : e.nodes)
+        nodes.push_back({view(node.name), node.dispatches, node.seconds * 1e6, node.flops, node.bytes});
+    const std::string words = text(available);
+    hk_plan_report r{};
+    r.struct_size = sizeof r;
+    r.time = time;
+    r.weights = e.weights;
+    r.gradients = e.gradients;
+    r.optimizer = e.optimizer;
+    r.states = e.states;
+    r.activations = e.activations;
+    r.programs = e.programs;
+    r.staging = e.staging;
+    r.total = e.total();
+    r.largest = e.largest;
+    r.available = available;
+    r.parameters = e.parameters;
+    r.rows = rows;
+    r.length = length;
+    r.units = units;
+    r.dispatches = e.dispatches;
+    r.flops = e.flops;
+    r.bytes = e.bytes;
+    r.microseconds = seconds * 1e6;
+    r.nodes = nodes.data();
+    r.node_count = nodes.size();
+    r.text = view(words);
+    options.report(options.user, &r);
+}
+
+Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
+    HK_ASSIGN(const train::Recipe recipe,
+              train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
+    train::TrainerEvents events;
+    if (o.message != nullptr) events.message = [&o](const std::string& m) { o.message(o.user, view(m)); };
+    const Context& context = call.context();
+    events.own_threads = context.own_threads();
+    Report report;
+    std::optional<train::Trainer::Times> times;
+    const auto take = [&](train::Trainer::Plan plan) {
+        report.rows = plan.rows;
+        report.length = plan.length;
+        report.units = plan.steps_left;
+        report.estimate = std::move(plan.estimate);
+        report.seconds = report.estimate.seconds;
+    };
+    if (o.measure == 0) {
+        HK_ASSIGN(auto plan, train::Trainer::plan(recipe, context.registry(), on.target, context.log(), events));
+        take(std::move(plan));
+        return report;
+    }
+    HK_ASSIGN(const auto trainer,
+              train::Trainer::create(recipe, context.registry(), *on.runtime, context.log(), events));
+    HK_ASSIGN(auto plan, trainer->plan());
+    HK_ASSIGN(train::Trainer::Times measured, trainer->measure());
+    take(std::move(plan));
+    report.time = measured.one_example ? HK_TIME_ONE_EXAMPLE : HK_TIME_MEASURED;
+    report.seconds = measured.seconds;
+    report.estimate.nodes = std::move(measured.nodes);
+    return report;
+}
+
+// Rows of tokens as the model reads them.
+Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_t length, bool decodes) {
+    const auto field = [&](int64_t tokens) {
+        const graph::Shape shape{rows, tokens};
+        return graph::Tensor{graph::Kind::int32, shape, std::vector<double>(static_cast<std::size_t>(rows * tokens))};
+    };
+    infer::Tensors fields{{"input_ids", field(length)}, {"attention_mask", field(length)}};
+    infer::Tensors all = fields;
+    if (decodes) all.emplace("decoder_input_ids", field(1));
+    HK_ASSIGN(const bool masked, infer::reads_field(model, all, "attention_mask"));
+    if (!masked) fields.erase("attention_mask");
+    return fields;
+}
+
+Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
+    if (o.measure != 0) return invalid_argument("hk_plan_options.measure goes with HK_PLAN_TRAIN: leave it 0");
+    if (o.rows < 0 || o.length < 1)
+        return invalid_argument(
+            fmt::format("hk_plan_options: {} rows of {} tokens: expected 1 or more of each", o.rows, o.length));
+    const bool writes = o.mode == HK_PLAN_GENERATE;
+    if (o.weights < 0 || o.weights > 2 || (o.weights != 0 && !writes))
+        return invalid_argument(
+            fmt::format("hk_plan_options.weights is {}, expected 0, or of HK_PLAN_GENERATE 1 (float16) or 2 (bfloat16)",
+                        o.weights));
+    const Context& context = call.context();
+    infer::ModelOptions options;
+    options.describe_only = true;
+    options.tokenizer_required = false;
+    if (writes) options.head = "lm";
+    HK_ASSIGN(infer::Model model,
+              infer::open_model(context.registry(), nullptr, string_of(o.model), options, context.log()));
+    Report report;
+    report.mode = o.mode;
+    report.rows = std::max<int64_t>(1, o.rows);
+    report.length = o.length;
+    program::Estimator estimator(on.target);
+    HK_TRY(estimator.add_store(model.table, {.weights = static_cast<program::Storage>(o.weights)}));
+    if (writes) {
+        generate::Session session;
+        session.rows = report.rows;
+        session.length = o.length;
+        if (model.encoder_decoder()) {
+            HK_ASSIGN(const infer::Tensors fields, fields_of(model, report.rows, o.length, true));
+            session.sources.insert(fields.begin(), fields.end());
+        }
+        HK_TRY(generate::estimate_decoder(estimator, *model.composition, session));
+    } else {
+        HK_ASSIGN(const infer::Tensors fields, fields_of(model, report.rows, o.length, false));
+        HK_TRY(infer::Forward::estimate(estimator, model, fields, texts(o.ports, o.port_count), o.attention != 0));
+    }
+    report.estimate = estimator.finish();
+    report.seconds = report.estimate.seconds;
+    return report;
+}
+
+} // namespace
+} // namespace hekla::api
+
+using hekla::Status;
+using hekla::api::complete;
+using hekla::api::Context;
+using hekla::api::guarded;
+
+extern "C" {
+
+int32_t hk_device_limits_named(hk_string name, hk_device_limits* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(out, "hk_device_limits"));
+        const std::string wanted = hekla::api::string_of(name);
+        std::string known;
+        for (const auto& one : hekla::api::kNamedLimits) {
+            known += (known.empty() ? "" : ", ") + std::string(one.name);
+            if (wanted != one.name) continue;
+            const uint32_t size = out->struct_size;
+            *out = one.limits;
+            out->struct_size = size;
+            return {};
+        }
+        return hekla::not_found(fmt::format("no device is described as '{}'; there are: {}", wanted, known));
+    });
+}
+
+int32_t hk_device_limits_of(hk_context context, hk_device_limits* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(out, "hk_device_limits"));
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
+        HK_ASSIGN(hekla::program::Runtime * runtime, call.runtime());
+        hekla::api::fill_limits(*runtime, *out);
+        return {};
+    });
+}
+
+int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(options, "hk_plan_options"));
+        if (options->report == nullptr)
+            return hekla::invalid_argument("hk_plan_options.report is null: nobody would get the result");
+        if (options->mode < HK_PLAN_TRAIN || options->mode > HK_PLAN_FORWARD)
+            return hekla::invalid_argument(
+                fmt::format("hk_plan_options.mode is {}, expected HK_PLAN_*", options->mode));
+        if (options->measure != 0 && options->limits != nullptr)
+            return hekla::invalid_argument("hk_plan_options: nothing can be measured on a device that is only "
+                                           "described: leave out limits, or measure");
+        HK_ASSIGN(const Context::Call call, Context::begin(context));
+        HK_ASSIGN(const hekla::api::PlannedOn on, hekla::api::planned_on(call, *options));
+        HK_ASSIGN(const hekla::api::Report report, options->mode == HK_PLAN_TRAIN
+                                                       ? hekla::api::plan_training(call, *options, on)
+                                                       : hekla::api::plan_model(call, *options, on));
+        report.give(*options, on.available);
+        return {};
+    });
+}
+
+} // extern "C"

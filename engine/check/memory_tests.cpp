@@ -1,0 +1,116 @@
+#include "check/allocation.hpp"
+#include "check/tests.hpp"
+
+#include "graph/text.hpp"
+#include "infer/decode.hpp"
+
+#include <fmt/format.h>
+#include <functional>
+#include <new>
+
+namespace hekla::check {
+namespace {
+
+// Something that is asked of a plugin, with what it said as a text.
+struct Asked {
+    std::string what;
+    std::function<Result<std::string>()> ask;
+};
+
+std::string bytes_of_fields(const std::vector<data::Field>& fields) {
+    std::string all;
+    for (const data::Field& field : fields)
+        all.append(reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size());
+    return all;
+}
+
+// Fails every allocation in turn, up to some; then, where there are many, some of them.
+int64_t next(int64_t allocation) { return allocation + 1 + allocation / 500; }
+
+} // namespace
+
+Status test_failing_memory(Trial& trial) {
+    const plugin::Manifest* const own = trial.registry().manifest_at(trial.manifest().file.string());
+    if (own == nullptr) return internal_error("the plugin's manifest is not in the registry");
+    for (const plugin::Provided& provided : trial.manifest().provides) {
+        HK_ASSIGN(const Small small, small_network(trial, provided));
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(2, small.length));
+        std::vector<Asked> all;
+        all.push_back({"it is made, and says what it is", [&]() -> Result<std::string> {
+                           HK_ASSIGN(const auto made,
+                                     plugin::Composition::create(trial.registry(), small.spec, small.tokenizer.get()));
+                           HK_ASSIGN(std::string said, made->write_config());
+                           HK_ASSIGN(const std::vector<plugin::BatchField> described,
+                                     made->batch_fields(3, small.length));
+                           for (const plugin::BatchField& field : described)
+                               said += fmt::format("{} {}\n", field.name, field.shape.text());
+                           HK_ASSIGN(const std::vector<std::string> ports, made->decode_ports());
+                           for (const std::string& port : ports) said += port + "\n";
+                           return said;
+                       }});
+        all.push_back({"it describes its graph", [&]() -> Result<std::string> {
+                           HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_TRAIN, fields));
+                           return graph::print(graph);
+                       }});
+        const std::size_t rows = std::min<std::size_t>(small.examples.size(), 3);
+        if (provided.interface_id == HK_OBJECTIVE_INTERFACE)
+            all.push_back({"it makes a batch", [&]() -> Result<std::string> {
+                               HK_ASSIGN(const std::vector<data::Field> made,
+                                         batch_of(small, std::span(small.examples).first(rows), 4, small.length, 1));
+                               return bytes_of_fields(made);
+                           }});
+        std::vector<data::Field> batch;
+        std::map<std::string, graph::Tensor, std::less<>> outputs;
+        HK_ASSIGN(const std::vector<std::string> ports, small.composition->decode_ports());
+        if (provided.interface_id == HK_HEAD_INTERFACE && !ports.empty()) {
+            HK_ASSIGN(batch, batch_of(small, std::span(small.examples).first(2), 2, small.length, 1));
+            HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_EVALUATE, fields, ports));
+            std::vector<graph::ValueId> wanted;
+            for (const std::string& port : ports) wanted.push_back(graph.outputs.at(port));
+            HK_ASSIGN(std::vector<graph::Tensor> values,
+                      graph::evaluate(graph, feeds_of(graph, batch, trial.seed()), wanted));
+            for (std::size_t i = 0; i < ports.size(); ++i) outputs[ports[i]] = std::move(values[i]);
+            all.push_back({"it says what outputs mean", [&]() -> Result<std::string> {
+                               HK_ASSIGN(const auto said, infer::decode_rows(*small.composition, outputs, batch, 2));
+                               std::string text;
+                               for (const auto& row : said) text += row.dump() + "\n";
+                               return text;
+                           }});
+        }
+        for (const Asked& one : all) {
+            trial.doing(fmt::format("{}: {}", name_of(provided), one.what));
+            HK_ASSIGN(const std::string right, one.ask());
+            trial.watch(
+                [own](const plugin::Manifest* manifest, std::string_view) { FailingMemory::count(manifest == own); });
+            constexpr int64_t kMost = 1000000;
+            for (int64_t n = 0; n < kMost; n = next(n)) {
+                const std::string what =
+                    fmt::format("{}: {} while allocation {} fails", name_of(provided), one.what, n + 1);
+                trial.doing(what);
+                Status said;
+                bool same = true, failed = false;
+                {
+                    const FailingMemory memory(n);
+                    try {
+                        const Result<std::string> answer = one.ask();
+                        said = answer.status();
+                        same = !answer.ok() || answer.value() == right;
+                    } catch (const std::bad_alloc&) {} // it came out of the host's own code, which frees what it had
+                    failed = memory.failed();
+                }
+                if (!failed) break;
+                if (!same)
+                    trial.fail(what + ": no error, and another answer: what could not be had is left out in silence");
+                else if (!said.ok() && said.code() != Code::out_of_memory)
+                    trial.fail(fmt::format("{}: HK_OUT_OF_MEMORY was expected, it says: {}", what, said.message()));
+                else
+                    continue;
+                break;
+            }
+            trial.watch({});
+        }
+    }
+    return {};
+}
+
+} // namespace hekla::check

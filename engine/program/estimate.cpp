@@ -1,0 +1,156 @@
+#include "program/estimate.hpp"
+
+#include "program/memory_plan.hpp"
+#include "program/placement.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::program {
+
+namespace {
+
+// gpu::Staging's four buffers.
+constexpr uint64_t kStagingBytes = 4 * ((uint64_t{8} << 20) + gpu::MemoryOptions{}.guard_bytes);
+
+uint64_t with_guard(uint64_t bytes) { return (bytes + 15) / 16 * 16 + gpu::MemoryOptions{}.guard_bytes; }
+
+} // namespace
+
+Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
+
+double seconds_of(const Dispatch& dispatch, const Speed& speed) {
+    return std::max(dispatch.flops / speed.flops, dispatch.bytes / speed.bytes);
+}
+
+uint64_t parts_of(const Dispatch& dispatch, double seconds, double budget) {
+    if (budget <= 0) return 1;
+    const auto parts = static_cast<uint64_t>(std::clamp(seconds / budget, 1.0, 1024.0));
+    return std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, dispatch.groups));
+}
+
+Target target_of(const Runtime& runtime) {
+    Target target;
+    target.limits = runtime.limits();
+    target.speed = speed_of(runtime.limits());
+    target.max_buffer_bytes = runtime.gpu().memory->max_buffer_bytes();
+    target.max_block_bytes = runtime.options().max_block_bytes;
+    target.budget_seconds = runtime.options().budget_seconds;
+    target.staging_bytes = runtime.gpu().capabilities().mapped_device_memory ? 0 : kStagingBytes;
+    return target;
+}
+
+Result<Target> described_target(const Limits& limits, const Speed& speed, uint64_t max_allocation_bytes, bool mapped) {
+    if (limits.subgroup_size < 4 || limits.subgroup_size > 128 ||
+        (limits.subgroup_size & (limits.subgroup_size - 1)) != 0)
+        return invalid_argument(
+            fmt::format("subgroups of {} lanes: expected a power of two from 4 to 128", limits.subgroup_size));
+    if (limits.max_group_invocations < 128)
+        return invalid_argument(fmt::format("groups of {} invocations: expected at least 128, as Vulkan requires",
+                                            limits.max_group_invocations));
+    if (limits.shared_memory < 16384)
+        return invalid_argument(fmt::format("{} bytes of shared memory: expected at least 16384, as Vulkan requires",
+                                            limits.shared_memory));
+    if (!(speed.flops > 0 && speed.bytes > 0))
+        return invalid_argument(
+            fmt::format("{} operations and {} bytes a second: expected more than 0 of both", speed.flops, speed.bytes));
+    constexpr uint64_t kGuard = gpu::MemoryOptions{}.guard_bytes;
+    if (max_allocation_bytes < (uint64_t{1} << 20))
+        return invalid_argument(
+            fmt::format("allocations of at most {} bytes: expected at least 1 MiB", max_allocation_bytes));
+    Target target;
+    target.limits = limits;
+    target.speed = speed;
+    target.max_buffer_bytes = (max_allocation_bytes - kGuard) / kAlignment * kAlignment;
+    target.max_block_bytes = target.max_buffer_bytes;
+    target.staging_bytes = mapped ? 0 : kStagingBytes;
+    return target;
+}
+
+void Estimator::buffer(uint64_t bytes, uint64_t Estimate::*kind) {
+    sum_.*kind += with_guard(bytes);
+    sum_.largest = std::max(sum_.largest, with_guard(bytes));
+}
+
+Status Estimator::add_store(std::vector<ParameterEntry> table, const StoreOptions& options) {
+    table_ = std::move(table);
+    HK_ASSIGN(chunks_,
+              place_parameters(table_, target_.limits, options,
+                               options.max_chunk_bytes > 0 ? options.max_chunk_bytes : target_.max_buffer_bytes));
+    for (const ParameterEntry& entry : table_) {
+        sum_.parameters += entry.shape.elements();
+        if (entry.storage != Storage::f32) storage_.emplace(entry.name, entry.storage);
+    }
+    for (const StoreChunk& chunk : chunks_) {
+        const uint64_t elements = std::max(chunk.elements, kAlignment);
+        buffer(elements * bytes_of(chunk.storage), &Estimate::weights);
+        if (!chunk.trained) continue;
+        if (options.gradients) buffer(elements * sizeof(float), &Estimate::gradients);
+        for (int moment = 0; moment < (options.moments ? 2 : 0); ++moment)
+            buffer(elements * sizeof(float), &Estimate::optimizer);
+    }
+    return {};
+}
+
+Result<Lowering> Estimator::add(const graph::Graph& graph, CompileOptions options, double times,
+                                uint64_t Estimate::*states) {
+    options.parameters = storage_;
+    HK_ASSIGN(Lowering lowering, lower(graph, target_.limits, options));
+    HK_TRY(add(lowering, times, states));
+    lowering.graph = nullptr;
+    return lowering;
+}
+
+Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate::*states) {
+    HK_ASSIGN(const MemoryPlan plan, plan_memory(lowering, target_.max_block_bytes));
+    blocks_.resize(std::max(blocks_.size(), plan.blocks.size()));
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b) blocks_[b] = std::max(blocks_[b], plan.blocks[b]);
+    for (const Resource& resource : lowering.resources)
+        if (resource.kind == ResourceKind::state && states_.insert(resource.name).second)
+            buffer((resource.bytes + 3) / 4 * 4, states);
+
+    std::vector<uint64_t> offsets;
+    const ProgramOutputs outputs = place_outputs(lowering, offsets);
+    const uint64_t inputs = std::max(Placements::pack(lowering, ResourceKind::input, offsets), kAlignment);
+    uint64_t arguments = 0;
+    for (const Dispatch& dispatch : lowering.dispatches)
+        arguments += parts_of(dispatch, seconds_of(dispatch, speed_of(target_.limits)), target_.budget_seconds) *
+                     ((dispatch.arguments.bytes().size() + 63) / 64 * 64);
+    const uint64_t constants = Placements::pack(lowering, ResourceKind::constant, offsets);
+    for (const uint64_t bytes :
+         {std::max(constants, kAlignment), inputs, std::max(outputs.bytes, kAlignment), std::max(arguments, kAlignment),
+          inputs, inputs, std::max(outputs.small, kAlignment), std::max(outputs.small, kAlignment)})
+        buffer(bytes, &Estimate::programs);
+
+    if (times <= 0) return {};
+    for (const Dispatch& dispatch : lowering.dispatches) {
+        const std::string name = dispatch_label(lowering, dispatch);
+        NodeCost& node = nodes_[name];
+        node.name = name;
+        node.dispatches += static_cast<uint64_t>(times);
+        node.seconds += times * seconds_of(dispatch, target_.speed);
+        node.flops += times * dispatch.flops;
+        node.bytes += times * dispatch.bytes;
+    }
+    return {};
+}
+
+Estimate Estimator::finish() const {
+    Estimate all = sum_;
+    for (const uint64_t block : blocks_) {
+        all.activations += with_guard(block);
+        all.largest = std::max(all.largest, with_guard(block));
+    }
+    all.staging = target_.staging_bytes;
+    for (const auto& [name, node] : nodes_) {
+        all.dispatches += node.dispatches;
+        all.flops += node.flops;
+        all.bytes += node.bytes;
+        all.seconds += node.seconds;
+        all.nodes.push_back(node);
+    }
+    std::ranges::stable_sort(all.nodes, std::greater<>(), &NodeCost::seconds);
+    return all;
+}
+
+} // namespace hekla::program

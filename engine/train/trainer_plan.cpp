@@ -1,0 +1,127 @@
+// What a training would take: of a device that need not be there, and, measured, of the one that is.
+#include "program/lower_optimizer.hpp"
+#include "train/trainer.hpp"
+#include "train/training_graph.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace hekla::train {
+namespace {
+
+constexpr double kLongStep = 5.0; // seconds at the device's peak: a measurement does not wait for such steps
+
+double seconds_from(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+} // namespace
+
+Result<Trainer::Plan> Trainer::plan(const Recipe& recipe, const plugin::Registry& registry,
+                                    const program::Target& target, const Log& log, const TrainerEvents& events) {
+    if (recipe.train.fit)
+        return failed_precondition("train.fit chooses by what is free on a device: plan the micro-batch that it would "
+                                   "choose, or measure on that device");
+    Trainer t(recipe, registry, nullptr, log, events);
+    HK_TRY(t.read());
+    HK_TRY(t.open_data()); // whether there is validation data, and how many steps an epoch has
+    return t.plan(target);
+}
+
+Result<Trainer::Plan> Trainer::plan() const { return plan(program::target_of(*runtime_)); }
+
+Result<Trainer::Plan> Trainer::plan(const program::Target& target) const {
+    const TrainSection& s = recipe_.train;
+    program::Estimator estimator(target);
+    HK_TRY(estimator.add_store(program::parameter_table(described_), store_options()));
+    const program::CompileOptions options =
+        train_options(runtime_ != nullptr ? recorded_choices() : std::map<std::string, std::string>());
+    HK_ASSIGN(const program::Lowering step,
+              estimator.add(differentiated_, options, static_cast<double>(s.gradient_accumulation_steps)));
+    for (const auto& [length, shorter] : shorter_) {
+        HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
+        HK_TRY(estimator.add(differentiated, options, 0.0).status());
+    }
+    if (data_.valid() != nullptr || data_.test() != nullptr) {
+        HK_ASSIGN(const auto programs,
+                  Evaluator::describe(*composition_, evaluation_batch(), row_lengths(),
+                                      EvaluatorOptions{options.precision, options.kernel_choices}));
+        for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
+    }
+    std::vector<std::string> reached; // as Program::gradient_names() has them
+    for (const program::ParameterEntry& entry : estimator.table())
+        if (std::ranges::any_of(step.resources, [&](const program::Resource& resource) {
+                return resource.kind == program::ResourceKind::gradient && resource.name == entry.name;
+            }))
+            reached.push_back(entry.name);
+    HK_ASSIGN(const program::Lowering update,
+              program::lower_optimizer(Optimizer::plan(estimator.table(), s, reached, without_decay(), rules_.factors),
+                                       estimator.table(), estimator.chunks(), target.limits));
+    HK_TRY(estimator.add(update, 1.0, &program::Estimate::optimizer));
+    if (s.ema_decay > 0.0) {
+        HK_ASSIGN(const MovingAverage::Update average, MovingAverage::update_of(estimator.table(), reached));
+        HK_TRY(estimator.add(average.graph, average.options, 1.0, &program::Estimate::optimizer).status());
+    }
+    return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - step_};
+}
+
+Result<Trainer::Times> Trainer::measure() {
+    const TrainSection& s = recipe_.train;
+    program::CompileOptions options;
+    options.outputs = {"loss"};
+    options.precision = storage_of(recipe_.train);
+    options.kernel_choices = recorded_choices();
+    options.timings = true;
+    // Where a step would take long, one example stands for all.
+    const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
+    const bool slow = shorter_.empty() && peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
+    const int64_t batch = slow ? 1 : s.per_device_train_batch_size;
+    graph::Graph measured = differentiated_;
+    if (slow) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, s.context_length));
+        HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
+        HK_ASSIGN(measured, training_graph(described, rules_.frozen));
+    }
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, batch));
+    HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
+    if (micro[0].length != s.context_length) {
+        HK_ASSIGN(measured, training_graph(described(micro[0].length), rules_.frozen));
+    }
+    HK_ASSIGN(const auto timed, program::Program::compile(*runtime_, measured, *store_, options));
+    HK_TRY(set_fields(*timed, micro[0]));
+    double seconds = 1e30;
+    for (int i = 0; i < (slow ? 1 : 4); ++i) { // the first of several replays warms up
+        const auto begin = std::chrono::steady_clock::now();
+        if (slow) {
+            HK_TRY(timed->run());
+            seconds = seconds_from(begin) * static_cast<double>(s.per_device_train_batch_size) *
+                      static_cast<double>(s.gradient_accumulation_steps);
+        } else {
+            HK_ASSIGN(const double loss, gradients(micro, step_));
+            (void)loss;
+            if (i > 0) seconds = std::min(seconds, seconds_from(begin));
+        }
+    }
+    if (features_) HK_TRY(features_->set(*timed, micro[0].examples));
+    if (!slow) {
+        HK_TRY(timed->run());
+        HK_TRY(timed->run());
+    }
+    Times times;
+    times.seconds = seconds;
+    times.one_example = slow;
+    std::map<std::string, program::NodeCost> nodes;
+    for (const program::DispatchTiming& timing : timed->timings()) {
+        program::NodeCost& node = nodes[timing.name];
+        node.name = timing.name;
+        ++node.dispatches;
+        node.seconds += timing.seconds;
+        node.flops += timing.flops;
+        node.bytes += timing.bytes;
+    }
+    for (auto& [name, node] : nodes) times.nodes.push_back(std::move(node));
+    std::ranges::stable_sort(times.nodes, std::greater<>(), &program::NodeCost::seconds);
+    return times;
+}
+
+} // namespace hekla::train

@@ -1,0 +1,346 @@
+// Memory of sessions: given back and taken again, within ranges of the host's, through the host's allocator.
+#include "work.hpp"
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+
+using namespace hekla::testing;
+
+namespace {
+
+// The first half of a training's pieces, in small frames.
+void advance_pieces(hk_session session, uint64_t pieces) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (uint64_t begun = 0; begun < pieces;) {
+        REQUIRE(std::chrono::steady_clock::now() < end);
+        const hk_advanced out = advance(session, 100.0);
+        begun += out.pieces;
+        if (out.pieces == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+        if (state_of(session).state == HK_SESSION_DONE) return;
+    }
+}
+
+void release(hk_session session) {
+    const Error error;
+    const int32_t code = hk_session_release_memory(session, 60 * kSecond, error);
+    REQUIRE_MESSAGE(code == HK_OK, error.message());
+    CHECK(state_of(session).state == HK_SESSION_RELEASED);
+}
+
+void restore(hk_session session) {
+    const Error error;
+    const int32_t code = hk_session_restore_memory(session, error);
+    REQUIRE_MESSAGE(code == HK_OK, error.message());
+    CHECK(state_of(session).state != HK_SESSION_RELEASED);
+}
+
+// A VkDeviceMemory of the host's, mapped as a whole.
+class Block {
+public:
+    Block(Host& host, uint64_t bytes) : host_(host) {
+        VkPhysicalDeviceMemoryProperties types{};
+        host.of<PFN_vkGetPhysicalDeviceMemoryProperties>("vkGetPhysicalDeviceMemoryProperties")(host.physical, &types);
+        constexpr VkMemoryPropertyFlags kMapped =
+            VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+        uint32_t type = 0;
+        while (type < types.memoryTypeCount && (types.memoryTypes[type].propertyFlags & kMapped) != kMapped) ++type;
+        REQUIRE(type < types.memoryTypeCount);
+        VkMemoryAllocateFlagsInfo flags{};
+        flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+        flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+        VkMemoryAllocateInfo allocate{};
+        allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+        allocate.pNext = &flags;
+        allocate.allocationSize = bytes;
+        allocate.memoryTypeIndex = type;
+        REQUIRE(host.of<PFN_vkAllocateMemory>("vkAllocateMemory")(host.device, &allocate, nullptr, &memory_) ==
+                VK_SUCCESS);
+        void* mapped = nullptr;
+        REQUIRE(host.of<PFN_vkMapMemory>("vkMapMemory")(host.device, memory_, 0, VK_WHOLE_SIZE, 0, &mapped) ==
+                VK_SUCCESS);
+        constexpr uint64_t kOffset = 131072;
+        range = {sizeof range,
+                 type,
+                 reinterpret_cast<uint64_t>(memory_),
+                 kOffset,
+                 bytes - kOffset,
+                 static_cast<std::byte*>(mapped) + kOffset};
+    }
+    ~Block() { host_.of<PFN_vkFreeMemory>("vkFreeMemory")(host_.device, memory_, nullptr); }
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+
+    hk_memory_range range{};
+
+private:
+    Host& host_;
+    VkDeviceMemory memory_ = VK_NULL_HANDLE;
+};
+
+// An allocator that counts, and refuses what comes after so many allocations.
+struct Counted {
+    hk_allocator allocator() {
+        hk_allocator a{};
+        a.struct_size = sizeof a;
+        a.user = this;
+        a.allocate = [](void* user, uint64_t bytes, uint64_t alignment) -> void* {
+            auto& to = *static_cast<Counted*>(user);
+            const std::lock_guard guard(to.mutex);
+            if (++to.allocations > to.most) return nullptr;
+            const std::size_t size = (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
+            void* memory = std::aligned_alloc(static_cast<std::size_t>(alignment), size);
+            to.live[memory] = bytes;
+            to.sum += bytes;
+            return memory;
+        };
+        a.release = [](void* user, void* memory, uint64_t bytes, uint64_t) {
+            auto& to = *static_cast<Counted*>(user);
+            const std::lock_guard guard(to.mutex);
+            const auto found = to.live.find(memory);
+            if (found == to.live.end() || found->second != bytes) {
+                ++to.wrong;
+                return;
+            }
+            to.live.erase(found);
+            std::free(memory);
+        };
+        return a;
+    }
+    std::mutex mutex;
+    std::map<void*, uint64_t> live;
+    uint64_t allocations = 0, sum = 0, wrong = 0, most = UINT64_MAX;
+};
+
+} // namespace
+
+TEST_CASE("memory that a session gives back is free, and it goes on with the same bits") {
+    FaultDriver& driver = FaultDriver::get();
+    driver.reset();
+    const Place place;
+    Host host;
+    const Error error;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    const std::vector<std::string> averaged{"train.ema_decay=0.9", "train.eval_steps=0"};
+    train(context, Training(place, "whole", averaged));
+    const std::string weights = place.read("whole/model.safetensors");
+    const uint64_t before = driver.memory_in_use();
+
+    const Training training(place, "rested", averaged);
+    hk_session session{};
+    REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+    CHECK(hk_session_release_memory(session, 0, error) == HK_FAILED_PRECONDITION); // it prepares
+    REQUIRE(state_of(session, 120 * kSecond).state == HK_SESSION_WORKING);
+    const uint64_t with = driver.memory_in_use();
+    CHECK(with > before);
+    uint64_t freed = 0;
+    for (const uint64_t pieces : {uint64_t{0}, uint64_t{7}, uint64_t{1}, uint64_t{33}}) { // in the middle of steps
+        advance_pieces(session, pieces);
+        const uint64_t frees = driver.calls("vkFreeMemory");
+        release(session);
+        CHECK(driver.memory_in_use() == before);
+        freed += driver.calls("vkFreeMemory") - frees;
+        CHECK(hk_session_release_memory(session, 0, error) == HK_OK);
+        const uint64_t submits = driver.calls("vkQueueSubmit2");
+        const hk_advanced nothing = advance(session, 5000.0);
+        CHECK(nothing.state == HK_SESSION_RELEASED);
+        CHECK(nothing.pieces == 0);
+        CHECK(driver.calls("vkQueueSubmit2") == submits);
+        // Where there is none to be had, it stays as it is.
+        FaultPlan none;
+        none.allocation_cap = 1;
+        driver.reset(none);
+        CHECK(hk_session_restore_memory(session, error) == HK_OUT_OF_MEMORY);
+        CHECK(state_of(session).state == HK_SESSION_RELEASED);
+        CHECK(driver.memory_in_use() == before);
+        driver.reset();
+        restore(session);
+        CHECK(driver.memory_in_use() >= with);
+        CHECK(hk_session_restore_memory(session, error) == HK_OK);
+    }
+    CHECK(freed >= 4);
+    run_until(session, HK_SESSION_DONE, 3000.0);
+    CHECK(hk_session_release_memory(session, 0, error) == HK_FAILED_PRECONDITION);
+    hk_session_destroy(session);
+    CHECK(driver.memory_in_use() == before);
+    CHECK(place.read("rested/model.safetensors") == weights);
+
+    // A text, given back between two prompts and in the middle of one.
+    Writing whole(place.at("whole"));
+    REQUIRE(hk_generate(context, &whole.options, nullptr, error) == HK_OK);
+    const std::string expected = whole.taken();
+    Writing writing(place.at("whole"));
+    REQUIRE(hk_session_generate(context, &writing.options, nullptr, &session, error) == HK_OK);
+    REQUIRE(state_of(session, 120 * kSecond).state == HK_SESSION_WORKING);
+    advance_pieces(session, 20);
+    release(session);
+    restore(session);
+    run_until(session, HK_SESSION_IDLE, 500.0);
+    CHECK(writing.taken() == expected);
+    release(session);
+    CHECK(driver.memory_in_use() == before);
+    restore(session);
+    const std::string prompt = "line ";
+    const hk_string prompts = view(prompt);
+    REQUIRE(hk_session_prompt(session, &prompts, 1, error) == HK_OK);
+    run_until(session, HK_SESSION_IDLE, 500.0);
+    CHECK(writing.taken() == expected);
+    release(session);
+    hk_session_destroy(session); // as it is
+    hk_context_destroy(context);
+}
+
+TEST_CASE("a session without its memory ends in every order") {
+    FaultDriver& driver = FaultDriver::get();
+    driver.reset();
+    const Place place;
+    Host host;
+    const Error error;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    const std::vector<std::string> endless{"train.max_steps=1000000", "train.eval_steps=0"};
+    for (const bool leaves : {false, true}) {
+        const Training training(place, leaves ? "left" : "destroyed", endless);
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        REQUIRE(state_of(session, 120 * kSecond).state == HK_SESSION_WORKING);
+        while (training.steps < 2) advance(session, 5000.0);
+        release(session);
+        if (leaves) {
+            // What a training has to write down needs its memory once more.
+            const int32_t code = hk_device_release(context, 120 * kSecond, error);
+            REQUIRE_MESSAGE(code == HK_OK, error.message());
+            CHECK(state_of(session).state == HK_SESSION_DONE);
+            CHECK(std::filesystem::exists(place.folder / "left" / ("checkpoint-" + std::to_string(training.steps))));
+        }
+        hk_session_destroy(session);
+    }
+    CHECK(driver.leaks().empty());
+    hk_context_destroy(context);
+}
+
+TEST_CASE("everything lies in the host's memory, with the same bits, or says that it does not fit") {
+    FaultDriver& driver = FaultDriver::get();
+    driver.reset();
+    const Place place;
+    Host host;
+    const Error error;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    train(context, Training(place, "own"));
+    hk_context_destroy(context);
+
+    const uint64_t allocations = driver.calls("vkAllocateMemory");
+    {
+        const Block large(host, uint64_t{48} << 20), small(host, uint64_t{1} << 20);
+        const std::array<hk_memory_range, 2> both{small.range, large.range};
+        host.wrapped.memory_ranges = both.data();
+        host.wrapped.memory_range_count = both.size();
+        REQUIRE_MESSAGE(host.context(context, error) == HK_OK, error.message());
+        train(context, Training(place, "given"));
+        const Training training(place, "session");
+        hk_session session{};
+        REQUIRE(hk_session_train(context, &training.options, nullptr, &session, error) == HK_OK);
+        state_of(session, 120 * kSecond);
+        advance_pieces(session, 9);
+        release(session);
+        restore(session);
+        run_until(session, HK_SESSION_DONE, 3000.0);
+        hk_session_destroy(session);
+        hk_context_destroy(context);
+        CHECK(place.read("given/model.safetensors") == place.read("own/model.safetensors"));
+        CHECK(place.read("session/model.safetensors") == place.read("own/model.safetensors"));
+
+        host.wrapped.memory_range_count = 1;
+        REQUIRE(host.context(context, error) == HK_OK);
+        const Training refused(place, "refused");
+        CHECK(hk_train(context, &refused.options, nullptr, error) == HK_OUT_OF_MEMORY);
+        CHECK_MESSAGE(error.says("memory ranges have no room"), error.message());
+        hk_context_destroy(context);
+
+        const auto cannot = [&](const std::function<void(hk_memory_range&)>& change, const char* why) {
+            hk_memory_range range = small.range;
+            change(range);
+            host.wrapped.memory_ranges = &range;
+            CHECK(host.context(context, error) == HK_INVALID_ARGUMENT);
+            CHECK_MESSAGE(error.says(why), error.message());
+        };
+        cannot([](hk_memory_range& r) { r.mapped = nullptr; }, "none is mapped");
+        cannot([](hk_memory_range& r) { r.offset = 4096; }, "a multiple of 65536");
+        cannot([](hk_memory_range& r) { r.memory_type = 77; }, "memory type 77");
+        cannot([](hk_memory_range& r) { r.memory = 0; }, "no VkDeviceMemory");
+        cannot([](hk_memory_range& r) { r.struct_size = 4; }, "sizeof(hk_memory_range)");
+    }
+    CHECK(driver.calls("vkAllocateMemory") == allocations);
+    CHECK(driver.leaks().empty());
+}
+
+TEST_CASE("the host's allocator serves what the header says, gets all of it back, and may refuse") {
+    FaultDriver& driver = FaultDriver::get();
+    driver.reset();
+    const Place place;
+    Host host;
+    const Error error;
+    Counted counted;
+    const hk_allocator allocator = counted.allocator();
+    const auto with = [&](hk_context_options& o) { o.allocator = &allocator; };
+    const auto life = [&](const char* out) -> int32_t {
+        std::filesystem::remove_all(place.folder / out);
+        hk_context context{};
+        int32_t code = host.context(context, error, with);
+        if (code != HK_OK) return code;
+        const Training training(place, out, {"train.max_steps=2", "train.eval_steps=0"});
+        hk_session session{};
+        code = hk_session_train(context, &training.options, nullptr, &session, error);
+        if (code == HK_OK) {
+            hk_session_info info = state_of(session, 120 * kSecond);
+            if (info.state == HK_SESSION_WORKING) {
+                const uint64_t sum = counted.sum;
+                code = hk_session_release_memory(session, 60 * kSecond, error);
+                if (code == HK_OK) CHECK(counted.sum > sum + 100'000);               // what it held
+                if (code == HK_OK) code = hk_session_restore_memory(session, error); // else it stays released
+            }
+            const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+            while (code == HK_OK && info.state == HK_SESSION_WORKING) {
+                REQUIRE(std::chrono::steady_clock::now() < end);
+                hk_advance given{};
+                given.struct_size = sizeof given;
+                given.microseconds = 5000.0;
+                if (hk_session_advance(session, &given, nullptr, error) != HK_OK) break;
+                std::this_thread::sleep_for(std::chrono::microseconds(100));
+                info = state_of(session);
+            }
+            info = state_of(session);
+            if (info.code != HK_OK) code = info.code;
+            hk_session_destroy(session);
+        }
+        hk_context_destroy(context);
+        return code;
+    };
+    REQUIRE_MESSAGE(life("run") == HK_OK, error.message());
+    const uint64_t all = counted.allocations;
+    CHECK(all > 50);
+    CHECK(counted.live.empty());
+    CHECK(counted.wrong == 0);
+    int refused = 0;
+    for (const uint64_t most : {uint64_t{0}, uint64_t{1}, all / 8, all / 3, all * 2 / 3, all - 3}) {
+        CAPTURE(most);
+        counted.allocations = 0;
+        counted.most = most;
+        const int32_t code = life("refused");
+        if (code != HK_OK) {
+            CHECK(code == HK_OUT_OF_MEMORY);
+            ++refused;
+        }
+        CHECK(counted.live.empty());
+        CHECK(counted.wrong == 0);
+        CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
+    }
+    CHECK(refused > 2);
+    hk_allocator half = allocator;
+    half.release = nullptr;
+    hk_context context{};
+    CHECK(host.context(context, error, [&](hk_context_options& o) { o.allocator = &half; }) == HK_INVALID_ARGUMENT);
+    CHECK(error.says("allocate and release are both needed"));
+}

@@ -1,0 +1,49 @@
+// Device memory that is given up and taken back: contents stay, mapped and copied through staging, and nothing is held
+// meanwhile.
+#include "test_context.hpp"
+
+using namespace hekla;
+using namespace hekla::gpu;
+using namespace hekla::testing;
+
+TEST_CASE("buffers that were given up come back as they were, mapped and through staging") {
+    for (const bool mapped : {true, false}) {
+        CAPTURE(mapped);
+        ContextOptions options = validated();
+        options.memory.allow_mapped_device = mapped;
+        const Context context = make(options);
+        const auto memory = take(Memory::create_beside(*context.memory));
+        std::vector<Buffer> buffers;
+        for (const uint64_t words : {uint64_t{1}, uint64_t{100001}, uint64_t{700000}})
+            for (const Residence residence : {Residence::device, Residence::upload, Residence::readback})
+                buffers.push_back(take(memory->create_buffer(words * 4, residence, "data")));
+        const auto staging = take(Staging::create(context.memory, context.queue, 4096));
+        const auto content = [](std::size_t buffer, uint64_t bytes) {
+            std::vector<uint32_t> words(static_cast<std::size_t>(bytes / 4));
+            for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<uint32_t>(i * 2654435761u + buffer);
+            return words;
+        };
+        for (std::size_t b = 0; b < buffers.size(); ++b)
+            HK_REQUIRE_OK(staging->upload<uint32_t>(buffers[b], 0, content(b, buffers[b].bytes())));
+        const uint64_t before = context.memory->usage().current_bytes;
+        buffers.erase(buffers.begin() + 4); // one that is gone is not brought back
+        HK_REQUIRE_OK(memory->give_up(context.queue));
+        CHECK(context.memory->usage().buffers <= 4); // of the staging at hand
+        CHECK(context.memory->usage().current_bytes < before / 4);
+        for (const Buffer& buffer : buffers) {
+            CHECK(buffer.handle() == VK_NULL_HANDLE);
+            CHECK(!buffer.mapped());
+            CHECK(buffer.bytes() > 0);
+        }
+        HK_REQUIRE_OK(memory->take_back(context.queue));
+        for (std::size_t b = 0; b < buffers.size(); ++b) {
+            std::vector<uint32_t> back(static_cast<std::size_t>(buffers[b].bytes() / 4));
+            HK_REQUIRE_OK(staging->download<uint32_t>(buffers[b], 0, back));
+            CHECK(back == content(b < 4 ? b : b + 1, buffers[b].bytes()));
+        }
+        HK_REQUIRE_OK(memory->give_up(context.queue));
+        buffers.pop_back(); // and one may go while there is no memory
+        HK_REQUIRE_OK(memory->take_back(context.queue));
+        check_silent(context);
+    }
+}

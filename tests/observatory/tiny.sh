@@ -1,0 +1,44 @@
+# For the scripts beside it: a place to work in, with a text and a recipe that a software driver trains in seconds.
+
+fail() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+# make_recipe STEPS: text.txt and tiny.toml, which trains into run/, in the current folder.
+make_recipe() {
+  local i
+  for i in $(seq 400); do echo "line $((i * i % 97)) of the text, and some more of it"; done >text.txt
+  cat >tiny.toml <<RECIPE
+[model]
+architecture = "gpt2"
+n_embd = 32
+n_layer = 2
+n_head = 2
+n_positions = 64
+[objective]
+id = "clm"
+[head]
+id = "lm"
+[tokenizer]
+kind = "bpe"
+vocab_size = 320
+[data]
+train = "text.txt"
+valid_fraction = 0.1
+[train]
+max_steps = $1
+learning_rate = 1e-2
+warmup_steps = 5
+context_length = 24
+per_device_train_batch_size = 4
+eval_steps = 20
+eval_batches = 2
+save_steps = 0
+[output]
+dir = "run"
+RECIPE
+}
+
+# value FILE NAME: what the window says of NAME in its --controls file; nothing where it says nothing.
+value() { awk -F '\t' -v name="$2" '$1 == "value" && $2 == name { print $3 }' "$1"; }

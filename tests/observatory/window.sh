@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# window.sh BUILD [PICTURES]: the six tasks of apps/observatory/README.md in a real window, under Xvfb, by mouse alone
+# (xdotool), with the validation layer. PICTURES: a folder for the window before and after each task. Exit status 77
+# where xdotool, Xvfb or ImageMagick are missing.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/tiny.sh"
+for program in Xvfb xdotool import; do
+  if ! command -v "$program" >/dev/null; then
+    printf 'window.sh: %s is missing, so nothing was tried: run third_party/install --observatory\n' "$program"
+    exit 77
+  fi
+done
+observatory=$(cd "$1" && pwd)/bin/observatory
+pictures=${2:-}
+[ -z "$pictures" ] || { mkdir -p "$pictures" && pictures=$(cd "$pictures" && pwd); }
+work=$(mktemp -d)
+server='' app=''
+cleanup() {
+  [ -z "$app" ] || kill "$app" 2>/dev/null || true
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+cd "$work"
+make_recipe 60
+
+Xvfb -displayfd 3 -screen 0 1600x1000x24 -nolisten tcp 3>display 2>xvfb.log &
+server=$!
+for _ in $(seq 100); do [ -s display ] && break; sleep 0.1; done
+[ -s display ] || fail "Xvfb did not start: $(cat xvfb.log)"
+export DISPLAY=:$(cat display)
+: >controls
+"$observatory" --controls controls --validate --budget 500000 2>said &
+app=$!
+
+# until_true SECONDS WHAT COMMAND...: or the test fails.
+until_true() {
+  local end=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@"; do
+    kill -0 "$app" 2>/dev/null || fail "the window is gone: $(cat said)"
+    [ $SECONDS -lt $end ] || fail "$what: $(cat controls 2>/dev/null | grep value)"
+    sleep 0.2
+  done
+}
+is() { [ "$(value controls "$1")" = "$2" ]; }
+is_not() { [ "$(value controls "$1")" != "$2" ]; }
+at_least() { awk -v a="$(value controls "$1")" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 >= b + 0) }'; }
+is_there() { awk -F '\t' -v name="$1" '$1 == "control" && $2 == name { found = 1 } END { exit !found }' controls; }
+# place NAME [X Y]: pixels of a part of the control, its middle unless told; X and Y from 0 to 1.
+place() {
+  awk -F '\t' -v name="$1" -v x="${2:-0.5}" -v y="${3:-0.5}" \
+    '$1 == "control" && $2 == name { printf "%d %d\n", $3 + ($5 - $3) * x, $4 + ($6 - $4) * y }' controls
+}
+# However slowly it draws: whatever was done with the mouse was seen, and what came of it is in the file.
+frames() {
+  local now=$(value controls frame)
+  until_true 60 'the window draws no more' at_least frame $((${now:-0} + $1))
+}
+press() { xdotool mousedown 1 && frames 2; }
+release() { xdotool mouseup 1 && frames 3; }
+move() { until_true 60 "there is no $1" is_there "$1" && xdotool mousemove $(place "$@") && frames 3; }
+click() { move "$@" && press && release; }
+drag() { # drag NAME X0 Y0 X1 Y1
+  move "$1" "$2" "$3" && press
+  local i x y
+  for i in 1 2 3 4; do
+    x=$(awk "BEGIN { print $2 + ($4 - $2) * $i / 4 }") y=$(awk "BEGIN { print $3 + ($5 - $3) * $i / 4 }")
+    xdotool mousemove $(place "$1" "$x" "$y") && frames 2
+  done
+  release
+}
+away() { xdotool mousemove 900 4 && frames 3; } # from what shows a tooltip
+picture() { [ -z "$pictures" ] || import -window root "$pictures/$1.png"; }
+
+until_true 60 'the window is not there' is_there 'open model'
+
+# 1. Train: a recipe from the browser, its loss as it falls.
+picture 1-before
+click training/choose
+click browser/tiny.toml
+click browser/Open
+click training/start
+until_true 600 'the training made no steps' at_least training/step 40
+away
+picture 1-after
+until_true 600 'the training does not end' is training/state done
+
+# 2. Open the model that was trained.
+picture 2-before
+click 'open model'
+click browser/run
+click browser/Open
+until_true 60 'the model was not opened' is model "$work/run"
+click tab/Weights
+until_true 60 'there are no histograms' is weights/count 28
+away
+picture 2-after
+
+# 3. See where a head looks.
+click tab/Attention
+until_true 120 'there are no maps' is_there attention/1/1
+picture 3-before
+click attention/1/1
+until_true 30 'the head was not chosen' is attention/head 1
+move attention/map 0.1 0.9
+until_true 30 'there is no weight under the mouse' is_not attention/weight ''
+picture 3-after
+
+# 4. Find the tokens that are used like another: turn, click, read.
+click tab/Embeddings
+until_true 120 'there are no tokens' is_there embeddings/space
+frames 20
+picture 4-before
+drag embeddings/space 0.4 0.5 0.6 0.55
+# A token that lies where the mouse is: the middle is full of them.
+for x in 0.5 0.48 0.52 0.46 0.54 0.44 0.56 0.42 0.58 0.4 0.6; do
+  for y in 0.5 0.45 0.55 0.4 0.6; do
+    move embeddings/space $x $y
+    if is_not embeddings/hovered ''; then break 2; fi
+  done
+done
+press
+release
+until_true 30 'no neighbours are listed' at_least embeddings/neighbours 10
+picture 4-after
+
+# 5. Write with the model: the likeliest token, twice.
+click 'tab/Logit lens'
+until_true 120 'nothing follows the text' is_there next/0
+picture 5-before
+for _ in 1 2; do
+  text=$(value controls text)
+  click next/0
+  until_true 30 'the text was not gone on with' is_not text "$text"
+  until_true 120 'nothing follows the text' is_there next/0
+done
+away
+picture 5-after
+
+# 6. Give Hekla less of each frame while it writes.
+click tab/Write
+picture 6-before
+click write/write
+until_true 120 'nothing is written' at_least write/tokens 5
+before=$(value controls budget)
+drag budget 0.8 0.5 0.3 0.5
+is_not budget "$before" || fail "the budget is still $before"
+away
+picture 6-after
+until_true 600 'the text does not end' is write/state done
+
+kill -INT "$app"
+status=0
+wait "$app" || status=$?
+app=''
+[ "$status" = 0 ] || fail "the window ended with $status: $(cat said)"
+[ ! -s said ] || fail "it said $(cat said)"
+printf 'window.sh: six tasks were done by mouse\n'
