@@ -33,22 +33,24 @@ constexpr std::array kShares{
 
 std::string size_of(uint64_t bytes) {
     std::array<char, 32> text{};
-    const double mebibytes = static_cast<double>(bytes) / 1048576.0;
-    std::snprintf(text.data(), text.size(), mebibytes < 1024.0 ? "%.1f MiB" : "%.2f GiB",
-                  mebibytes < 1024.0 ? mebibytes : mebibytes / 1024.0);
+    const double kibibytes = static_cast<double>(bytes) / 1024.0;
+    if (kibibytes < 1024.0)
+        std::snprintf(text.data(), text.size(), "%.1f KiB", kibibytes);
+    else if (kibibytes < 1048576.0)
+        std::snprintf(text.data(), text.size(), "%.1f MiB", kibibytes / 1024.0);
+    else
+        std::snprintf(text.data(), text.size(), "%.2f GiB", kibibytes / 1048576.0);
     return text.data();
 }
 
 std::string time_of(double microseconds) {
     std::array<char, 32> text{};
-    const bool short_time = microseconds < 1e3, middle = microseconds < 1e6;
-    std::snprintf(text.data(), text.size(),
-                  short_time ? "%.0f us"
-                  : middle   ? "%.1f ms"
-                             : "%.2f s",
-                  short_time ? microseconds
-                  : middle   ? microseconds / 1e3
-                             : microseconds / 1e6);
+    if (microseconds < 1e3)
+        std::snprintf(text.data(), text.size(), "%.0f us", microseconds);
+    else if (microseconds < 1e6)
+        std::snprintf(text.data(), text.size(), "%.1f ms", microseconds / 1e3);
+    else
+        std::snprintf(text.data(), text.size(), "%.2f s", microseconds / 1e6);
     return text.data();
 }
 

@@ -73,9 +73,9 @@ bool WeightsPanel::is_settled(Observatory& app) {
 }
 
 void WeightsPanel::change(Observatory& app, bool shown) {
-    if (app.training == nullptr) of_training_ = false;
+    // Without a model the training is what there is to see.
+    of_training_ = app.training != nullptr && (wants_training_ || (app.model() == nullptr && !app.is_opening()));
     if (app.training != nullptr) {
-        of_training_ = of_training_ || (app.model() == nullptr && !app.is_opening()); // what there is to see
         app.training->want_spreads(shown && of_training_);
         if (shown && of_training_) {
             auto [step, spreads] = app.training->spreads();
@@ -158,15 +158,13 @@ void WeightsPanel::draw_one(Observatory& app, const Spread& spread, ImVec2 size)
 }
 
 void WeightsPanel::draw(Observatory& app) {
-    int source = of_training_ ? 1 : 0;
-    ImGui::RadioButton("of the model", &source, 0);
+    if (ImGui::RadioButton("of the model", !of_training_)) wants_training_ = false;
     app.controls.place("weights/model");
     ImGui::SameLine();
     ImGui::BeginDisabled(app.training == nullptr);
-    ImGui::RadioButton("of the training in this window", &source, 1);
+    if (ImGui::RadioButton("of the training in this window", of_training_)) wants_training_ = true;
     ImGui::EndDisabled();
     app.controls.place("weights/training");
-    of_training_ = source == 1 && app.training != nullptr;
     ImGui::SameLine();
     ImGui::Checkbox("logarithmic counts", &logarithmic_);
     ImGui::SameLine();

@@ -24,6 +24,7 @@ private:
     uint64_t number_ = 0; // of the model whose spreads these are
     std::vector<Spread> spreads_, live_;
     int64_t live_step_ = 0;
+    bool wants_training_ = false; // was asked for
     bool of_training_ = false, gradients_ = true, logarithmic_ = true;
     std::string filter_;
     std::size_t chosen_ = 0;
