@@ -1,7 +1,6 @@
 #include "alignment.hpp"
 
 #include "attention.hpp"
-#include "base/cache.hpp"
 #include "base/markup.hpp"
 #include "generate/options.hpp"
 #include "infer/forward.hpp"
@@ -85,12 +84,9 @@ Result<std::vector<Alignment>> alignments(const Globals& globals, const std::str
     std::vector<Alignment> result;
     if (texts.empty()) return result;
     const plugin::Registry registry = scan_plugins(globals);
-    // As create_runtime(), but for its note that there is no GPU: the evaluation has said so.
+    // Not create_runtime(): the evaluation has said that there is no GPU.
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
-    program::RuntimeOptions runtime_options;
-    runtime_options.cache = folder_cache(globals.cache_folder());
-    HK_ASSIGN(const std::unique_ptr<program::Runtime> runtime,
-              program::Runtime::create(std::move(context), runtime_options));
+    HK_ASSIGN(const std::unique_ptr<program::Runtime> runtime, runtime_on(globals, std::move(context)));
     HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), model, {}, globals.log()));
     HK_ASSIGN(const generate::Options options, generate::options_from(m.config, nlohmann::json::object(), 0));
     if (!options.decoder_start)

@@ -171,14 +171,19 @@ program::Measure measure_of(const Globals& globals) {
                                                : program::Measure::never;
 }
 
+Result<std::unique_ptr<program::Runtime>> runtime_on(const Globals& globals, gpu::Context context,
+                                                     program::RuntimeOptions options) {
+    options.cache = folder_cache(globals.cache_folder());
+    return program::Runtime::create(std::move(context), options);
+}
+
 Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options) {
     choose_vector_width();
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
     if (context.device->chosen_for_lack_of_another())
         std::fprintf(stderr, "hekla: there is no GPU: computing on the CPU through %s\n",
                      context.capabilities().device_name.c_str());
-    options.cache = folder_cache(globals.cache_folder());
-    return program::Runtime::create(std::move(context), options);
+    return runtime_on(globals, std::move(context), options);
 }
 
 int HostError::report() const { return fail(std::string(view(hk_error_message(error)))); }

@@ -90,7 +90,11 @@ Result<std::vector<std::string>> own_command(const Globals& globals, const std::
 plugin::Registry scan_plugins(const Globals& globals);
 gpu::ContextOptions context_options(const Globals& globals);
 program::Measure measure_of(const Globals& globals);
+// Says it where there is no GPU.
 Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options = {});
+// On a context that was made before, with the cache that the options name; says nothing.
+Result<std::unique_ptr<program::Runtime>> runtime_on(const Globals& globals, gpu::Context context,
+                                                     program::RuntimeOptions options = {});
 
 // hekla.h from C++: an error object, a context, and options filled from the globals.
 struct HostError {
