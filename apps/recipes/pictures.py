@@ -96,7 +96,7 @@ def main() -> None:
         "pretraining": ("Pre-training", {"bert-mlm": "BERT: masked", "flaubert": "FlauBERT: masked", "gpt": "GPT: next",
                                          "bilm": "biLM: next and last", "t5-spans": "T5: spans",
                                          "bart-denoising": "BART: noise"}),
-        "relatives": ("BERT's relatives, an eighth of the steps", {"bert-1000": "BERT", "roberta": "RoBERTa",
+        "relatives": ("BERT's relatives, a sixteenth of the steps", {"bert-short": "BERT", "roberta": "RoBERTa",
                                                                    "albert": "ALBERT", "deberta": "DeBERTa",
                                                                    "xlnet": "XLNet: permutation",
                                                                    "spanbert": "SpanBERT: two terms",

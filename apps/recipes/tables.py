@@ -58,7 +58,7 @@ def tables() -> dict:
         ["BERT pre-trained, frozen: a head on [CLS]", score("sst2-frozen-first", "accuracy", **percent)],
         ["BERT pre-trained, all of it trained", score("sst2", "accuracy", **percent)],
         ["GPT pre-trained, read at [EXTRACT]", score("sst2-gpt", "accuracy", **percent)]])
-    names = {"bert-1000": "BERT", "roberta": "RoBERTa", "spanbert": "SpanBERT", "albert": "ALBERT", "deberta": "DeBERTa",
+    names = {"bert-short": "BERT", "roberta": "RoBERTa", "spanbert": "SpanBERT", "albert": "ALBERT", "deberta": "DeBERTa",
              "xlnet": "XLNet", "distilbert": "DistilBERT, taught by the BERT above",
              "distilbert-alone": "the same student without a teacher"}
     made["relatives"] = table(["form", "validation loss", "SST-2, right, %"], [
