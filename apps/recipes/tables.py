@@ -61,8 +61,9 @@ def tables() -> dict:
     names = {"bert-short": "BERT", "roberta": "RoBERTa", "spanbert": "SpanBERT", "albert": "ALBERT", "deberta": "DeBERTa",
              "xlnet": "XLNet", "distilbert": "DistilBERT, taught by the BERT above",
              "distilbert-alone": "the same student without a teacher"}
-    made["relatives"] = table(["form", "validation loss", "SST-2, right, %"], [
-        [title, score(name, "loss"), score(f"sst2-{name}", "accuracy", **percent)] for name, title in names.items()])
+    made["relatives"] = table(["form", "masked tokens that are right, %", "tags that are right, %"], [
+        [title, score(name, "masked_accuracy", **percent), score(f"tagging-{name}", "accuracy", **percent)]
+        for name, title in names.items()])
     made["cola"] = table(["model", "Matthews"], [
         ["most frequent label", baseline("CoLA, Matthews", "majority")],
         ["bag of words", baseline("CoLA, Matthews", "bag_of_words")],

@@ -13,7 +13,8 @@ namespace hekla::api {
 namespace {
 
 // Vulkan's own types of what a host passes without them.
-gpu::WrappedDevice wrapped_from(const hk_vulkan_device& v) {
+gpu::WrappedDevice wrapped_from(const hk_vulkan_device& v, const std::shared_ptr<HostFunctions>& functions) {
+    using QueueLock = HostFunctions::QueueLock;
     gpu::WrappedDevice wrapped;
     wrapped.get_instance_proc_addr = reinterpret_cast<PFN_vkGetInstanceProcAddr>(v.get_instance_proc_addr);
     wrapped.instance = static_cast<VkInstance>(v.instance);
@@ -23,44 +24,62 @@ gpu::WrappedDevice wrapped_from(const hk_vulkan_device& v) {
     wrapped.queue_family = v.queue_family;
     wrapped.api_version = v.api_version;
     wrapped.created_with = static_cast<const VkDeviceCreateInfo*>(v.device_create_info);
-    if (v.lock_queue != nullptr) wrapped.lock_queue = [lock = v.lock_queue, user = v.user] { lock(user); };
-    if (v.unlock_queue != nullptr) wrapped.unlock_queue = [unlock = v.unlock_queue, user = v.user] { unlock(user); };
+    functions->queue.replace({.user = v.user, .lock = v.lock_queue, .unlock = v.unlock_queue});
+    if (v.lock_queue != nullptr)
+        wrapped.lock_queue = [functions] { functions->queue.call([](const QueueLock& q) { q.lock(q.user); }); };
+    if (v.unlock_queue != nullptr)
+        wrapped.unlock_queue = [functions] { functions->queue.call([](const QueueLock& q) { q.unlock(q.user); }); };
     return wrapped;
 }
 
 class HostCache final : public Cache {
 public:
-    explicit HostCache(const hk_cache& host) : host_(host) {}
+    explicit HostCache(std::shared_ptr<HostFunctions> host) : host_(std::move(host)) {}
     Result<std::optional<std::string>> load(const std::string& name) override {
         struct Taken {
             std::optional<std::string> content;
             bool failed = false;
         } taken;
-        host_.load(host_.user, view(name), &taken, [](void* to, const void* bytes, uint64_t size) {
+        const auto take = [](void* to, const void* bytes, uint64_t size) {
             auto& into = *static_cast<Taken*>(to);
             try { // nothing may be thrown through the host
                 into.content.emplace(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
             } catch (...) { into.failed = true; }
-        });
+        };
+        host_->cache.call([&](const hk_cache& host) { host.load(host.user, view(name), &taken, take); });
         if (taken.failed) return out_of_memory(fmt::format("for the cache's entry {}", name));
         return std::move(taken.content);
     }
     Status store(const std::string& name, std::string_view content) override {
-        host_.store(host_.user, view(name), content.data(), content.size());
+        host_->cache.call(
+            [&](const hk_cache& host) { host.store(host.user, view(name), content.data(), content.size()); });
         return {};
     }
 
 private:
-    hk_cache host_;
+    std::shared_ptr<HostFunctions> host_;
 };
 
-Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o) {
-    if (o.cache == nullptr) return folder_cache(string_of(o.cache_folder));
-    HK_TRY(complete(o.cache, "hk_cache"));
-    if (o.cache_folder.size > 0) return invalid_argument("hk_context_options: cache_folder or cache, not both");
-    if (o.cache->load == nullptr || o.cache->store == nullptr)
+Status usable(const hk_cache* cache) {
+    HK_TRY(complete(cache, "hk_cache"));
+    if (cache->load == nullptr || cache->store == nullptr)
         return invalid_argument("hk_cache: load and store are both needed");
-    return std::shared_ptr<Cache>(std::make_shared<HostCache>(*o.cache));
+    return {};
+}
+
+Status usable(const hk_allocator* allocator) {
+    HK_TRY(complete(allocator, "hk_allocator"));
+    if (allocator->allocate == nullptr || allocator->release == nullptr)
+        return invalid_argument("hk_allocator: allocate and release are both needed");
+    return {};
+}
+
+Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o, const std::shared_ptr<HostFunctions>& functions) {
+    if (o.cache == nullptr) return folder_cache(string_of(o.cache_folder));
+    HK_TRY(usable(o.cache));
+    if (o.cache_folder.size > 0) return invalid_argument("hk_context_options: cache_folder or cache, not both");
+    functions->cache.replace(*o.cache);
+    return std::shared_ptr<Cache>(std::make_shared<HostCache>(functions));
 }
 
 Result<plugin::Processes> processes_of(const hk_context_options& o) {
@@ -105,16 +124,16 @@ Result<std::vector<gpu::MemoryRange>> ranges_of(const hk_vulkan_device& v) {
     return ranges;
 }
 
-Result<gpu::Context> device_of(const hk_context_options& options, std::shared_ptr<Cache> cache, const Log& log) {
+Result<gpu::Context> device_of(const hk_context_options& options, std::shared_ptr<Cache> cache,
+                               const std::shared_ptr<HostFunctions>& functions, const Log& log) {
     gpu::ContextOptions gpu;
     gpu.device.log = log;
     gpu.device.select = string_of(options.device);
     gpu.device.validation = static_cast<gpu::Validation>(options.validation);
     if (options.allocator != nullptr) {
-        HK_TRY(complete(options.allocator, "hk_allocator"));
-        if (options.allocator->allocate == nullptr || options.allocator->release == nullptr)
-            return invalid_argument("hk_allocator: allocate and release are both needed");
-        const auto allocator = std::make_shared<HostAllocator>(*options.allocator);
+        HK_TRY(usable(options.allocator));
+        functions->allocator.replace(*options.allocator);
+        const auto allocator = std::make_shared<HostAllocator>(functions);
         gpu.device.callbacks = allocator->callbacks();
         gpu.device.table_callbacks = allocator->unfailing_callbacks();
         gpu.device.host_memory = allocator;
@@ -129,7 +148,8 @@ Result<gpu::Context> device_of(const hk_context_options& options, std::shared_pt
     static_assert(sizeof gpu.pipeline_cache == sizeof options.vulkan->pipeline_cache);
     std::memcpy(&gpu.pipeline_cache, &options.vulkan->pipeline_cache, sizeof gpu.pipeline_cache);
     HK_ASSIGN(gpu.memory.ranges, ranges_of(*options.vulkan));
-    HK_ASSIGN(std::shared_ptr<gpu::Device> device, gpu::Device::wrap(wrapped_from(*options.vulkan), gpu.device));
+    HK_ASSIGN(std::shared_ptr<gpu::Device> device,
+              gpu::Device::wrap(wrapped_from(*options.vulkan, functions), gpu.device));
     return gpu::create_context(std::move(device), gpu);
 }
 
@@ -145,10 +165,14 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
         return invalid_argument(
             "hk_context_options.vulkan goes with device_kind = HK_DEVICE_WRAPPED, and with that alone");
     std::shared_ptr<Context> context(new Context);
-    context->own_threads_ = options.no_threads == 0;
+    context->own_threads_ = options.no_threads == 0 && options.job == nullptr;
+    const std::shared_ptr<HostFunctions> functions = context->functions_;
+    functions->messages.replace({.user = options.user, .log = options.log, .job = options.job});
     if (options.log != nullptr)
-        context->log_ = Log([log = options.log, user = options.user](Severity severity, std::string_view message) {
-            log(user, static_cast<int32_t>(severity), view(message));
+        context->log_ = Log([functions](Severity severity, std::string_view message) {
+            functions->messages.call([&](const HostFunctions::Messages& host) {
+                host.log(host.user, static_cast<int32_t>(severity), view(message));
+            });
         });
     std::vector<std::filesystem::path> folders;
     for (const std::string& folder : texts(options.plugin_folders, options.plugin_folder_count))
@@ -157,8 +181,8 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     for (const std::string& warning : context->registry_.warnings()) context->log_.warning(warning);
     context->registry_.set_processes(std::move(processes));
     if (options.device_kind == HK_DEVICE_NONE) return context;
-    HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options));
-    HK_ASSIGN(gpu::Context made, device_of(options, cache, context->log_));
+    HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options, functions));
+    HK_ASSIGN(gpu::Context made, device_of(options, cache, functions, context->log_));
     context->device_name_ = made.capabilities().device_name;
     if (made.device->chosen_for_lack_of_another())
         context->log_.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device_name_));
@@ -218,13 +242,78 @@ void Context::add(const std::shared_ptr<Guest>& guest) {
     guests_.push_back(guest);
 }
 
+bool Context::gives_jobs() const { return functions_->messages.get().job != nullptr; }
+
+void Context::give_job(void(HK_ABI* run)(void* data), void* data) const {
+    functions_->messages.call([&](const HostFunctions::Messages& host) { host.job(host.user, run, data); });
+}
+
+Status Context::replace(const hk_context_callbacks& callbacks) {
+    const auto as_made = [](const char* name, bool made_with, bool given) -> Status {
+        if (made_with == given) return {};
+        return invalid_argument(fmt::format("hk_context_callbacks.{} {}", name,
+                                            made_with ? "is null, and the context was made with one"
+                                                      : "is given, and the context was made without"));
+    };
+    const HostFunctions::Messages messages = functions_->messages.get();
+    const HostFunctions::QueueLock queue = functions_->queue.get();
+    HK_TRY(as_made("log", messages.log != nullptr, callbacks.log != nullptr));
+    HK_TRY(as_made("job", messages.job != nullptr, callbacks.job != nullptr));
+    HK_TRY(as_made("cache", functions_->cache.get().load != nullptr, callbacks.cache != nullptr));
+    HK_TRY(as_made("allocator", functions_->allocator.get().allocate != nullptr, callbacks.allocator != nullptr));
+    HK_TRY(as_made("lock_queue", queue.lock != nullptr, callbacks.lock_queue != nullptr));
+    HK_TRY(as_made("unlock_queue", queue.unlock != nullptr, callbacks.unlock_queue != nullptr));
+    if (callbacks.cache != nullptr) HK_TRY(usable(callbacks.cache));
+    if (callbacks.allocator != nullptr) HK_TRY(usable(callbacks.allocator));
+    {
+        const std::lock_guard guard(mutex_);
+        const bool inside = (busy_ && busy_thread_ == std::this_thread::get_id()) ||
+                            std::ranges::any_of(guests(), [](const auto& guest) { return guest->is_here(); });
+        if (inside) return failed_precondition("a callback cannot replace the callbacks: it would wait for itself");
+    }
+    functions_->messages.replace({.user = callbacks.user, .log = callbacks.log, .job = callbacks.job});
+    functions_->queue.replace(
+        {.user = callbacks.queue_user, .lock = callbacks.lock_queue, .unlock = callbacks.unlock_queue});
+    if (callbacks.cache != nullptr) functions_->cache.replace(*callbacks.cache);
+    if (callbacks.allocator != nullptr) functions_->allocator.replace(*callbacks.allocator);
+    return {};
+}
+
+std::vector<std::shared_ptr<Context::Guest>> Context::guests() const {
+    std::vector<std::shared_ptr<Guest>> guests;
+    for (const auto& one : guests_)
+        if (std::shared_ptr<Guest> guest = one.lock()) guests.push_back(std::move(guest));
+    return guests;
+}
+
+Result<Context::Pumped> Context::pump(std::chrono::nanoseconds time) {
+    if (gives_jobs()) return failed_precondition("the context's sessions run as jobs of the host's");
+    if (own_threads_) return failed_precondition("the context has threads of its own: make it with no_threads");
+    const auto until = std::chrono::steady_clock::now() + time;
+    std::vector<std::shared_ptr<Guest>> guests;
+    {
+        const std::lock_guard guard(mutex_);
+        guests = this->guests();
+    }
+    for (const auto& guest : guests)
+        if (guest->is_here()) return failed_precondition("a callback of a session cannot run the sessions on");
+    Pumped pumped;
+    do {
+        pumped = {};
+        for (const auto& guest : guests) {
+            const Guest::Waits waits = guest->run_on();
+            if (waits != Guest::Waits::ended) ++pumped.guests;
+            if (waits == Guest::Waits::for_host) ++pumped.waiting;
+        }
+    } while (pumped.waiting < pumped.guests && std::chrono::steady_clock::now() < until);
+    return pumped;
+}
+
 Result<bool> Context::release(std::chrono::nanoseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
     stopping_.store(true, std::memory_order_relaxed);
-    std::vector<std::shared_ptr<Guest>> guests;
-    for (const auto& one : guests_)
-        if (std::shared_ptr<Guest> guest = one.lock()) guests.push_back(std::move(guest));
+    std::vector<std::shared_ptr<Guest>> guests = this->guests();
     for (const auto& guest : guests)
         if (guest->is_here())
             return failed_precondition("a callback of a session cannot release its context's device: the session was "
@@ -278,6 +367,14 @@ void hk_context_destroy(hk_context context) {
         const std::shared_ptr<Context> gone = Handles<Context>::all().remove(context.id);
         // What runs is told to end, and keeps the context until it has.
         return gone != nullptr ? gone->release(std::chrono::hours(24)).status() : Status();
+    });
+}
+
+int32_t hk_context_replace_callbacks(hk_context context, const hk_context_callbacks* callbacks, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(hekla::api::complete(callbacks, "hk_context_callbacks"));
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        return found->replace(*callbacks);
     });
 }
 

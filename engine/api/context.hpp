@@ -1,6 +1,7 @@
 // What hk_context stands for: plugins, and a device with everything that is on it.
 #pragma once
 
+#include "api/host_functions.hpp"
 #include "base/log.hpp"
 #include "hekla/hekla.h"
 #include "plugin/registry.hpp"
@@ -25,7 +26,11 @@ public:
     const Log& log() const { return log_; }
     const plugin::Registry& registry() const { return registry_; }
     const std::string& device_name() const { return device_name_; }
-    bool own_threads() const { return own_threads_; } // false: hk_context_options.no_threads
+    bool own_threads() const { return own_threads_; } // false: hk_context_options.no_threads, or jobs
+    bool gives_jobs() const;                          // hk_context_options.job
+    void give_job(void(HK_ABI* run)(void* data), void* data) const;
+    // Of what it was made with. invalid_argument: others; failed_precondition: called from one of them.
+    Status replace(const hk_context_callbacks& callbacks);
     // Whether what runs should end.
     bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
@@ -39,6 +44,9 @@ public:
         // Ends and gives back everything of the device. false: the time was up.
         virtual bool leave(std::chrono::steady_clock::time_point until) = 0;
         virtual bool is_here() const = 0; // this thread is its own
+        // Where the context has no threads: runs it on until it waits, on this one.
+        enum class Waits : int32_t { ended, for_host, for_device }; // ended: or another thread runs all of it
+        virtual Waits run_on() = 0;
     };
     void add(const std::shared_ptr<Guest>& guest);
     // What a guest makes its own queue on. failed_precondition: the context has no device, or gave it back.
@@ -69,6 +77,12 @@ public:
     // callback this is.
     static Result<Call> begin(hk_context handle);
 
+    // Runs all guests on, for so long, or until each waits for the host. failed_precondition: others run them.
+    struct Pumped {
+        int32_t guests = 0, waiting = 0; // that have not ended; of them, for the host
+    };
+    Result<Pumped> pump(std::chrono::nanoseconds time);
+
     // Ends what runs and gives the device back. false: the time was up. failed_precondition: called from a callback of
     // what runs, which ends when that has returned.
     Result<bool> release(std::chrono::nanoseconds time);
@@ -76,12 +90,14 @@ public:
 private:
     Context() = default;
     Result<program::Runtime*> runtime() const;
+    std::vector<std::shared_ptr<Guest>> guests() const; // mutex_ is held
     Log log_;
     plugin::Registry registry_ = plugin::Registry::scan({});
     std::unique_ptr<program::Runtime> runtime_;
     std::string device_name_;
     bool has_device_ = false; // or had one
     bool own_threads_ = true;
+    const std::shared_ptr<HostFunctions> functions_ = std::make_shared<HostFunctions>();
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
     std::condition_variable ended_;

@@ -81,13 +81,14 @@ VkAllocationCallbacks HostAllocator::unfailing_callbacks() {
 }
 
 void* HostAllocator::do_allocate(std::size_t bytes, std::size_t alignment) {
-    void* memory = host_.allocate(host_.user, bytes, alignment);
+    void* memory =
+        host_->allocator.call([&](const hk_allocator& host) { return host.allocate(host.user, bytes, alignment); });
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
 }
 
 void HostAllocator::do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) {
-    host_.release(host_.user, memory, bytes, alignment);
+    host_->allocator.call([&](const hk_allocator& host) { host.release(host.user, memory, bytes, alignment); });
 }
 
 } // namespace hekla::api

@@ -1,8 +1,9 @@
 // A host's hk_allocator as the engine and Vulkan ask for memory.
 #pragma once
 
-#include "hekla/hekla.h"
+#include "api/host_functions.hpp"
 
+#include <memory>
 #include <memory_resource>
 #include <vulkan/vulkan_core.h>
 
@@ -11,7 +12,7 @@ namespace hekla::api {
 // Thread: any, where the host's functions are. Must outlive all that was allocated with it.
 class HostAllocator final : public std::pmr::memory_resource {
 public:
-    explicit HostAllocator(const hk_allocator& host) : host_(host) {}
+    explicit HostAllocator(std::shared_ptr<HostFunctions> host) : host_(std::move(host)) {}
     VkAllocationCallbacks callbacks(); // they point to this
     // The same, from the process's own memory where the host has none.
     VkAllocationCallbacks unfailing_callbacks();
@@ -21,7 +22,7 @@ private:
     void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override;
     bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
-    hk_allocator host_;
+    std::shared_ptr<HostFunctions> host_;
 };
 
 } // namespace hekla::api

@@ -25,7 +25,7 @@ public:
         model->folder_ = described.path.string();
         model->architecture_ = described.composition->architecture().id;
         model->head_ = described.composition->head();
-        model->encoder_decoder_ = described.encoder_decoder();
+        model->encoder_decoder_ = graph.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone;
         for (const auto& [name, value] : graph.parameters()) model->parameters_.emplace_back(name, graph.shape(value));
         described.composition.reset(); // it borrows the tokenizer
         model->tokenizer_ = std::move(described.tokenizer);

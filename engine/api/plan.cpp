@@ -213,18 +213,30 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     return report;
 }
 
-// Rows of tokens as the model reads them.
-Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_t length, bool decodes) {
-    const auto field = [&](int64_t tokens) {
-        const graph::Shape shape{rows, tokens};
-        return graph::Tensor{graph::Kind::int32, shape, std::vector<double>(static_cast<std::size_t>(rows * tokens))};
-    };
-    infer::Tensors fields{{"input_ids", field(length)}, {"attention_mask", field(length)}};
+graph::Tensor tokens_of(int64_t rows, int64_t length) {
+    const graph::Shape shape{rows, length};
+    return {graph::Kind::int32, shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
+}
+
+// Rows of tokens as the model reads them, with what else it is given.
+Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_t length,
+                                 const infer::Tensors& beside = {}) {
+    infer::Tensors fields{{"input_ids", tokens_of(rows, length)}, {"attention_mask", tokens_of(rows, length)}};
     infer::Tensors all = fields;
-    if (decodes) all.emplace("decoder_input_ids", field(1));
+    all.insert(beside.begin(), beside.end());
     HK_ASSIGN(const bool masked, infer::reads_field(model, all, "attention_mask"));
     if (!masked) fields.erase("attention_mask");
     return fields;
+}
+
+// What an encoder reads for rows that are written token by token; nothing where the model has one stack.
+Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64_t length) {
+    const infer::Tensors written{{"decoder_input_ids", tokens_of(rows, 1)}};
+    infer::Tensors all = written;
+    all.emplace("input_ids", tokens_of(rows, length));
+    HK_ASSIGN(const bool encodes, infer::reads_field(model, all, "decoder_input_ids"));
+    if (!encodes) return infer::Tensors();
+    return fields_of(model, rows, length, written);
 }
 
 Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
@@ -254,13 +266,11 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, c
         generate::Session session;
         session.rows = report.rows;
         session.length = o.length;
-        if (model.encoder_decoder()) {
-            HK_ASSIGN(const infer::Tensors fields, fields_of(model, report.rows, o.length, true));
-            session.sources.insert(fields.begin(), fields.end());
-        }
+        HK_ASSIGN(const infer::Tensors sources, sources_of(model, report.rows, o.length));
+        session.sources.insert(sources.begin(), sources.end());
         HK_TRY(generate::estimate_decoder(estimator, *model.composition, session));
     } else {
-        HK_ASSIGN(const infer::Tensors fields, fields_of(model, report.rows, o.length, false));
+        HK_ASSIGN(const infer::Tensors fields, fields_of(model, report.rows, o.length));
         HK_TRY(infer::Forward::estimate(estimator, model, fields, texts(o.ports, o.port_count), o.attention != 0));
     }
     report.estimate = estimator.finish();

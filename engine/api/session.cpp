@@ -17,6 +17,7 @@ namespace {
 
 constexpr double kFinest = 250; // microseconds
 constexpr uint64_t kStagingBytes = uint64_t{1} << 20;
+constexpr std::chrono::microseconds kAgain(100); // until what waits is looked at again
 
 std::vector<gpu::TimelinePoint> points(const hk_timeline* timelines, uint64_t count) {
     std::vector<gpu::TimelinePoint> result;
@@ -28,6 +29,10 @@ std::vector<gpu::TimelinePoint> points(const hk_timeline* timelines, uint64_t co
         result.push_back(point);
     }
     return result;
+}
+
+std::chrono::steady_clock::time_point long_from_now() {
+    return std::chrono::steady_clock::now() + std::chrono::hours(24 * 365);
 }
 
 Status check_points(const hk_timeline* timelines, uint64_t count, const char* name) {
@@ -68,6 +73,9 @@ Status Session::open(const std::shared_ptr<Context>& context, const hk_session_o
 
 Session::~Session() {
     if (thread_.joinable()) thread_.detach(); // the thread was the last to hold it, and is about to end
+    if (!in_stretches_) return;
+    if (const auto queue = this->queue()) queue->cancel(); // a callback of its own destroyed it: the rest of its code
+    while (run_on() != Waits::ended) std::this_thread::sleep_for(kAgain);
 }
 
 Place Session::place() {
@@ -112,7 +120,106 @@ void Session::end(Status status) {
     changed_.notify_all();
 }
 
+Context::Guest::Waits Session::run_on() {
+    const std::lock_guard one_at_a_time(running_);
+    if (fiber_ == nullptr) {
+        std::function<Status()> body;
+        {
+            const std::lock_guard guard(mutex_);
+            if (!body_) return Waits::ended;
+            body = std::exchange(body_, {});
+            in_stretches_ = true;
+        }
+        if (Status begun = make_fiber(std::move(body)); !begun.ok()) {
+            end(std::move(begun));
+            return Waits::ended;
+        }
+    }
+    thread_id_ = std::this_thread::get_id();
+    fiber_->resume();
+    if (fiber_->ended()) {
+        fiber_.reset();
+        return Waits::ended;
+    }
+    thread_id_ = std::thread::id();
+    return waits_for_host_ ? Waits::for_host : Waits::for_device;
+}
+
+Status Session::make_fiber(std::function<Status()> body) try {
+    queue()->set_pause([this](bool for_advance) { return pause(for_advance); });
+    HK_ASSIGN(fiber_, Fiber::create([this, body = std::move(body)] { work(body); }));
+    return {};
+} catch (const std::bad_alloc&) { return {Code::out_of_memory, "out of memory"}; }
+
+bool Session::pause(bool for_host) {
+    if (!in_stretches_ || !is_here()) return false;
+    waits_for_host_ = for_host;
+    fiber_->pause();
+    return true;
+}
+
+bool Session::asked_to_stop() {
+    return callbacks_.call([](const Callbacks& host) { return host.stop != nullptr && host.stop(host.user) != 0; });
+}
+
+Status Session::replace(const hk_session_callbacks& given) {
+    if (is_here()) return failed_precondition("a callback cannot replace the callbacks: it would wait for itself");
+    callbacks_.replace({.user = given.user,
+                        .step = given.step,
+                        .evaluation = given.evaluation,
+                        .message = given.message,
+                        .text = given.text,
+                        .done = given.done,
+                        .stop = given.stop});
+    return {};
+}
+
+void Session::announce(uint64_t handle) {
+    handle_ = handle;
+    ask_for_job();
+}
+
+void Session::ask_for_job() {
+    if (!context_->gives_jobs() || handle_ == 0 || job_wanted_.exchange(true)) return;
+    const auto run = [](void* data) {
+        guarded(nullptr, [&]() -> Status {
+            HK_ASSIGN(const std::shared_ptr<Session> session,
+                      Handles<Session>::all().find(reinterpret_cast<uintptr_t>(data), "session"));
+            session->job_wanted_ = false;
+            if (session->run_on() == Waits::for_device) session->ask_for_job();
+            return {};
+        });
+    };
+    static_assert(sizeof(void*) >= sizeof handle_);
+    context_->give_job(run,
+                       reinterpret_cast<void*>(handle_.load())); // NOLINT(performance-no-int-to-ptr): back there only
+}
+
+void Session::wait_here(std::unique_lock<std::mutex>& lock, const std::function<bool()>& wanted) {
+    while (!wanted()) {
+        if (!in_stretches_) return changed_.wait(lock, wanted);
+        lock.unlock();
+        pause(true);
+        lock.lock();
+    }
+}
+
+bool Session::wait_for(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
+                       const std::function<bool()>& wanted) {
+    while (!wanted()) {
+        if (!in_stretches_) return changed_.wait_until(lock, until, wanted);
+        if (std::chrono::steady_clock::now() >= until) return false;
+        lock.unlock();
+        run_on();
+        std::this_thread::sleep_for(kAgain);
+        lock.lock();
+    }
+    return true;
+}
+
 Status Session::run() {
+    if (context_->gives_jobs())
+        return failed_precondition("the session runs as jobs of the host's (hk_context_options.job)");
     std::function<Status()> body;
     {
         const std::lock_guard guard(mutex_);
@@ -130,6 +237,11 @@ Result<std::shared_ptr<Session>> Session::train(const std::shared_ptr<Context>& 
                                                 const hk_train_options& options, const hk_session_options* own) {
     std::shared_ptr<Session> session(new Session);
     HK_TRY(session->open(context, own));
+    session->callbacks_.replace({.user = options.user,
+                                 .step = options.step,
+                                 .evaluation = options.evaluation,
+                                 .message = options.message,
+                                 .stop = options.stop});
     std::vector<std::string> kept = texts(options.overrides, options.override_count);
     kept.insert(kept.begin(), string_of(options.recipe));
     session->begin([s = session.get(), options, kept = std::move(kept)] { return s->run_training(options, kept); });
@@ -144,31 +256,28 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
     options.recipe = strings.front();
     options.overrides = strings.data() + 1;
     options.override_count = strings.size() - 1;
-    struct User {
-        Session* session;
-        const hk_train_options* given;
-    } user{this, &given};
-    options.user = &user;
+    options.user = this;
     options.step = [](void* u, const hk_train_step* step) {
-        const User& to = *static_cast<User*>(u);
-        to.session->step_ = step->step;
-        if (to.given->step != nullptr) to.given->step(to.given->user, step);
+        auto& session = *static_cast<Session*>(u);
+        session.step_ = step->step;
+        session.callbacks_.call([&](const Callbacks& host) {
+            if (host.step != nullptr) host.step(host.user, step);
+        });
     };
     if (given.evaluation != nullptr)
-        options.evaluation = [](void* u, const hk_train_evaluation* e) {
-            const User& to = *static_cast<User*>(u);
-            to.given->evaluation(to.given->user, e);
+        options.evaluation = [](void* u, const hk_train_evaluation* evaluation) {
+            static_cast<Session*>(u)->callbacks_.call([&](const Callbacks& host) {
+                if (host.evaluation != nullptr) host.evaluation(host.user, evaluation);
+            });
         };
     if (given.message != nullptr)
-        options.message = [](void* u, hk_string m) {
-            const User& to = *static_cast<User*>(u);
-            to.given->message(to.given->user, m);
+        options.message = [](void* u, hk_string message) {
+            static_cast<Session*>(u)->callbacks_.call([&](const Callbacks& host) {
+                if (host.message != nullptr) host.message(host.user, message);
+            });
         };
     if (given.stop != nullptr)
-        options.stop = [](void* u) -> int32_t {
-            const User& to = *static_cast<User*>(u);
-            return to.given->stop(to.given->user);
-        };
+        options.stop = [](void* u) -> int32_t { return static_cast<Session*>(u)->asked_to_stop() ? 1 : 0; };
     HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(place(), &options, train::Purpose::train));
     step_ = trainer->step();
     set_progress(0.7);
@@ -192,6 +301,7 @@ Result<std::shared_ptr<Session>> Session::generate(const std::shared_ptr<Context
     std::shared_ptr<Session> session(new Session);
     HK_TRY(session->open(context, own));
     session->writes_ = true;
+    session->callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
     session->prompts_ = texts(options.prompts, options.prompt_count);
     session->rows_ = session->prompts_->size();
     session->begin(
@@ -205,23 +315,20 @@ Status Session::run_generation(const hk_generate_options& given, const std::stri
     options.model = view(model);
     options.prompts = nullptr;
     options.prompt_count = 0;
-    struct User {
-        Session* session;
-        const hk_generate_options* given;
-    } user{this, &given};
-    options.user = &user;
+    options.user = this;
     if (given.text != nullptr)
         options.text = [](void* u, uint64_t row, hk_string text) {
-            const User& to = *static_cast<User*>(u);
-            to.given->text(to.given->user, row, text);
+            static_cast<Session*>(u)->callbacks_.call([&](const Callbacks& host) {
+                if (host.text != nullptr) host.text(host.user, row, text);
+            });
         };
     options.stop = [](void* u) -> int32_t {
-        const User& to = *static_cast<User*>(u);
+        auto& session = *static_cast<Session*>(u);
         {
-            const std::lock_guard guard(to.session->mutex_);
-            if (to.session->interrupted_) return 1;
+            const std::lock_guard guard(session.mutex_);
+            if (session.interrupted_) return 1;
         }
-        return to.given->stop != nullptr ? to.given->stop(to.given->user) : 0;
+        return session.asked_to_stop() ? 1 : 0;
     };
     HK_ASSIGN(const auto generation, Generation::open(place(), options));
     set_progress(0.5);
@@ -261,8 +368,6 @@ struct Session::Passes {
     std::vector<std::pair<std::string, hk_buffer>> bindings;
     bool attention = false, lens = false;
     int64_t rows = 0, length = 0;
-    void* user = nullptr;
-    void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
 
     std::map<std::string, hk_tensor> tensors; // once prepared
     std::function<void()> find_tensors;       // where they lie now
@@ -326,8 +431,7 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
     passes->lens = options.lens != 0;
     passes->rows = options.rows;
     passes->length = options.length;
-    passes->user = options.user;
-    passes->done = options.done;
+    session->callbacks_.replace({.user = options.user, .done = options.done});
     for (uint64_t i = 0; i < options.binding_count; ++i) {
         HK_TRY(complete(&options.bindings[i].buffer, "hk_buffer"));
         passes->bindings.emplace_back(string_of(options.bindings[i].name), options.bindings[i].buffer);
@@ -430,7 +534,9 @@ Status Session::run_forward(Passes& p) {
             state_ = HK_SESSION_IDLE;
         }
         changed_.notify_all();
-        if (p.done != nullptr) p.done(p.user, static_cast<uint64_t>(step_.load()));
+        callbacks_.call([&](const Callbacks& host) {
+            if (host.done != nullptr) host.done(host.user, static_cast<uint64_t>(step_.load()));
+        });
     }
 }
 
@@ -577,6 +683,7 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
     const std::shared_ptr<gpu::MeteredQueue> queue = this->queue();
     if (queue == nullptr) return failed_precondition("the context's device was released");
     HK_ASSIGN(const gpu::MeteredQueue::Advanced advanced, queue->advance(work));
+    ask_for_job();
     const std::lock_guard guard(mutex_);
     longest_ = std::max(longest_, advanced.longest);
     if (out != nullptr) {
@@ -596,9 +703,12 @@ std::shared_ptr<gpu::MeteredQueue> Session::queue() {
 }
 
 void Session::stop() {
-    const std::lock_guard guard(mutex_);
-    stopping_ = true;
+    {
+        const std::lock_guard guard(mutex_);
+        stopping_ = true;
+    }
     changed_.notify_all();
+    ask_for_job();
 }
 
 Status Session::rest() {
@@ -614,7 +724,7 @@ Status Session::rest() {
         released_ = true;
         changed_.notify_all();
         for (;;) {
-            changed_.wait(lock, [&] { return !release_wanted_ || destroyed_; });
+            wait_here(lock, [&] { return !release_wanted_ || destroyed_; });
             if (destroyed_) return Status(Code::cancelled, "the session was destroyed");
             lock.unlock();
             const Status back = runtime_->take_back_memory();
@@ -637,7 +747,7 @@ Status Session::rest() {
 Status Session::wait_for_work(const std::function<bool()>& wanted) {
     std::unique_lock lock(mutex_);
     for (;;) {
-        changed_.wait(lock, [&] { return wanted() || release_wanted_; });
+        wait_here(lock, [&] { return wanted() || release_wanted_; });
         if (!release_wanted_) return {};
         lock.unlock();
         HK_TRY(rest());
@@ -656,7 +766,7 @@ Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
     not_restored_ = {};
     queue->set_parked([this] { return rest(); });
     changed_.notify_all();
-    changed_.wait_for(lock, time, [&] { return released_ || ended_ || !release_wanted_; });
+    wait_for(lock, std::chrono::steady_clock::now() + time, [&] { return released_ || ended_ || !release_wanted_; });
     if (released_) return true;
     const bool refused = !release_wanted_;
     release_wanted_ = false;
@@ -674,7 +784,7 @@ Status Session::restore_memory() {
     not_restored_ = {};
     release_wanted_ = false;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return !released_ || ended_ || release_wanted_; });
+    wait_for(lock, long_from_now(), [&] { return !released_ || ended_ || release_wanted_; });
     return release_wanted_ ? not_restored_ : failed_;
 }
 
@@ -691,7 +801,7 @@ bool Session::leave(std::chrono::steady_clock::time_point until) {
     }
     drop_unbegun();
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_until(lock, until, [&] { return ended_; })) return false;
+    if (!wait_for(lock, until, [&] { return ended_; })) return false;
     queue_.reset();
     return true;
 }
@@ -707,7 +817,7 @@ void Session::destroy() {
     if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
     if (thread_.joinable() || is_here()) return;
     std::unique_lock lock(mutex_); // a thread of the host's runs it
-    changed_.wait(lock, [&] { return ended_; });
+    wait_for(lock, long_from_now(), [&] { return ended_; });
 }
 
 void Session::drop_unbegun() {
@@ -737,8 +847,9 @@ int32_t hk_session_train(hk_context context, const hk_train_options* options, co
         HK_TRY(complete(options, "hk_train_options"));
         if (out == nullptr) return hekla::invalid_argument("out is null");
         HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        HK_ASSIGN(std::shared_ptr<Session> session, Session::train(found, *options, session_options));
-        out->id = Handles<Session>::all().add(std::move(session));
+        HK_ASSIGN(const std::shared_ptr<Session> session, Session::train(found, *options, session_options));
+        out->id = Handles<Session>::all().add(session);
+        session->announce(out->id);
         return {};
     });
 }
@@ -749,8 +860,9 @@ int32_t hk_session_generate(hk_context context, const hk_generate_options* optio
         HK_TRY(complete(options, "hk_generate_options"));
         if (out == nullptr) return hekla::invalid_argument("out is null");
         HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        HK_ASSIGN(std::shared_ptr<Session> session, Session::generate(found, *options, session_options));
-        out->id = Handles<Session>::all().add(std::move(session));
+        HK_ASSIGN(const std::shared_ptr<Session> session, Session::generate(found, *options, session_options));
+        out->id = Handles<Session>::all().add(session);
+        session->announce(out->id);
         return {};
     });
 }
@@ -763,8 +875,9 @@ int32_t hk_session_forward(hk_context context, const hk_forward_options* options
         if (options->bindings == nullptr && options->binding_count > 0)
             return hekla::invalid_argument("hk_forward_options.bindings is null");
         HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        HK_ASSIGN(std::shared_ptr<Session> session, Session::forward(found, *options, session_options));
-        out->id = Handles<Session>::all().add(std::move(session));
+        HK_ASSIGN(const std::shared_ptr<Session> session, Session::forward(found, *options, session_options));
+        out->id = Handles<Session>::all().add(session);
+        session->announce(out->id);
         return {};
     });
 }
@@ -772,7 +885,9 @@ int32_t hk_session_forward(hk_context context, const hk_forward_options* options
 int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        return found->pass(ids, lengths);
+        HK_TRY(found->pass(ids, lengths));
+        found->ask_for_job();
+        return {};
     });
 }
 
@@ -788,7 +903,9 @@ int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t
     return guarded(error, [&]() -> Status {
         if (prompts == nullptr && count > 0) return hekla::invalid_argument("prompts is null");
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        return found->prompt(hekla::api::texts(prompts, count));
+        HK_TRY(found->prompt(hekla::api::texts(prompts, count)));
+        found->ask_for_job();
+        return {};
     });
 }
 
@@ -814,6 +931,27 @@ int32_t hk_session_run(hk_session session, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return found->run();
+    });
+}
+
+int32_t hk_context_pump(hk_context context, uint64_t nanoseconds, hk_pumped* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        if (out != nullptr) HK_TRY(complete(out, "hk_pumped"));
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        HK_ASSIGN(const Context::Pumped pumped, found->pump(hekla::api::nanoseconds_of(nanoseconds)));
+        if (out != nullptr) {
+            out->sessions = pumped.guests;
+            out->waiting = pumped.waiting;
+        }
+        return {};
+    });
+}
+
+int32_t hk_session_replace_callbacks(hk_session session, const hk_session_callbacks* callbacks, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(callbacks, "hk_session_callbacks"));
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->replace(*callbacks);
     });
 }
 

@@ -1,8 +1,10 @@
-// What hk_session stands for: a thread that trains or writes on a queue of its own, which the host advances.
+// What hk_session stands for: code that trains or writes on a queue of its own, which the host advances, on a thread of
+// its own or on the host's.
 #pragma once
 
 #include "api/context.hpp"
 #include "api/place.hpp"
+#include "base/fiber.hpp"
 #include "gpu/metered_queue.hpp"
 #include "hekla/model.h"
 #include "hekla/session.h"
@@ -23,7 +25,7 @@ class Session final : public Context::Guest, public std::enable_shared_from_this
 public:
     static constexpr uint64_t kHandleKind = 3;
 
-    // Both begin the thread.
+    // Each begins the thread, where there is one.
     static Result<std::shared_ptr<Session>> train(const std::shared_ptr<Context>& context,
                                                   const hk_train_options& options, const hk_session_options* own);
     static Result<std::shared_ptr<Session>> generate(const std::shared_ptr<Context>& context,
@@ -42,6 +44,11 @@ public:
     void wait(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
     Status run(); // of a context that begins no threads: on this one, until it ends
+    // failed_precondition: called from one of them.
+    Status replace(const hk_session_callbacks& callbacks);
+    // It has a handle now. Where it runs as jobs, this asks for the first.
+    void announce(uint64_t handle);
+    void ask_for_job(); // if it runs as jobs: there is something to do. mutex_ is not held
     // Its device memory goes, and comes back. false: the time was up.
     Result<bool> release_memory(std::chrono::nanoseconds time);
     Status restore_memory();
@@ -50,6 +57,7 @@ public:
     // As stop(), without the host: what is left is done as fast as it can be.
     bool leave(std::chrono::steady_clock::time_point until) override;
     bool is_here() const override { return thread_id_ == std::this_thread::get_id(); }
+    Waits run_on() override;
 
 private:
     Session() = default;
@@ -57,7 +65,16 @@ private:
     void begin(std::function<Status()> body);
     void work(const std::function<Status()>& body);
     void end(Status status);
-    void drop_unbegun(); // what nobody ran has ended
+    bool asked_to_stop(); // by the host's callback
+    void drop_unbegun();  // what nobody ran has ended
+    Status make_fiber(std::function<Status()> body);
+    // Of its own code, instead of waiting: goes back to who runs it on. false: it has a thread, which may wait.
+    bool pause(bool for_host);
+    // Its own code waits until the host has done something.
+    void wait_here(std::unique_lock<std::mutex>& lock, const std::function<bool()>& wanted);
+    // The host waits until its code has: where that has no thread it is run on. false: the time was up.
+    bool wait_for(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
+                  const std::function<bool()>& wanted);
     Status run_training(const hk_train_options& options, const std::vector<std::string>& texts);
     Status run_generation(const hk_generate_options& options, const std::string& model);
     struct Passes;
@@ -90,8 +107,24 @@ private:
     std::shared_ptr<gpu::MeteredQueue> queue_; // null when the device was given back
     std::unique_ptr<program::Runtime> runtime_;
     int64_t length_ = 0;
+    // Of hk_session_callbacks.
+    struct Callbacks {
+        void* user = nullptr;
+        void(HK_ABI* step)(void* user, const hk_train_step* step) = nullptr;
+        void(HK_ABI* evaluation)(void* user, const hk_train_evaluation* evaluation) = nullptr;
+        void(HK_ABI* message)(void* user, hk_string message) = nullptr;
+        void(HK_ABI* text)(void* user, uint64_t row, hk_string text) = nullptr;
+        void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
+        int32_t(HK_ABI* stop)(void* user) = nullptr;
+    };
+    Replaceable<Callbacks> callbacks_;
     std::thread thread_;
     std::function<Status()> body_; // until somebody runs it
+    std::mutex running_;           // held by the one who runs it on; before mutex_
+    std::unique_ptr<Fiber> fiber_; // in stretches; running_ is held
+    std::atomic<bool> in_stretches_{false}, job_wanted_{false};
+    bool waits_for_host_ = false; // running_ is held
+    std::atomic<uint64_t> handle_{0};
     std::atomic<std::thread::id> thread_id_{};
     std::atomic<bool> stopping_{false};
     std::atomic<int64_t> step_{0};

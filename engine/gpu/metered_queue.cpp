@@ -11,7 +11,24 @@ constexpr uint64_t kTicket = uint64_t{1} << 63; // of jobs, apart from values of
 constexpr std::size_t kFlights = 3;             // pieces on the device at a time
 constexpr uint32_t kSegments = 1023;            // of one piece
 constexpr double kLittle = 2e-6;                // seconds of a segment without an estimate
-constexpr double kGuess = 1.5; // how much longer than estimated something may take that was not measured
+constexpr double kGuess = 1.5;            // how much longer than estimated something may take that was not measured
+constexpr uint64_t kPatience = 1'000'000; // nanoseconds until a pause
+
+// What is left of a wait.
+class Remaining {
+public:
+    explicit Remaining(uint64_t nanoseconds) : whole_(nanoseconds) {}
+    uint64_t operator()() const {
+        if (whole_ == UINT64_MAX) return UINT64_MAX;
+        const auto gone = static_cast<uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin_).count());
+        return gone < whole_ ? whole_ - gone : 0;
+    }
+
+private:
+    uint64_t whole_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 } // namespace
 
@@ -266,16 +283,21 @@ void MeteredQueue::cancel() {
     given_.notify_all();
 }
 
+Result<bool> MeteredQueue::wait_device(uint64_t value, uint64_t timeout_nanoseconds) {
+    if (!pause_) return Queue::wait_value(value, timeout_nanoseconds);
+    const Remaining left(timeout_nanoseconds);
+    for (;;) {
+        const uint64_t rest = left();
+        HK_ASSIGN(const bool reached, Queue::wait_value(value, std::min(rest, kPatience)));
+        if (reached || rest == 0) return reached;
+        pause_(false);
+    }
+}
+
 Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
-    if ((value & kTicket) == 0) return Queue::wait_value(value, timeout_nanoseconds);
+    if ((value & kTicket) == 0) return wait_device(value, timeout_nanoseconds);
     const uint64_t number = value & ~kTicket;
-    const auto begin = std::chrono::steady_clock::now();
-    const auto left = [&]() -> uint64_t {
-        if (timeout_nanoseconds == UINT64_MAX) return UINT64_MAX;
-        const auto gone = static_cast<uint64_t>(
-            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count());
-        return gone < timeout_nanoseconds ? timeout_nanoseconds - gone : 0;
-    };
+    const Remaining left(timeout_nanoseconds);
     std::unique_lock lock(work_mutex_);
     for (;;) {
         HK_TRY(collect());
@@ -309,6 +331,12 @@ Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanosecon
         const bool waits_for_host =
             !cancelled_ && failed_.ok() && !parks &&
             std::ranges::none_of(flights_, [&](const auto& flight) { return flight->ended_job >= number; });
+        if (pause_ && (waits_for_host || flights_.empty() || mode_ == Mode::metered)) {
+            lock.unlock();
+            const bool paused = pause_(true); // what lands meanwhile is seen by the next advance()
+            lock.lock();
+            if (paused) continue;
+        }
         if (waits_for_host || flights_.empty()) {
             given_.wait_for(lock, std::chrono::nanoseconds(std::min<uint64_t>(rest, 100'000'000)));
             continue;
@@ -329,11 +357,15 @@ Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanosecon
             info.semaphoreCount = 1;
             info.pSemaphores = &end.semaphore;
             info.pValues = &end.value;
-            const VkResult result = device()->functions().vkWaitSemaphores(device()->handle(), &info,
-                                                                           std::min<uint64_t>(rest, 100'000'000));
-            if (result != VK_TIMEOUT) HK_TRY(device()->check(result, "vkWaitSemaphores"));
+            const uint64_t patience = pause_ ? kPatience : 100'000'000;
+            const VkResult result =
+                device()->functions().vkWaitSemaphores(device()->handle(), &info, std::min(rest, patience));
+            if (result != VK_TIMEOUT)
+                HK_TRY(device()->check(result, "vkWaitSemaphores"));
+            else if (pause_)
+                pause_(false);
         } else {
-            HK_TRY(Queue::wait_value(end.value, rest).status());
+            HK_TRY(wait_device(end.value, rest).status());
         }
         lock.lock();
     }

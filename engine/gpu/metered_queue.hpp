@@ -60,6 +60,11 @@ public:
     // The same by the submitting thread, now: nothing of it may be pending.
     Status park(const std::function<Status()>& parked);
 
+    // What the submitting thread does, under no lock, instead of waiting, again and again until it need not: for
+    // advance(), or (false) for the device, after a millisecond at most. Where it gives false back it waits all the
+    // same. Before anything is submitted.
+    void set_pause(std::function<bool(bool for_advance)> pause) { pause_ = std::move(pause); }
+
     // What was not yet given to the device is dropped; submit() and wait() end with Code::cancelled as soon as what was
     // given is done. For good. Thread: any.
     void cancel();
@@ -85,6 +90,7 @@ private:
     };
     MeteredQueue() = default;
     Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds) override;
+    Result<bool> wait_device(uint64_t value, uint64_t timeout_nanoseconds); // a value of the timeline
     Result<uint64_t> measure(std::span<const Segment> segments, const SubmitOptions& options);
     double cost(const Segment& segment) const;
     Result<std::unique_ptr<Flight>> make_flight() const;
@@ -97,6 +103,7 @@ private:
     std::mutex work_mutex_;
     std::condition_variable given_; // or cancelled
     std::atomic<Mode> mode_{Mode::direct};
+    std::function<bool(bool)> pause_;
     bool cancelled_ = false;
     std::function<Status()> parked_; // wanted
     bool is_parked_ = false;

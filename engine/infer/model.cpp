@@ -111,12 +111,11 @@ std::string with_prefix(const std::string& prefix, std::string text) {
 }
 
 Result<graph::Graph> describe_smallest(const Model& m) {
-    std::vector<plugin::BatchField> decoder;
-    if (m.encoder_decoder()) decoder = {{"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}};
-    const auto build = [&](const graph::Shape& ids) {
-        std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, ids}};
-        fields.insert(fields.end(), decoder.begin(), decoder.end());
-        return m.composition->build(HK_MODE_EVALUATE, fields);
+    const auto build = [&](const graph::Shape& ids) { // one stack leaves the second field unread
+        return m.composition->build(
+            HK_MODE_EVALUATE,
+            std::vector<plugin::BatchField>{{"input_ids", graph::Kind::int32, ids},
+                                            {"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}});
     };
     if (m.composition->can_collate()) { // its objective knows what a batch has
         constexpr int64_t kLength = 32;

@@ -45,8 +45,6 @@ struct Model {
     program::Runtime* runtime = nullptr;            // null: the float64 interpreter computes
     std::unique_ptr<program::ParameterStore> store; // with a runtime
     Tensors parameters;                             // and buffers; without one
-
-    bool encoder_decoder() const { return config.value("is_encoder_decoder", false); }
 };
 
 // What stood before every text of a column when the model was trained ("translate English to French: "), as its

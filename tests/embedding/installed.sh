@@ -4,6 +4,7 @@
 # C++ runtime and shows nothing but hk_*.
 set -euo pipefail
 build=$(cd "$1" && pwd)
+tests=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { printf 'installed.sh: %s\n' "$*" >&2; exit 1; }
@@ -95,6 +96,17 @@ shown_in_archive=$(nm -g --defined-only "$work/hekla/lib/libhekla.a" | awk 'NF =
 cp build/static "$work/hekla/bin/static"
 [[ $("$work/hekla/bin/static" ../model 'line ') == 'line '* ]] || fail "the program with the static library says nothing"
 [[ $(ldd "$work/hekla/bin/static") != *libhekla* ]] || fail "the static program needs libhekla.so"
+
+# A host that draws through a volk of its own: with either library.
+cd "$work/app"
+# shellcheck disable=SC2086
+c++ -std=c++20 -Wall -Wextra -Werror -DVOLK_IMPLEMENTATION "$tests/volk_host.cpp" -o volk_host $flags -ldl -pthread
+[[ $(./volk_host model 'line ') == 'the same text'* ]] || fail "volk_host with libhekla.so"
+# shellcheck disable=SC2086
+c++ -std=c++20 -DVOLK_IMPLEMENTATION "$tests/volk_host.cpp" -o "$work/hekla/bin/volk_host" -I"$work/hekla/include" \
+  "$work/hekla/lib/libhekla.a" -ldl -pthread
+[[ $("$work/hekla/bin/volk_host" model 'line ') == 'the same text'* ]] || fail "volk_host with libhekla.a"
+cd project
 
 # Packages.
 cpack --config "$build/CPackConfig.cmake" -B "$work/packages" >cpack.log 2>&1 || fail "$(tail -n 20 cpack.log)"

@@ -1,6 +1,7 @@
 // Looking inside: models described without a device, the parameters and gradients of a session on the device, and what
 // the head says of each layer.
 #include "host.hpp"
+#include "recurrent.hpp"
 
 #include "hekla/model.h"
 
@@ -122,11 +123,8 @@ struct Seen {
     }
 };
 
-} // namespace
-
-TEST_CASE("a model's folder is described without a device") {
-    const std::string plugins = HEKLA_PLUGIN_FOLDER,
-                      folder = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/gpt2-clm";
+hk_context context_without_device() {
+    const std::string plugins = HEKLA_PLUGIN_FOLDER;
     const hk_string plugin_folder = view(plugins);
     hk_context_options options{};
     options.struct_size = sizeof options;
@@ -135,7 +133,38 @@ TEST_CASE("a model's folder is described without a device") {
     options.device_kind = HK_DEVICE_NONE;
     hk_context context{};
     const Error error;
-    REQUIRE(hk_context_create(&options, &context, error) == HK_OK);
+    REQUIRE_MESSAGE(hk_context_create(&options, &context, error) == HK_OK, error.message());
+    return context;
+}
+
+} // namespace
+
+TEST_CASE("what is one stack and what an encoder and a decoder is known from the graph, whatever config.json says") {
+    const hk_context context = context_without_device();
+    const Error error;
+    const Recurrent recurrent;
+    const std::string fixtures = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/";
+    const std::pair<std::string, int32_t> expected[] = {{fixtures + "gpt2-clm", 0},
+                                                        {fixtures + "bert-tagger", 0},
+                                                        {fixtures + "t5-span-corruption", 1},
+                                                        {recurrent.folder(), 1}};
+    for (const auto& [folder, encodes] : expected) {
+        CAPTURE(folder);
+        hk_model model{};
+        REQUIRE_MESSAGE(hk_model_open(context, view(folder), &model, error) == HK_OK, error.message());
+        hk_model_info info{};
+        info.struct_size = sizeof info;
+        REQUIRE(hk_model_describe(model, &info, error) == HK_OK);
+        CHECK(info.encoder_decoder == encodes);
+        hk_model_destroy(model);
+    }
+    hk_context_destroy(context);
+}
+
+TEST_CASE("a model's folder is described without a device") {
+    const std::string folder = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/gpt2-clm";
+    const hk_context context = context_without_device();
+    const Error error;
     hk_model model{};
     REQUIRE_MESSAGE(hk_model_open(context, view(folder), &model, error) == HK_OK, error.message());
     hk_context_destroy(context); // a model needs it no more

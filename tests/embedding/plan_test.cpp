@@ -1,4 +1,5 @@
 // Plans: what is said before anything is made is what is asked for then, on a device and without one.
+#include "recurrent.hpp"
 #include "work.hpp"
 
 #include "hekla/plan.h"
@@ -216,4 +217,26 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     hk_context_destroy(none);
     hk_context_destroy(real);
     CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("a recurrent encoder and decoder is planned to write as one") {
+    const Recurrent recurrent;
+    Host host;
+    const Error error;
+    hk_context none{};
+    const auto without = [](hk_context_options& o) {
+        o.device_kind = HK_DEVICE_NONE;
+        o.vulkan = nullptr;
+    };
+    REQUIRE(host.context(none, error, without) == HK_OK);
+    hk_device_limits limits{};
+    limits.struct_size = sizeof limits;
+    const std::string kind = "desktop", model = recurrent.folder();
+    REQUIRE(hk_device_limits_named(view(kind), &limits, error) == HK_OK);
+    hk_plan_options options = of_model(HK_PLAN_GENERATE, model, 2, 12);
+    options.limits = &limits;
+    const Planned planned = plan(none, options);
+    CHECK(planned.report.rows == 2);
+    CHECK(planned.report.states > 2 * 12 * 24 * sizeof(float)); // what the encoder said stays for every token
+    hk_context_destroy(none);
 }

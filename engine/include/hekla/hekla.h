@@ -99,17 +99,43 @@ typedef struct hk_context_options {
     // Not: what is small or of no fixed size (graphs, tokenizers, texts, batches while they are made, checkpoints being
     // written, weights of the interpreter). Null: the process's own.
     const hk_allocator* allocator;
-    // Not 0: no thread is begun. A session does nothing until a thread of the host's calls hk_session_run, and batches
-    // are made where they are needed instead of ahead. 0: a session has a thread ("hekla session"), a training one more
-    // ("hekla batches"), tokenizing a corpus as many as the machine has ("hekla tokens").
+    // Not 0: no thread is begun. A session does nothing until the host runs it, all at once (hk_session_run) or from
+    // wait to wait (hk_context_pump), and batches are made where they are needed instead of ahead. 0: a session has a
+    // thread ("hekla session"), a training one more ("hekla batches"), tokenizing a corpus as many as the machine has
+    // ("hekla tokens").
     int32_t no_threads;
     int32_t reserved2; // zero
+    // Not null: no thread is begun either, but whenever a session has something to do this asks the host to call
+    // run(data) on a thread of its own, soon, once, and not before this has returned: work until the session waits for
+    // something (8 MiB of stack are its own). `user` is the one above. Called under no lock, on threads that call
+    // functions of session.h, and on those of the jobs. A job that comes when its session is gone does nothing.
+    void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
 } hk_context_options;
 
 // [any-thread]
 HK_EXPORT int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error);
 // A call that runs on another thread is told to stop and ends first. [any-thread], not from a callback of the context
 HK_EXPORT void hk_context_destroy(hk_context context);
+// What a context was made with, and where it is now, for a host that loads its own code anew.
+typedef struct hk_context_callbacks {
+    uint32_t struct_size;
+    uint32_t reserved; // zero
+    void* user;        // of log and job
+    void(HK_ABI* log)(void* user, int32_t severity, hk_string message);
+    void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
+    const hk_cache* cache;         // copied, as the next
+    const hk_allocator* allocator; // takes back what the old one gave
+    void* queue_user;              // of a wrapped device, as the next two
+    void(HK_ABI* lock_queue)(void* user);
+    void(HK_ABI* unlock_queue)(void* user);
+} hk_context_callbacks;
+
+// Calls these from now on, and returns when none of the old ones runs any more. A queue may have been locked by the old
+// one and be unlocked by the new one. Errors: one is null that the context was made with, or is not null and it was
+// made without (nothing has changed); called from a callback. [any-thread], beside calls on the context and sessions
+HK_EXPORT int32_t hk_context_replace_callbacks(hk_context context, const hk_context_callbacks* callbacks,
+                                               hk_error* error);
+
 // The name of the device in use; "" where there is none. Valid as long as the context. [any-thread]
 HK_EXPORT hk_string hk_context_device(hk_context context);
 

@@ -191,6 +191,9 @@ struct ContextOptions {
     bool without_device = false;
     std::string cache_folder;
     std::function<void(int32_t severity, std::string_view message)> log;
+    bool no_threads = false; // hk_context_options: sessions go on in Context::pump()
+    // hk_context_options.job: run(data), once, on a thread of the host's.
+    std::function<void(void(HK_ABI* run)(void* data), void* data)> job;
 };
 
 // Plugins and a device. Null after an error, and when it was moved from.
@@ -217,6 +220,11 @@ public:
             c.log = [](void* user, int32_t severity, hk_string message) {
                 static_cast<const ContextOptions*>(user)->log(severity, view(message));
             };
+        c.no_threads = o.no_threads ? 1 : 0;
+        if (o.job)
+            c.job = [](void* user, void(HK_ABI * run)(void*), void* data) {
+                static_cast<const ContextOptions*>(user)->job(run, data);
+            };
         error.take(hk_context_create(&c, &context.context_, error.c()));
         return context;
     }
@@ -232,6 +240,12 @@ public:
     explicit operator bool() const { return context_.id != 0; }
     hk_context c() const { return context_; }
     std::string device() const { return std::string(view(hk_context_device(context_))); }
+    hk_pumped pump(uint64_t nanoseconds, Error& error) const {
+        hk_pumped out{};
+        out.struct_size = sizeof out;
+        error.take(hk_context_pump(context_, nanoseconds, &out, error.c()));
+        return out;
+    }
     bool release_device(uint64_t nanoseconds, Error& error) const {
         return error.take(hk_device_release(context_, nanoseconds, error.c()));
     }

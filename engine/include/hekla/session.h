@@ -183,6 +183,41 @@ HK_EXPORT int32_t hk_session_advance(hk_session session, const hk_advance* advan
 // threads: hk_session_advance, hk_session_prompt. Errors: the session has a thread, or had it. [any-thread]
 HK_EXPORT int32_t hk_session_run(hk_session session, hk_error* error);
 
+typedef struct hk_pumped {
+    uint32_t struct_size;
+    int32_t sessions; // that have not ended, and that nobody runs with hk_session_run
+    int32_t waiting;  // of them, for the host: hk_session_advance, hk_session_prompt, hk_session_pass
+    int32_t reserved;
+} hk_pumped;
+
+// Of a context made with no_threads: does what the sessions' own threads would do, callbacks included, on this one.
+// Each is run on until it waits, in turn, again and again until all wait for the host or so many nanoseconds are over
+// (0: once); waits for the device itself take a millisecond at most. A session that does not wait is not interrupted:
+// while one prepares, calls may take as long as a driver compiles. hk_session_stop is followed by calls of this until
+// the session is done; functions that wait for a session (release_memory, restore_memory, destroy, hk_device_release)
+// run it on by themselves. `out` may be null. Errors: the context has threads, or runs sessions as jobs; called from a
+// callback of a session. [any-thread], one at a time
+HK_EXPORT int32_t hk_context_pump(hk_context context, uint64_t nanoseconds, hk_pumped* out, hk_error* error);
+
+// What a session was made with (hk_train_options, hk_generate_options, hk_forward_options), and where it is now, for a
+// host that loads its own code anew. One that the session was made without is not called.
+typedef struct hk_session_callbacks {
+    uint32_t struct_size;
+    uint32_t reserved; // zero
+    void* user;
+    void(HK_ABI* step)(void* user, const hk_train_step* step);
+    void(HK_ABI* evaluation)(void* user, const hk_train_evaluation* evaluation);
+    void(HK_ABI* message)(void* user, hk_string message);
+    void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
+    void(HK_ABI* done)(void* user, uint64_t pass);
+    int32_t(HK_ABI* stop)(void* user);
+} hk_session_callbacks;
+
+// Calls these from now on, null ones never, and returns when none of the old ones runs any more. Errors: called from a
+// callback of the session. [any-thread]
+HK_EXPORT int32_t hk_session_replace_callbacks(hk_session session, const hk_session_callbacks* callbacks,
+                                               hk_error* error);
+
 // Gives the device memory of a prepared session back, all of it (vkFreeMemory; room in the host's ranges): what is in
 // it is kept on the host. In the middle of a step too: what the device was given ends first, leases included. Until it
 // is restored hk_session_advance begins nothing. Errors: HK_CANCELLED where the session did not come to rest within so
