@@ -1,5 +1,7 @@
 #include "command.hpp"
 
+#include "hekla/capture.h"
+
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -219,6 +221,8 @@ int HostContext::create(const Globals& globals, const HostError& error, bool tra
     options.device_kind = kind;
     if (kind == HK_DEVICE_OWN) choose_vector_width();
     if (hk_context_create(&options, &context, error.error) != HK_OK) return error.report();
+    if (!globals.capture.empty() && hk_capture(context, text(globals.capture), error.error) != HK_OK)
+        return error.report();
     return kDone;
 }
 

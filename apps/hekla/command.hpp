@@ -34,6 +34,7 @@ struct Globals {
     double describe_seconds = 60.0;
     uint64_t describe_memory = 4096; // MiB; 0: no limit
     bool isolate_plugins = false;    // collate and decode in worker processes
+    std::string capture;             // hk_capture: where calls go; empty: nowhere
 
     std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
     std::filesystem::path cache_folder() const;                // empty with no_cache
@@ -65,6 +66,7 @@ void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs); /
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
+void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs);
 
 // Around a verb that runs traced: plugin_trace.cpp. end_trace says how many calls there were and which rules were
 // broken, and gives the verb's status, or kFailed where one was.

@@ -36,6 +36,9 @@ int main(int argc, char** argv) {
     app.add_flag("--validate", globals.validate, "run with Vulkan's validation layer");
     app.add_flag("--verbose", globals.verbose, "say more");
     app.add_flag("--no-cache", globals.no_cache, "keep no compiled kernels between runs");
+    app.add_option("--capture", globals.capture,
+                   "train, generate, embed, predict and eval: write their calls of the library to this file, for "
+                   "replay-calls");
     app.add_option("--trace-plugins", globals.trace, "as plugin trace: where it is written")->group("");
     app.add_flag("--trace-json", globals.trace_json)->group("");
     Verbs verbs;
@@ -52,6 +55,7 @@ int main(int argc, char** argv) {
     add_plugin(app, globals, verbs);
     add_batches(app, globals, verbs);
     add_replay(app, globals, verbs);
+    add_replay_calls(app, globals, verbs);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {

@@ -1,6 +1,7 @@
 #include "api/context.hpp"
 
 #include "api/boundary.hpp"
+#include "api/capture.hpp"
 #include "api/handles.hpp"
 #include "api/host_allocator.hpp"
 
@@ -246,6 +247,25 @@ bool Context::gives_jobs() const { return functions_->messages.get().job != null
 
 void Context::give_job(void(HK_ABI* run)(void* data), void* data) const {
     functions_->messages.call([&](const HostFunctions::Messages& host) { host.job(host.user, run, data); });
+}
+
+Status Context::begin_capture(const std::string& path) {
+    std::shared_ptr<Capture> capture;
+    if (!path.empty()) {
+        const nlohmann::ordered_json first{
+            {"hekla", HEKLA_VERSION}, {"device", device_name_}, {"threads", own_threads_}, {"jobs", gives_jobs()}};
+        HK_ASSIGN(capture, Capture::begin(path, first, log_));
+    }
+    const std::lock_guard guard(capture_mutex_);
+    captured_ = capture != nullptr;
+    capture_ = std::move(capture);
+    return {};
+}
+
+std::shared_ptr<Capture> Context::capture() const {
+    if (!captured_) return nullptr;
+    const std::lock_guard guard(capture_mutex_);
+    return capture_;
 }
 
 Status Context::replace(const hk_context_callbacks& callbacks) {

@@ -17,6 +17,8 @@
 
 namespace hekla::api {
 
+class Capture;
+
 class Context {
 public:
     static constexpr uint64_t kHandleKind = 1;
@@ -29,6 +31,10 @@ public:
     bool own_threads() const { return own_threads_; } // false: hk_context_options.no_threads, or jobs
     bool gives_jobs() const;                          // hk_context_options.job
     void give_job(void(HK_ABI* run)(void* data), void* data) const;
+    // hekla/capture.h. begin_capture(""): none from now on.
+    Status begin_capture(const std::string& path);
+    std::shared_ptr<Capture> capture() const; // null: none
+
     // Of what it was made with. invalid_argument: others; failed_precondition: called from one of them.
     Status replace(const hk_context_callbacks& callbacks);
     // Whether what runs should end.
@@ -96,6 +102,9 @@ private:
     std::unique_ptr<program::Runtime> runtime_;
     std::string device_name_;
     bool has_device_ = false; // or had one
+    mutable std::mutex capture_mutex_;
+    std::shared_ptr<Capture> capture_;
+    std::atomic<bool> captured_{false};
     bool own_threads_ = true;
     const std::shared_ptr<HostFunctions> functions_ = std::make_shared<HostFunctions>();
     std::atomic<bool> stopping_{false};

@@ -2,6 +2,7 @@
 #include "hekla/hekla.h"
 
 #include "api/boundary.hpp"
+#include "api/capture.hpp"
 #include "api/context.hpp"
 #include "api/generation.hpp"
 #include "api/training.hpp"
@@ -22,7 +23,6 @@
 using namespace hekla;
 using api::complete;
 using api::Context;
-using api::guarded;
 using api::string_of;
 using api::texts;
 using api::view;
@@ -201,11 +201,12 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
 extern "C" {
 
 int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    return api::captured_call(context, "hk_train", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_ASSIGN(const api::Place place, place_of(call));
+        const api::HeardTraining heard(options, api::capture_of(context));
         HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-                  api::trainer_of(place, options, train::Purpose::train));
+                  api::trainer_of(place, heard.options(), train::Purpose::train));
         HK_ASSIGN(const train::TrainerResult done, trainer->run());
         if (result != nullptr) {
             HK_TRY(complete(result, "hk_train_result"));
@@ -219,7 +220,7 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
 }
 
 int32_t hk_evaluate(hk_context context, const hk_evaluate_options* options, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    return api::captured_call(context, "hk_evaluate", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_evaluate_options"));
         return run_evaluate(call, *options);
@@ -233,7 +234,7 @@ void hk_predict_defaults(hk_predict_options* options) {
 }
 
 int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    return api::captured_call(context, "hk_predict", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_predict_options"));
         return run_predict(call, *options);
@@ -253,11 +254,12 @@ void hk_generate_defaults(hk_generate_options* options) {
 
 int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_generate_result* result,
                     hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    return api::captured_call(context, "hk_generate", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_generate_options"));
         if (result != nullptr) HK_TRY(complete(result, "hk_generate_result"));
-        return run_generate(call, *options, result);
+        const api::HeardGeneration heard(*options, api::capture_of(context));
+        return run_generate(call, heard.options(), result);
     });
 }
 
@@ -269,7 +271,7 @@ void hk_embed_defaults(hk_embed_options* options) {
 }
 
 int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    return api::captured_call(context, "hk_embed", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_embed_options"));
         return run_embed(call, *options);

@@ -2,6 +2,7 @@
 #include "hekla/plan.h"
 
 #include "api/boundary.hpp"
+#include "api/capture.hpp"
 #include "api/context.hpp"
 #include "generate/decoder_program.hpp"
 #include "infer/forward.hpp"
@@ -316,7 +317,7 @@ int32_t hk_device_limits_of(hk_context context, hk_device_limits* out, hk_error*
 }
 
 int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    return hekla::api::captured_call(context, "hk_plan", options, error, [&]() -> Status {
         HK_TRY(complete(options, "hk_plan_options"));
         if (options->report == nullptr)
             return hekla::invalid_argument("hk_plan_options.report is null: nobody would get the result");

@@ -1,6 +1,7 @@
 #include "api/session.hpp"
 
 #include "api/boundary.hpp"
+#include "api/capture.hpp"
 #include "api/generation.hpp"
 #include "api/handles.hpp"
 #include "api/training.hpp"
@@ -260,6 +261,7 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
     options.step = [](void* u, const hk_train_step* step) {
         auto& session = *static_cast<Session*>(u);
         session.step_ = step->step;
+        if (const auto capture = session.context_->capture()) capture->loss(session.handle_, step->step, step->loss);
         session.callbacks_.call([&](const Callbacks& host) {
             if (host.step != nullptr) host.step(host.user, step);
         });
@@ -316,12 +318,13 @@ Status Session::run_generation(const hk_generate_options& given, const std::stri
     options.prompts = nullptr;
     options.prompt_count = 0;
     options.user = this;
-    if (given.text != nullptr)
-        options.text = [](void* u, uint64_t row, hk_string text) {
-            static_cast<Session*>(u)->callbacks_.call([&](const Callbacks& host) {
-                if (host.text != nullptr) host.text(host.user, row, text);
-            });
-        };
+    options.text = [](void* u, uint64_t row, hk_string text) {
+        auto& session = *static_cast<Session*>(u);
+        if (const auto capture = session.context_->capture()) capture->text(session.handle_, row, text);
+        session.callbacks_.call([&](const Callbacks& host) {
+            if (host.text != nullptr) host.text(host.user, row, text);
+        });
+    };
     options.stop = [](void* u) -> int32_t {
         auto& session = *static_cast<Session*>(u);
         {
@@ -576,6 +579,10 @@ Status Session::pass(const int32_t* ids, const uint64_t* lengths) {
     changed_.notify_all();
     return {};
 }
+
+std::size_t Session::pass_rows() const { return passes_ != nullptr ? static_cast<std::size_t>(passes_->rows) : 0; }
+
+std::size_t Session::pass_length() const { return passes_ != nullptr ? static_cast<std::size_t>(passes_->length) : 0; }
 
 Status Session::has_passes() {
     if (passes_ == nullptr)
@@ -839,54 +846,101 @@ using hekla::api::guarded;
 using hekla::api::Handles;
 using hekla::api::Session;
 
+namespace {
+
+using nlohmann::ordered_json;
+
+std::shared_ptr<hekla::api::Capture> capture_of(hk_session session) noexcept {
+    std::shared_ptr<hekla::api::Capture> capture;
+    guarded(nullptr, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        capture = found->capture();
+        return {};
+    });
+    return capture;
+}
+
+// A call on a session; with its arguments, if it is captured.
+template<class Arguments, class F>
+int32_t on_session(hk_session session, const char* name, hk_error* error, const Arguments& arguments, F&& f) noexcept {
+    return hekla::api::captured(
+        capture_of(session), name, error, arguments, [&] { return session.id; },
+        [&]() -> Status {
+            HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+            return f(*found);
+        });
+}
+
+ordered_json nothing() { return ordered_json::object(); }
+
+template<class Options, class F>
+int32_t begin_session(hk_context context, const char* name, const Options* options, const hk_session_options* own,
+                      hk_session* out, hk_error* error, F&& begin) noexcept {
+    hk_session made{};
+    const auto arguments = [&] {
+        ordered_json all = hekla::api::fields_of(options);
+        all["session_options"] = hekla::api::fields_of(own);
+        return all;
+    };
+    return hekla::api::captured(
+        hekla::api::capture_of(context), name, error, arguments, [&] { return made.id; },
+        [&]() -> Status {
+            if (out == nullptr) return hekla::invalid_argument("out is null");
+            HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+            HK_ASSIGN(const std::shared_ptr<Session> session, begin(found));
+            made.id = Handles<Session>::all().add(session);
+            *out = made;
+            session->announce(made.id);
+            return {};
+        });
+}
+
+} // namespace
+
 extern "C" {
 
 int32_t hk_session_train(hk_context context, const hk_train_options* options, const hk_session_options* session_options,
                          hk_session* out, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_TRY(complete(options, "hk_train_options"));
-        if (out == nullptr) return hekla::invalid_argument("out is null");
-        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        HK_ASSIGN(const std::shared_ptr<Session> session, Session::train(found, *options, session_options));
-        out->id = Handles<Session>::all().add(session);
-        session->announce(out->id);
-        return {};
-    });
+    return begin_session(context, "hk_session_train", options, session_options, out, error,
+                         [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
+                             HK_TRY(complete(options, "hk_train_options"));
+                             return Session::train(found, *options, session_options);
+                         });
 }
 
 int32_t hk_session_generate(hk_context context, const hk_generate_options* options,
                             const hk_session_options* session_options, hk_session* out, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_TRY(complete(options, "hk_generate_options"));
-        if (out == nullptr) return hekla::invalid_argument("out is null");
-        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        HK_ASSIGN(const std::shared_ptr<Session> session, Session::generate(found, *options, session_options));
-        out->id = Handles<Session>::all().add(session);
-        session->announce(out->id);
-        return {};
-    });
+    return begin_session(context, "hk_session_generate", options, session_options, out, error,
+                         [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
+                             HK_TRY(complete(options, "hk_generate_options"));
+                             return Session::generate(found, *options, session_options);
+                         });
 }
 
 int32_t hk_session_forward(hk_context context, const hk_forward_options* options,
                            const hk_session_options* session_options, hk_session* out, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_TRY(complete(options, "hk_forward_options"));
-        if (out == nullptr) return hekla::invalid_argument("out is null");
-        if (options->bindings == nullptr && options->binding_count > 0)
-            return hekla::invalid_argument("hk_forward_options.bindings is null");
-        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        HK_ASSIGN(const std::shared_ptr<Session> session, Session::forward(found, *options, session_options));
-        out->id = Handles<Session>::all().add(session);
-        session->announce(out->id);
-        return {};
-    });
+    return begin_session(context, "hk_session_forward", options, session_options, out, error,
+                         [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
+                             HK_TRY(complete(options, "hk_forward_options"));
+                             if (options->bindings == nullptr && options->binding_count > 0)
+                                 return hekla::invalid_argument("hk_forward_options.bindings is null");
+                             return Session::forward(found, *options, session_options);
+                         });
 }
 
 int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        HK_TRY(found->pass(ids, lengths));
-        found->ask_for_job();
+    std::size_t rows = 0, tokens = 0;
+    const auto arguments = [&] { // null: what lies in the host's buffers
+        ordered_json all{{"ids", nullptr}, {"lengths", nullptr}};
+        if (ids != nullptr) all["ids"] = std::vector<int32_t>(ids, ids + tokens);
+        if (lengths != nullptr) all["lengths"] = std::vector<uint64_t>(lengths, lengths + rows);
+        return all;
+    };
+    return on_session(session, "hk_session_pass", error, arguments, [&](Session& found) -> Status {
+        rows = found.pass_rows();
+        tokens = rows * found.pass_length();
+        HK_TRY(found.pass(ids, lengths));
+        found.ask_for_job();
         return {};
     });
 }
@@ -900,51 +954,77 @@ int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk
 }
 
 int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    const auto arguments = [&] {
+        ordered_json all = nothing();
+        all["prompts"] = hekla::api::texts(prompts, prompts != nullptr ? count : 0);
+        return all;
+    };
+    return on_session(session, "hk_session_prompt", error, arguments, [&](Session& found) -> Status {
         if (prompts == nullptr && count > 0) return hekla::invalid_argument("prompts is null");
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        HK_TRY(found->prompt(hekla::api::texts(prompts, count)));
-        found->ask_for_job();
+        HK_TRY(found.prompt(hekla::api::texts(prompts, count)));
+        found.ask_for_job();
         return {};
     });
 }
 
 int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_info* out, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    const auto look = [&](Session& found) -> Status {
         HK_TRY(complete(out, "hk_session_info"));
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        found->wait(hekla::api::nanoseconds_of(nanoseconds), *out);
+        found.wait(hekla::api::nanoseconds_of(nanoseconds), *out);
         return {};
+    };
+    const auto arguments = [&] { return ordered_json{{"nanoseconds", nanoseconds}}; };
+    if (nanoseconds > 0) return on_session(session, "hk_session_wait", error, arguments, look);
+    return guarded(error, [&]() -> Status { // a look alone is not worth a line in a capture
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return look(*found);
     });
 }
 
 int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error) {
-    return guarded(error, [&]() -> Status {
+    hk_advanced done{};
+    const auto arguments = [&] { // with what came of it
+        ordered_json all = nothing();
+        if (!complete(advance, "").ok()) return all;
+        all["microseconds"] = advance->microseconds;
+        all["waits"] = advance->wait_count;
+        all["signals"] = advance->signal_count;
+        all["recorded"] = advance->command_buffer != nullptr;
+        all["state"] = done.state;
+        all["pieces"] = done.pieces;
+        all["expected"] = done.expected;
+        all["measured"] = done.measured;
+        return all;
+    };
+    return on_session(session, "hk_session_advance", error, arguments, [&](Session& found) -> Status {
         HK_TRY(complete(advance, "hk_advance"));
         if (out != nullptr) HK_TRY(complete(out, "hk_advanced"));
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        return found->advance(*advance, out);
+        HK_TRY(found.advance(*advance, &done));
+        if (out == nullptr) return {};
+        done.struct_size = out->struct_size;
+        *out = done;
+        return {};
     });
 }
 
 int32_t hk_session_run(hk_session session, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        return found->run();
-    });
+    return on_session(session, "hk_session_run", error, nothing, [](Session& found) { return found.run(); });
 }
 
 int32_t hk_context_pump(hk_context context, uint64_t nanoseconds, hk_pumped* out, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        if (out != nullptr) HK_TRY(complete(out, "hk_pumped"));
-        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        HK_ASSIGN(const Context::Pumped pumped, found->pump(hekla::api::nanoseconds_of(nanoseconds)));
-        if (out != nullptr) {
-            out->sessions = pumped.guests;
-            out->waiting = pumped.waiting;
-        }
-        return {};
-    });
+    const auto arguments = [&] { return ordered_json{{"nanoseconds", nanoseconds}}; };
+    return hekla::api::captured(
+        hekla::api::capture_of(context), "hk_context_pump", error, arguments, [] { return uint64_t{0}; },
+        [&]() -> Status {
+            if (out != nullptr) HK_TRY(complete(out, "hk_pumped"));
+            HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+            HK_ASSIGN(const Context::Pumped pumped, found->pump(hekla::api::nanoseconds_of(nanoseconds)));
+            if (out != nullptr) {
+                out->sessions = pumped.guests;
+                out->waiting = pumped.waiting;
+            }
+            return {};
+        });
 }
 
 int32_t hk_session_replace_callbacks(hk_session session, const hk_session_callbacks* callbacks, hk_error* error) {
@@ -956,9 +1036,9 @@ int32_t hk_session_replace_callbacks(hk_session session, const hk_session_callba
 }
 
 int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        HK_ASSIGN(const bool released, found->release_memory(hekla::api::nanoseconds_of(nanoseconds)));
+    const auto arguments = [&] { return ordered_json{{"nanoseconds", nanoseconds}}; };
+    return on_session(session, "hk_session_release_memory", error, arguments, [&](Session& found) -> Status {
+        HK_ASSIGN(const bool released, found.release_memory(hekla::api::nanoseconds_of(nanoseconds)));
         if (released) return {};
         return {hekla::Code::cancelled,
                 "the session did not come to rest in that time, and keeps its memory: call it again"};
@@ -966,25 +1046,24 @@ int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_e
 }
 
 int32_t hk_session_restore_memory(hk_session session, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        return found->restore_memory();
-    });
+    return on_session(session, "hk_session_restore_memory", error, nothing,
+                      [](Session& found) { return found.restore_memory(); });
 }
 
 int32_t hk_session_stop(hk_session session, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
-        found->stop();
+    return on_session(session, "hk_session_stop", error, nothing, [](Session& found) -> Status {
+        found.stop();
         return {};
     });
 }
 
 void hk_session_destroy(hk_session session) {
-    guarded(nullptr, [&]() -> Status {
-        if (const std::shared_ptr<Session> gone = Handles<Session>::all().remove(session.id)) gone->destroy();
-        return {};
-    });
+    hekla::api::captured(
+        capture_of(session), "hk_session_destroy", nullptr, nothing, [&] { return session.id; },
+        [&]() -> Status {
+            if (const std::shared_ptr<Session> gone = Handles<Session>::all().remove(session.id)) gone->destroy();
+            return {};
+        });
 }
 
 } // extern "C"

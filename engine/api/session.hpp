@@ -34,7 +34,10 @@ public:
                                                     const hk_forward_options& options, const hk_session_options* own);
     ~Session() override;
 
+    std::shared_ptr<Capture> capture() const { return context_->capture(); }
     Status pass(const int32_t* ids, const uint64_t* lengths);
+    std::size_t pass_rows() const; // 0: it makes no passes
+    std::size_t pass_length() const;
     Status tensor(const std::string& name, hk_tensor& out);
     // Of model.h.
     Status tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give);

@@ -340,3 +340,45 @@ TEST_CASE("train: what cannot be trained is one clear error") {
     succeed(place.run({"train", "recipe.toml", "train.max_steps=2"}));
     fails("model.n_embd=32", {"checkpoint-2", "model.n_embd = 16", "has 32"});
 }
+
+TEST_CASE("calls of a training and a text are captured and made again, and a difference is found") {
+    const Place place;
+    write_text(place);
+    succeed(place.run({"--capture", "train.jsonl", "train", "recipe.toml"}));
+    const Ran again = succeed(place.run({"replay-calls", "train.jsonl"}));
+    CHECK_MESSAGE(has(again.out, "1 calls made again, 0 left out, 0 differences"), again.out);
+    const std::vector<std::string> generate{"--capture", "text.jsonl",       "generate", "first",  "--prompt",
+                                            "line",      "--max-new-tokens", "12",       "--seed", "3"};
+    const std::string text = succeed(place.run(generate)).out;
+    const json same = json::parse(succeed(place.run({"replay-calls", "text.jsonl", "--json"})).out);
+    CHECK(same.at("calls") == 1);
+    CHECK(same.at("differences").empty());
+    CHECK(!place.exists("run-2")); // trainings made again write elsewhere
+
+    // Another seed writes another text; a loss that was another is named; so is what cannot be read.
+    const auto changed = [&](const char* name, const std::string& from, const std::string& to) {
+        std::string lines = place.read(name);
+        const std::size_t at = lines.find(from);
+        REQUIRE(at != std::string::npos);
+        lines.replace(at, from.size(), to);
+        place.write("changed.jsonl", lines);
+        return place.run({"replay-calls", "changed.jsonl"});
+    };
+    const Ran other_text = changed("text.jsonl", "\"seed\":3", "\"seed\":4");
+    CHECK(other_text.status == 1);
+    CHECK_MESSAGE(has(other_text.out, "row 0"), other_text.out);
+    const Ran other_loss = changed("train.jsonl", "\"step\":3,\"loss\":", "\"step\":3,\"loss\":1");
+    CHECK(other_loss.status == 1);
+    CHECK_MESSAGE(has(other_loss.out, "the loss of step 3 is"), other_loss.out);
+    const Ran other_end = changed("text.jsonl", "\"model\":\"", "\"model\":\"nowhere/");
+    CHECK(other_end.status == 1);
+    CHECK_MESSAGE(has(other_end.out, "hk_generate succeeded there, and here: "), other_end.out);
+    const Ran broken = changed("text.jsonl", "\"arguments\":{", "\"arguments\":[");
+    CHECK(broken.status == 1);
+    CHECK_MESSAGE(has(broken.err, "changed.jsonl:"), broken.err);
+    place.write("no.jsonl", "{\"step\": 1}\n");
+    const Ran none = place.run({"replay-calls", "no.jsonl"});
+    CHECK(none.status == 1);
+    CHECK_MESSAGE(has(none.err, "no.jsonl:1: no capture of calls"), none.err);
+    CHECK(place.run({"replay-calls", "nowhere.jsonl"}).status == 1);
+}

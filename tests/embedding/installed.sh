@@ -77,6 +77,32 @@ grep -q 'the budget is 2000' table || fail "embed_inference has no table: $(cat 
 if ./embed_minimal nowhere 'line ' 2>error; then fail "a model that is not there is no error"; fi
 grep -q nowhere error || fail "what is missing is not named: $(cat error)"
 
+# The calls of a host with sessions, made again by the program.
+cat >captured.cpp <<'HOST'
+#include <hekla/capture.h>
+#include <hekla/hekla.hpp>
+#include <cstdio>
+int main() {
+    hk::Error error;
+    const hk::Context context = hk::Context::create({}, error);
+    error.take(hk_capture(context.c(), hk::view("calls.jsonl"), error.c()));
+    const hk::Training training = context.train({"recipe.toml", {"train.max_steps=4", "output.dir=captured"}, {}, {}, {}}, error);
+    hk::GenerationOptions options;
+    options.model = "model";
+    options.prompts = {"line "};
+    const hk::Generation text = context.generate(options, error);
+    while (!error && text.state() < hk::State::idle) text.advance(2000, error);
+    while (!error && training.state() < hk::State::done) training.advance(2000, error);
+    if (error) std::printf("%s\n", error.message().c_str());
+    return error ? 1 : 0;
+}
+HOST
+# shellcheck disable=SC2086
+c++ -std=c++20 -Wall -Wextra -Wconversion -pedantic -Werror captured.cpp -o captured $flags
+./captured || fail "the captured host"
+again=$("$work/hekla/bin/hekla" replay-calls calls.jsonl) || fail "the calls made again: $again"
+[[ $again == *' 0 differences; '*' frames took '* ]] || fail "the calls made again: $again"
+
 mkdir project && cd project
 cat >CMakeLists.txt <<'PROJECT'
 cmake_minimum_required(VERSION 3.20)
@@ -96,6 +122,14 @@ shown_in_archive=$(nm -g --defined-only "$work/hekla/lib/libhekla.a" | awk 'NF =
 cp build/static "$work/hekla/bin/static"
 [[ $("$work/hekla/bin/static" ../model 'line ') == 'line '* ]] || fail "the program with the static library says nothing"
 [[ $(ldd "$work/hekla/bin/static") != *libhekla* ]] || fail "the static program needs libhekla.so"
+
+# The Observatory, where it was built, is a component of its own.
+[ ! -e "$work/hekla/bin/observatory" ] || fail "the Observatory is installed without being asked for"
+if [ -e "$build/bin/observatory" ]; then
+  cmake --install "$build" --component observatory --prefix "$work/hekla" >>"$work/install.log"
+  (cd "$work/app" && "$work/hekla/bin/observatory" model --headless --screenshot seen.png) || fail "the installed Observatory"
+  [ "$(head -c 4 "$work/app/seen.png" | tail -c 3)" = PNG ] || fail "the installed Observatory drew nothing"
+fi
 
 # A host that draws through a volk of its own: with either library.
 cd "$work/app"

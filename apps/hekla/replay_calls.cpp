@@ -1,0 +1,458 @@
+// hekla replay-calls: what a host asked for (hekla/capture.h), asked again here, and what came out otherwise.
+#include "command.hpp"
+#include "output.hpp"
+
+#include "api/call_fields.hpp"
+#include "base/file.hpp"
+#include "base/temporary_folder.hpp"
+#include "hekla/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <fmt/format.h>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr double kFrame = 2000.0; // microseconds that a session is given to catch up
+
+// visit_fields() out of JSON: what is not there stays as it is. Owns what the structs point to.
+class FieldReader {
+public:
+    explicit FieldReader(json from) : from_(std::move(from)) {}
+    static constexpr bool reads() { return true; }
+
+    template<class T>
+    void operator()(const char* name, T& value) {
+        const auto found = from_.find(name);
+        if (found != from_.end() && found->is_number()) value = found->template get<T>();
+    }
+    void operator()(const char* name, hk_string& value) {
+        const auto found = from_.find(name);
+        if (found != from_.end() && found->is_string()) value = kept(found->get<std::string>());
+    }
+    void list(const char* name, const hk_string*& strings, uint64_t& count) {
+        const auto found = from_.find(name);
+        if (found == from_.end() || !found->is_array()) return;
+        std::vector<hk_string>& all = lists_.emplace_back();
+        for (const json& one : *found) all.push_back(kept(one.is_string() ? one.get<std::string>() : std::string()));
+        strings = all.data();
+        count = all.size();
+    }
+    void rows(const char* name, const int32_t* const*& rows, const uint64_t*& lengths, uint64_t& count) {
+        const auto found = from_.find(name);
+        if (found == from_.end() || !found->is_array()) return;
+        for (const json& one : *found) {
+            ids_.push_back(one.get<std::vector<int32_t>>());
+            places_.push_back(ids_.back().data());
+            lengths_.push_back(ids_.back().size());
+        }
+        rows = places_.data();
+        lengths = lengths_.data();
+        count = lengths_.size();
+    }
+    hk_string kept(std::string text) { return app::text(strings_.emplace_back(std::move(text))); }
+
+private:
+    json from_;
+    std::deque<std::string> strings_;
+    std::deque<std::vector<hk_string>> lists_;
+    std::deque<std::vector<int32_t>> ids_;
+    std::vector<const int32_t*> places_;
+    std::vector<uint64_t> lengths_;
+};
+
+// What came out of the calls of a session, or (0) of the context.
+struct Outcome {
+    std::map<uint64_t, std::string> texts; // by row
+    std::map<int64_t, double> losses;      // by step
+};
+
+struct Line {
+    std::size_t number = 0;
+    json content;
+};
+
+struct Recorded {
+    std::string path;
+    json first;
+    std::vector<Line> calls;
+    std::map<uint64_t, Outcome> outcomes; // by the session's number
+};
+
+uint64_t session_of(const json& line) { return line.value("session", uint64_t{0}); }
+
+Result<Recorded> read_capture(const std::string& path) {
+    HK_ASSIGN(const std::string text, read_file(path));
+    Recorded recorded;
+    recorded.path = path;
+    std::size_t number = 0;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = text.find('\n', begin);
+        if (end == std::string::npos) break; // a line that was never finished: the host ended in it
+        ++number;
+        json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+        begin = end + 1;
+        const auto wrong = [&](const char* what) { return corrupt(fmt::format("{}:{}: {}", path, number, what)); };
+        if (!line.is_object()) return wrong("not a JSON object: expected a capture of calls (hekla/capture.h)");
+        if (number == 1) {
+            if (!line.contains("hekla")) return wrong("no capture of calls: its first line says which Hekla wrote it");
+            recorded.first = std::move(line);
+            continue;
+        }
+        try {
+            const uint64_t session = session_of(line);
+            if (line.contains("step")) {
+                const json& loss = line.at("loss"); // null: not finite
+                recorded.outcomes[session].losses[line.at("step").get<int64_t>()] =
+                    loss.is_number() ? loss.get<double>() : std::nan("");
+            } else if (line.contains("text")) {
+                recorded.outcomes[session].texts[line.at("row").get<uint64_t>()] += line.at("text").get<std::string>();
+            } else {
+                static_cast<void>(line.at("call").get<std::string>());
+                static_cast<void>(line.at("code").get<int32_t>());
+                if (!line.at("arguments").is_object()) return wrong("\"arguments\": expected an object");
+                recorded.calls.push_back({number, std::move(line)});
+            }
+        } catch (const json::exception& e) { return wrong(e.what()); }
+    }
+    if (recorded.first.is_null()) return corrupt(path + ": is empty: expected a capture of calls (hekla/capture.h)");
+    return recorded;
+}
+
+// Plays a capture. Thread: the verb's; sessions call back on their own.
+class Replay {
+public:
+    Replay(const Recorded& recorded, hk_context context, std::filesystem::path runs)
+        : recorded_(recorded), context_(context), runs_(std::move(runs)) {}
+    ~Replay() {
+        for (auto& [number, session] : sessions_) hk_session_destroy(session.handle);
+    }
+    Replay(const Replay&) = delete;
+    Replay& operator=(const Replay&) = delete;
+
+    void run() {
+        for (const Line& line : recorded_.calls) {
+            if (interrupted()) return;
+            current_ = &line;
+            play(line.content);
+        }
+    }
+    std::vector<std::string> differences() const;
+    ordered_json summary() const {
+        return {{"calls", calls_},
+                {"left_out", left_out_},
+                {"frames", frames_},
+                {"measured_there_us", measured_there_},
+                {"measured_here_us", measured_here_}};
+    }
+    bool all_done() const { return calls_ + left_out_ == recorded_.calls.size(); }
+
+private:
+    struct Session {
+        hk_session handle{};
+        int32_t state = HK_SESSION_PREPARING; // there, as the last advance found it
+        std::unique_ptr<FieldReader> kept;
+    };
+    // What a callback is given.
+    struct To {
+        Replay* replay;
+        uint64_t session;
+    };
+
+    void play(const json& line);
+    void play_session(const std::string& name, const json& line);
+    template<class Options>
+    Options options_of(FieldReader& reader) {
+        Options options{};
+        options.struct_size = sizeof options;
+        api::visit_fields(reader, options);
+        return options;
+    }
+    // A training writes into a folder of its own.
+    void redirect(hk_train_options& options, FieldReader& reader, std::vector<hk_string>& overrides) {
+        overrides.assign(options.overrides, options.overrides + options.override_count);
+        overrides.push_back(reader.kept("output.dir=" + (runs_ / fmt::format("run-{}", current_->number)).string()));
+        options.overrides = overrides.data();
+        options.override_count = overrides.size();
+    }
+    void hear(hk_train_options& options, To* to) {
+        options.user = to;
+        options.step = [](void* user, const hk_train_step* step) {
+            const To& to = *static_cast<To*>(user);
+            const std::lock_guard guard(to.replay->mutex_);
+            to.replay->outcomes_[to.session].losses[step->step] = step->loss;
+        };
+        options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
+    }
+    void hear(hk_generate_options& options, To* to) {
+        options.user = to;
+        options.text = [](void* user, uint64_t row, hk_string piece) {
+            const To& to = *static_cast<To*>(user);
+            // As it went into the file: what is not UTF-8 was replaced there.
+            const std::string line =
+                json(std::string(view(piece))).dump(-1, ' ', false, json::error_handler_t::replace);
+            const std::lock_guard guard(to.replay->mutex_);
+            to.replay->outcomes_[to.session].texts[row] += json::parse(line).get<std::string>();
+        };
+        options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
+    }
+    // The session is where it was there when this call was made.
+    void catch_up(const Session& session) const {
+        hk_session_info info{};
+        info.struct_size = sizeof info;
+        if (session.state == HK_SESSION_PREPARING) return;
+        do {
+            if (hk_session_wait(session.handle, kSecond / 10, &info, nullptr) != HK_OK) return;
+        } while (info.state == HK_SESSION_PREPARING && !interrupted());
+        const bool waits = session.state == HK_SESSION_IDLE || session.state == HK_SESSION_DONE;
+        while (waits && info.state == HK_SESSION_WORKING && !interrupted()) {
+            advance(session.handle, kFrame);
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            if (hk_session_wait(session.handle, 0, &info, nullptr) != HK_OK) return;
+        }
+    }
+    static hk_advanced advance(hk_session session, double microseconds, hk_error* error = nullptr,
+                               int32_t* code = nullptr) {
+        hk_advance how{};
+        how.struct_size = sizeof how;
+        how.microseconds = microseconds;
+        hk_advanced out{};
+        out.struct_size = sizeof out;
+        const int32_t got = hk_session_advance(session, &how, &out, error);
+        if (code != nullptr) *code = got;
+        return out;
+    }
+    void ended(int32_t code) {
+        ++calls_;
+        const int32_t there = current_->content.at("code").get<int32_t>();
+        if (code == there) return;
+        const std::string here = code == HK_OK ? "succeeds" : std::string(view(hk_error_message(error_.error)));
+        codes_.push_back(fmt::format(
+            "{}:{}: {} {} there, and here: {}", recorded_.path, current_->number,
+            current_->content.at("call").get<std::string>(),
+            there == HK_OK ? "succeeded" : "failed (" + current_->content.value("message", "") + ")", here));
+    }
+
+    const Recorded& recorded_;
+    hk_context context_;
+    std::filesystem::path runs_;
+    HostError error_;
+    const Line* current_ = nullptr;
+    std::map<uint64_t, Session> sessions_; // by their numbers there
+    std::deque<To> to_;
+    std::deque<std::vector<hk_string>> overrides_;
+    std::mutex mutex_;
+    std::map<uint64_t, Outcome> outcomes_;
+    std::vector<std::string> codes_;
+    std::size_t calls_ = 0, left_out_ = 0, frames_ = 0;
+    double measured_there_ = 0, measured_here_ = 0; // microseconds
+};
+
+void Replay::play(const json& line) {
+    const std::string name = line.at("call").get<std::string>();
+    if (name.starts_with("hk_session_")) return play_session(name, line);
+    FieldReader reader(line.at("arguments"));
+    To* to = &to_.emplace_back(To{this, 0});
+    if (name == "hk_train") {
+        auto options = options_of<hk_train_options>(reader);
+        redirect(options, reader, overrides_.emplace_back());
+        hear(options, to);
+        ended(hk_train(context_, &options, nullptr, error_.error));
+    } else if (name == "hk_generate") {
+        auto options = options_of<hk_generate_options>(reader);
+        hear(options, to);
+        ended(hk_generate(context_, &options, nullptr, error_.error));
+    } else if (name == "hk_evaluate") {
+        const auto options = options_of<hk_evaluate_options>(reader);
+        ended(hk_evaluate(context_, &options, error_.error));
+    } else if (name == "hk_predict") {
+        auto options = options_of<hk_predict_options>(reader);
+        if (!line.at("arguments").contains("second_texts")) options.second_texts = nullptr;
+        options.row = [](void*, uint64_t, hk_string) -> int32_t { return 0; };
+        ended(hk_predict(context_, &options, error_.error));
+    } else if (name == "hk_embed") {
+        auto options = options_of<hk_embed_options>(reader);
+        options.row = [](void*, uint64_t, const float*, const int64_t*, uint32_t) -> int32_t { return 0; };
+        ended(hk_embed(context_, &options, error_.error));
+    } else if (name == "hk_plan") {
+        auto options = options_of<hk_plan_options>(reader);
+        options.report = [](void*, const hk_plan_report*) {};
+        ended(hk_plan(context_, &options, error_.error));
+    } else {
+        ++left_out_; // hk_context_pump: sessions have threads here
+    }
+}
+
+void Replay::play_session(const std::string& name, const json& line) {
+    const uint64_t number = session_of(line);
+    const json& arguments = line.at("arguments");
+    auto reader = std::make_unique<FieldReader>(arguments);
+    FieldReader own_reader(arguments.value("session_options", json::object()));
+    const auto own = options_of<hk_session_options>(own_reader);
+    To* to = &to_.emplace_back(To{this, number});
+    hk_session made{};
+    if (name == "hk_session_train") {
+        auto options = options_of<hk_train_options>(*reader);
+        redirect(options, *reader, overrides_.emplace_back());
+        hear(options, to);
+        ended(hk_session_train(context_, &options, &own, &made, error_.error));
+    } else if (name == "hk_session_generate") {
+        auto options = options_of<hk_generate_options>(*reader);
+        hear(options, to);
+        ended(hk_session_generate(context_, &options, &own, &made, error_.error));
+    } else if (name == "hk_session_forward") {
+        const auto options = options_of<hk_forward_options>(*reader); // in buffers of Hekla's
+        ended(hk_session_forward(context_, &options, &own, &made, error_.error));
+    } else {
+        const auto found = sessions_.find(number);
+        if (found == sessions_.end() || name == "hk_session_run") {
+            ++left_out_;
+            return;
+        }
+        Session& session = found->second;
+        if (name != "hk_session_advance") catch_up(session);
+        if (name == "hk_session_advance") {
+            const int32_t before = session.state;
+            session.state = arguments.value("state", before);
+            if (before == HK_SESSION_PREPARING) catch_up(session); // it was ready by then
+            int32_t code = HK_OK;
+            const hk_advanced out = advance(session.handle, arguments.value("microseconds", 0.0), error_.error, &code);
+            ++frames_;
+            measured_there_ += arguments.value("measured", 0.0);
+            measured_here_ += out.measured;
+            ended(code);
+        } else if (name == "hk_session_pass") {
+            const json ids = arguments.value("ids", json()), lengths = arguments.value("lengths", json());
+            const auto all = ids.is_array() ? ids.get<std::vector<int32_t>>() : std::vector<int32_t>();
+            const auto of_rows = lengths.is_array() ? lengths.get<std::vector<uint64_t>>() : std::vector<uint64_t>();
+            if (all.empty()) { // they lay in a buffer of the host's
+                ++left_out_;
+                return;
+            }
+            ended(
+                hk_session_pass(session.handle, all.data(), of_rows.empty() ? nullptr : of_rows.data(), error_.error));
+        } else if (name == "hk_session_prompt") {
+            const hk_string* prompts = nullptr;
+            uint64_t count = 0;
+            reader->list("prompts", prompts, count);
+            ended(hk_session_prompt(session.handle, prompts, count, error_.error));
+        } else if (name == "hk_session_wait") {
+            hk_session_info info{};
+            info.struct_size = sizeof info;
+            ended(hk_session_wait(session.handle, arguments.value("nanoseconds", uint64_t{0}), &info, error_.error));
+        } else if (name == "hk_session_stop") {
+            ended(hk_session_stop(session.handle, error_.error));
+        } else if (name == "hk_session_release_memory") {
+            ended(hk_session_release_memory(session.handle, arguments.value("nanoseconds", uint64_t{0}), error_.error));
+        } else if (name == "hk_session_restore_memory") {
+            ended(hk_session_restore_memory(session.handle, error_.error));
+        } else if (name == "hk_session_destroy") {
+            hk_session_destroy(session.handle);
+            sessions_.erase(found);
+            ended(HK_OK);
+        } else {
+            ++left_out_;
+        }
+        return;
+    }
+    if (made.id == 0) return;
+    Session& session = sessions_[number];
+    session.handle = made;
+    session.kept = std::move(reader);
+}
+
+std::vector<std::string> Replay::differences() const {
+    std::vector<std::string> all = codes_;
+    const auto whose = [](uint64_t session) {
+        return session == 0 ? std::string("the calls of the context") : fmt::format("session {}", session);
+    };
+    for (const auto& [number, there] : recorded_.outcomes) {
+        const auto found = outcomes_.find(number);
+        const Outcome none;
+        const Outcome& here = found != outcomes_.end() ? found->second : none;
+        for (const auto& [row, text] : there.texts) {
+            const auto written = here.texts.find(row);
+            const std::string now = written != here.texts.end() ? written->second : std::string();
+            if (now == text) continue;
+            const auto parted = std::ranges::mismatch(text, now);
+            all.push_back(fmt::format("{}, row {}: {} of {} bytes are the same, then the text is another",
+                                      whose(number), row, parted.in1 - text.begin(), text.size()));
+        }
+        for (const auto& [step, loss] : there.losses) {
+            const auto computed = here.losses.find(step);
+            const double now = computed != here.losses.end() ? computed->second : std::nan("");
+            if (now == loss || (std::isnan(now) && std::isnan(loss))) continue;
+            all.push_back(
+                computed != here.losses.end()
+                    ? fmt::format("{}: the loss of step {} is {:.9g}, and was {:.9g}", whose(number), step, now, loss)
+                    : fmt::format("{}: there is no step {}", whose(number), step));
+            break; // all that follow differ, too
+        }
+    }
+    return all;
+}
+
+int run_replay_calls(const Globals& globals, const std::string& path, bool as_json) {
+    Result<Recorded> recorded = read_capture(path);
+    if (!recorded.ok()) return fail(recorded.status());
+    Result<TemporaryFolder> runs = TemporaryFolder::make();
+    if (!runs.ok()) return fail(runs.status());
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    watch_interrupts();
+    std::fprintf(stderr, "%zu calls of Hekla %s on %s\n", recorded->calls.size(),
+                 recorded->first.value("hekla", "").c_str(), recorded->first.value("device", "").c_str());
+    Replay replay(recorded.value(), context.context, runs->path());
+    replay.run();
+    if (!replay.all_done()) return fail(std::string("interrupted before the last call"));
+    const std::vector<std::string> differences = replay.differences();
+    ordered_json summary = replay.summary();
+    summary["differences"] = differences;
+    if (as_json) {
+        std::printf("%s\n", json_line(summary).c_str());
+    } else {
+        for (const std::string& one : differences) std::printf("%s\n", one.c_str());
+        std::printf("%zu calls made again, %zu left out, %zu differences", summary["calls"].get<std::size_t>(),
+                    summary["left_out"].get<std::size_t>(), differences.size());
+        if (summary["frames"] > 0)
+            std::printf("; %zu frames took %.1f ms of the device, and there %.1f", summary["frames"].get<std::size_t>(),
+                        summary["measured_here_us"].get<double>() / 1e3,
+                        summary["measured_there_us"].get<double>() / 1e3);
+        std::printf("\n");
+    }
+    return differences.empty() ? kDone : kFailed;
+}
+
+} // namespace
+
+void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    struct Arguments {
+        std::string path;
+        bool json = false;
+    };
+    const auto a = std::make_shared<Arguments>();
+    CLI::App* verb =
+        app.add_subcommand("replay-calls", "make the calls of a captured host again (hekla/capture.h), and "
+                                           "say what comes out otherwise");
+    verb->add_option("file", a->path, "what hk_capture, or --capture of a verb, wrote")->required();
+    verb->add_flag("--json", a->json, "what was found as JSON");
+    verb->footer(
+        "Sessions have threads of their own here, trainings write into folders that go again, and what lay in\n"
+        "buffers, semaphores and command buffers of the host's is left out. Exit status 1 where a call ended\n"
+        "otherwise, a text is another, or a loss is not the same to the last bit.");
+    verbs.push_back({verb, [&globals, a] { return run_replay_calls(globals, a->path, a->json); }});
+}
+
+} // namespace hekla::app

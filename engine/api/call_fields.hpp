@@ -1,0 +1,98 @@
+// The members of the structs that calls are given, by name: for what writes them down and for what reads them again.
+// Callbacks are none of them. A visitor takes (name, member) for numbers and strings, and list(name, strings, count).
+#pragma once
+
+#include "hekla/hekla.h"
+#include "hekla/plan.h"
+#include "hekla/session.h"
+
+namespace hekla::api {
+
+template<class V>
+void visit_fields(V& v, hk_train_options& o) {
+    v("recipe", o.recipe);
+    v.list("overrides", o.overrides, o.override_count);
+}
+
+template<class V>
+void visit_fields(V& v, hk_evaluate_options& o) {
+    v("test", o.test);
+    v("recipe", o.recipe);
+    v.list("overrides", o.overrides, o.override_count);
+}
+
+template<class V>
+void visit_fields(V& v, hk_predict_options& o) {
+    v("reference", o.reference);
+    v("model", o.model);
+    v("batch", o.batch);
+    v("length", o.length);
+    v.list("texts", o.texts, o.text_count);
+    if (o.second_texts != nullptr || v.reads()) v.list("second_texts", o.second_texts, o.text_count);
+    v("file", o.file);
+    v("format", o.format);
+    v.list("columns", o.columns, o.column_count);
+}
+
+template<class V>
+void visit_fields(V& v, hk_generate_options& o) {
+    v("greedy", o.greedy);
+    v("model", o.model);
+    v.list("prompts", o.prompts, o.prompt_count);
+    v("max_new_tokens", o.max_new_tokens);
+    v("beams", o.beams);
+    v("top_k", o.top_k);
+    v("temperature", o.temperature);
+    v("top_p", o.top_p);
+    v("repetition_penalty", o.repetition_penalty);
+    v("no_repeat_ngram_size", o.no_repeat_ngram_size);
+    v("seed", o.seed);
+    v("reference", o.reference);
+    v("slide_context", o.slide_context);
+    v("weights", o.weights);
+    v("echo_prompt", o.echo_prompt);
+}
+
+template<class V>
+void visit_fields(V& v, hk_embed_options& o) {
+    v("reference", o.reference);
+    v("model", o.model);
+    v("port", o.port);
+    v("pooling", o.pooling);
+    v("batch", o.batch);
+    v.list("texts", o.texts, o.text_count);
+    v.rows("rows", o.rows, o.row_lengths, o.row_count);
+    v("fields_file", o.fields_file);
+}
+
+template<class V>
+void visit_fields(V& v, hk_plan_options& o) {
+    v("mode", o.mode);
+    v("recipe", o.recipe);
+    v.list("overrides", o.overrides, o.override_count);
+    v("model", o.model);
+    v("rows", o.rows);
+    v("length", o.length);
+    v.list("ports", o.ports, o.port_count);
+    v("attention", o.attention);
+    v("weights", o.weights);
+    v("measure", o.measure);
+}
+
+template<class V>
+void visit_fields(V& v, hk_session_options& o) {
+    v("microseconds", o.microseconds);
+    v("length", o.length);
+}
+
+template<class V>
+void visit_fields(V& v, hk_forward_options& o) {
+    v("attention", o.attention);
+    v("model", o.model);
+    v("rows", o.rows);
+    v("length", o.length);
+    v.list("ports", o.ports, o.port_count);
+    v("lens", o.lens);
+}
+
+} // namespace hekla::api

@@ -1,0 +1,130 @@
+#include "api/capture.hpp"
+
+#include "api/context.hpp"
+#include "api/handles.hpp"
+#include "hekla/capture.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace hekla::api {
+
+using nlohmann::ordered_json;
+
+Result<std::shared_ptr<Capture>> Capture::begin(const std::string& path, const ordered_json& first, const Log& log) {
+    std::FILE* file = std::fopen(path.c_str(), "we");
+    if (file == nullptr) return io_error(fmt::format("{}: {}", path, std::strerror(errno)));
+    const std::shared_ptr<Capture> capture(new Capture(file, log));
+    capture->write(first);
+    return capture;
+}
+
+void Capture::write(const ordered_json& line) {
+    // Texts may end in the middle of a character.
+    const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::lock_guard guard(mutex_);
+    if (file_ == nullptr) return;
+    // To the disk's system at once: what comes before a crash is what is wanted.
+    if (std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0) return;
+    file_.reset();
+    log_.warning(fmt::format("the capture of calls ends here: {}", std::strerror(errno)));
+}
+
+void Capture::call(const char* name, uint64_t session, ordered_json arguments, Clock::time_point begun, int32_t code,
+                   const hk_error* error) {
+    ordered_json line{{"at", seconds(begun)}, {"call", name}};
+    if (session != 0) line["session"] = session >> 8; // without what handles say of their kind
+    line["arguments"] = std::move(arguments);
+    line["code"] = code;
+    if (code != HK_OK && error != nullptr) line["message"] = string_of(hk_error_message(error));
+    line["seconds"] = std::chrono::duration<double>(Clock::now() - begun).count();
+    write(line);
+}
+
+void Capture::loss(uint64_t session, int64_t step, double loss) {
+    ordered_json line{{"at", seconds(Clock::now())}};
+    if (session != 0) line["session"] = session >> 8;
+    line["step"] = step;
+    line["loss"] = loss;
+    write(line);
+}
+
+void Capture::text(uint64_t session, uint64_t row, hk_string piece) {
+    ordered_json line{{"at", seconds(Clock::now())}};
+    if (session != 0) line["session"] = session >> 8;
+    line["row"] = row;
+    line["text"] = string_of(piece);
+    write(line);
+}
+
+std::shared_ptr<Capture> capture_of(hk_context context) noexcept {
+    std::shared_ptr<Capture> capture;
+    guarded(nullptr, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        capture = found->capture();
+        return {};
+    });
+    return capture;
+}
+
+HeardTraining::HeardTraining(const hk_train_options* given, std::shared_ptr<Capture> capture)
+    : given_(given), capture_(complete(given, "").ok() ? std::move(capture) : nullptr) {
+    if (capture_ == nullptr) return;
+    heard_ = *given;
+    heard_.user = this;
+    heard_.step = [](void* user, const hk_train_step* step) {
+        const auto& to = *static_cast<HeardTraining*>(user);
+        to.capture_->loss(0, step->step, step->loss);
+        if (to.given_->step != nullptr) to.given_->step(to.given_->user, step);
+    };
+    if (given->evaluation != nullptr)
+        heard_.evaluation = [](void* user, const hk_train_evaluation* evaluation) {
+            const auto& to = *static_cast<HeardTraining*>(user);
+            to.given_->evaluation(to.given_->user, evaluation);
+        };
+    if (given->message != nullptr)
+        heard_.message = [](void* user, hk_string message) {
+            const auto& to = *static_cast<HeardTraining*>(user);
+            to.given_->message(to.given_->user, message);
+        };
+    if (given->stop != nullptr)
+        heard_.stop = [](void* user) -> int32_t {
+            const auto& to = *static_cast<HeardTraining*>(user);
+            return to.given_->stop(to.given_->user);
+        };
+}
+
+HeardGeneration::HeardGeneration(const hk_generate_options& given, std::shared_ptr<Capture> capture)
+    : given_(given), capture_(std::move(capture)) {
+    if (capture_ == nullptr) return;
+    heard_ = given;
+    heard_.user = this;
+    heard_.text = [](void* user, uint64_t row, hk_string text) {
+        const auto& to = *static_cast<HeardGeneration*>(user);
+        to.capture_->text(0, row, text);
+        if (to.given_.text != nullptr) to.given_.text(to.given_.user, row, text);
+    };
+    if (given.stop != nullptr)
+        heard_.stop = [](void* user) -> int32_t {
+            const auto& to = *static_cast<HeardGeneration*>(user);
+            return to.given_.stop(to.given_.user);
+        };
+}
+
+} // namespace hekla::api
+
+using hekla::Status;
+using hekla::api::Context;
+using hekla::api::guarded;
+using hekla::api::Handles;
+
+extern "C" {
+
+int32_t hk_capture(hk_context context, hk_string path, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        return found->begin_capture(hekla::api::string_of(path));
+    });
+}
+
+} // extern "C"

@@ -1,0 +1,114 @@
+// hekla/capture.h: what is in the file of a host's calls, and that it is no more than a witness.
+#include "work.hpp"
+
+#include "hekla/capture.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+using namespace hekla::testing;
+using nlohmann::json;
+
+namespace {
+
+std::vector<json> lines_of(const Place& place, const char* name) {
+    std::istringstream text(place.read(name));
+    std::vector<json> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+    return lines;
+}
+
+std::ptrdiff_t calls_of(const std::vector<json>& lines, const std::string& name) {
+    return std::ranges::count_if(lines, [&](const json& line) { return line.value("call", "") == name; });
+}
+
+} // namespace
+
+TEST_CASE("a capture holds calls, arguments, ends, losses and texts, until it is ended") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    const Error error;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    train(context, Training(place, "before"));
+    const std::string weights = place.read("before/model.safetensors");
+    const std::string nowhere = place.at("nowhere/calls.jsonl"), path = place.at("calls.jsonl");
+    CHECK(hk_capture(context, view(nowhere), error) == HK_IO);
+    CHECK_MESSAGE(error.says("nowhere/calls.jsonl"), error.message());
+    REQUIRE_MESSAGE(hk_capture(context, view(path), error) == HK_OK, error.message());
+
+    train(context, Training(place, "call"));
+    CHECK(place.read("call/model.safetensors") == weights);
+    Writing writing(place.at("before"));
+    hk_session session{};
+    REQUIRE(hk_session_generate(context, &writing.options, nullptr, &session, error) == HK_OK);
+    run_until(session, HK_SESSION_IDLE, 2000.0);
+    const std::string text = writing.taken();
+    CHECK(hk_session_prompt(session, nullptr, 3, error) == HK_INVALID_ARGUMENT);
+    CHECK(hk_session_pass(session, nullptr, nullptr, error) == HK_INVALID_ARGUMENT);
+    hk_session_destroy(session);
+    CHECK(hk_generate(context, nullptr, nullptr, error) == HK_INVALID_ARGUMENT);
+    REQUIRE(hk_capture(context, hk_string{nullptr, 0}, error) == HK_OK);
+    const std::size_t size = place.read("calls.jsonl").size();
+    REQUIRE(hk_generate(context, &writing.options, nullptr, error) == HK_OK);
+    CHECK(place.read("calls.jsonl").size() == size);
+    hk_context_destroy(context);
+
+    const std::vector<json> lines = lines_of(place, "calls.jsonl");
+    REQUIRE(!lines.empty());
+    CHECK(lines.front().at("threads") == true);
+    CHECK(calls_of(lines, "hk_train") == 1);
+    CHECK(calls_of(lines, "hk_session_generate") == 1);
+    CHECK(calls_of(lines, "hk_session_advance") > 1);
+    CHECK(calls_of(lines, "hk_session_destroy") == 1);
+    int64_t steps = 0;
+    std::string written;
+    double last = 0;
+    for (const json& line : lines) {
+        if (!line.contains("at")) continue;
+        if (line.contains("step")) CHECK(line.at("step").get<int64_t>() == ++steps);
+        if (line.contains("text")) written += line.at("text").get<std::string>();
+        if (line.contains("call")) continue; // written when it was over
+        CHECK(line.at("at").get<double>() >= last);
+        last = line.at("at").get<double>();
+    }
+    CHECK(steps == 6);
+    CHECK(written == text);
+    const auto call = [&](const std::string& name) {
+        return *std::ranges::find_if(lines, [&](const json& line) { return line.value("call", "") == name; });
+    };
+    CHECK(call("hk_train").at("arguments").at("recipe") == place.recipe());
+    const json generate = call("hk_session_generate");
+    CHECK(generate.at("arguments").at("prompts") == json{"line "});
+    CHECK(generate.at("arguments").at("greedy") == 1);
+    CHECK(generate.at("code") == HK_OK);
+    CHECK(generate.at("session") == call("hk_session_advance").at("session"));
+    CHECK(call("hk_session_advance").at("arguments").at("microseconds") == 2000.0);
+    const json refused = call("hk_session_prompt");
+    CHECK(refused.at("code") == HK_INVALID_ARGUMENT);
+    CHECK(refused.at("message") == "prompts is null");
+    CHECK(call("hk_generate").at("code") == HK_INVALID_ARGUMENT); // options were null
+    CHECK(call("hk_generate").at("arguments").empty());
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("a capture that cannot be written any more ends, and the host's calls go on") {
+    const Place place;
+    Host host;
+    const Error error;
+    hk_context context{};
+    std::string said;
+    REQUIRE(host.context(context, error, [&](hk_context_options& o) {
+        o.user = &said;
+        o.log = [](void* user, int32_t, hk_string message) {
+            static_cast<std::string*>(user)->append(message.data, static_cast<std::size_t>(message.size));
+        };
+    }) == HK_OK);
+    const std::string full = "/dev/full";
+    REQUIRE(hk_capture(context, view(full), error) == HK_OK);
+    train(context, Training(place, "run"));
+    CHECK_MESSAGE(said.find("the capture of calls ends here") != std::string::npos, said);
+    hk_context_destroy(context);
+}
