@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hekla::plugin {
 namespace {

@@ -155,6 +155,10 @@ const char* pairs_text() {
                "void operation(uint i) { tickets = 0u; barrier(); seen[i % 64u] = i < x_size ? load_x(i) : 0.0;\n"
                "    const uint ticket = atomicAdd(tickets, 1u); barrier();\n"
                "    if (i < x_size) store_y(i, load_x(i) + seen[(i + 1u) % 64u] + 1e-7 * float(ticket)); }";
+    if (fault("shares_much"))
+        return "shared float seen[4097];\n"
+               "void operation(uint i) { seen[i % 64u] = i < x_size ? load_x(i) : 0.0; barrier();\n"
+               "    if (i < x_size) store_y(i, load_x(i) + seen[(i + 1u) % 64u]); }";
     return "shared float seen[64];\n"
            "void operation(uint i) { seen[i % 64u] = i < x_size ? load_x(i) : 0.0; barrier();\n"
            "    if (i < x_size) store_y(i, load_x(i) + seen[(i + 1u) % 64u]); }";
