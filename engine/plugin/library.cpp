@@ -9,6 +9,7 @@
 #include "plugin/trace.hpp"
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/log.h"

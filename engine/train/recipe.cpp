@@ -326,8 +326,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
 
     Status status;
     Recipe r;
-    const std::vector<std::string> sections{"model",     "teacher", "objective", "head",    "data",
-                                            "tokenizer", "train",   "generate",  "plugins", "output"};
+    const std::vector<std::string> sections{"model",     "teacher", "adapter",  "objective", "head",  "data",
+                                            "tokenizer", "train",   "generate", "plugins",   "output"};
     for (const auto& [key, node] : root) {
         const std::string section(key.str());
         if (std::find(sections.begin(), sections.end(), section) != sections.end()) continue;
@@ -354,6 +354,7 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("id", out.id);
         out.config = s.rest();
     };
+    plugin_section("adapter", r.adapter);
     plugin_section("objective", r.objective);
     plugin_section("head", r.head);
     {
@@ -452,6 +453,16 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
     if (r.model.architecture.empty() && r.model.from.empty())
         return invalid_argument(
             fmt::format("{}: [model] needs `architecture` (a plugin's id) or `from` (a model folder)", name));
+    if (r.adapter.id.empty() && !r.adapter.config.empty())
+        return invalid_argument(fmt::format("{}: [adapter] needs `id`: a plugin's", name));
+    if (!r.adapter.id.empty() && r.model.from.empty())
+        return invalid_argument(
+            fmt::format("{}: [adapter] changes a body that was trained: name its folder in model.from", name));
+    if (!r.adapter.id.empty() && !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
+        return invalid_argument(
+            fmt::format("{}: [adapter] leaves the body as its folder has it: leave out model.layers, "
+                        "tokenizer.add and tokenizer.add_roles",
+                        name));
     if (!r.model.layers.empty() && r.model.from.empty())
         return invalid_argument(
             fmt::format("{}: [model] layers: chooses among the layers of a model: name its folder in `from`", name));
@@ -491,6 +502,11 @@ std::string write_recipe(const Recipe& r) {
     if (!r.teacher.from.empty()) {
         s += "\n[teacher]\n";
         line("from", quote(r.teacher.from));
+    }
+    if (!r.adapter.id.empty()) {
+        s += "\n[adapter]\n";
+        line("id", quote(r.adapter.id));
+        rest(r.adapter.config);
     }
     s += "\n[objective]\n";
     line("id", quote(r.objective.id));

@@ -194,12 +194,18 @@ int32_t pairs_reference(const hk_operation_use* use, hk_error*) {
 }
 const hk_operation pairs = {pairs_describe, pairs_shape, nullptr, pairs_reference};
 
-int32_t init(const hk_host* host, hk_error*) {
+bool serving = false;
+int32_t init(const hk_host* host, hk_error* error) {
+    if (serving) {
+        errors->set(error, HK_FAILED_PRECONDITION, hk_text("it serves another host"));
+        return HK_FAILED_PRECONDITION;
+    }
     errors = static_cast<const hk_error_interface*>(host->get_interface(host, hk_text(HK_ERROR_INTERFACE)));
     graph = static_cast<const hk_graph_interface*>(host->get_interface(host, hk_text(HK_GRAPH_INTERFACE)));
-    return errors != nullptr && graph != nullptr ? HK_OK : HK_UNSUPPORTED;
+    serving = errors != nullptr && graph != nullptr;
+    return serving ? HK_OK : HK_UNSUPPORTED;
 }
-void deinit() {}
+void deinit() { serving = false; }
 const void* get_interface(hk_string interface_id, hk_string id) {
     const auto same = [](hk_string a, std::string_view b) {
         return std::string_view(a.data != nullptr ? a.data : "", static_cast<std::size_t>(a.size)) == b;

@@ -37,10 +37,10 @@ typedef struct hk_adapter {
     void(HK_ABI* destroy)(void* self);
 
     // Describes what the body computes with in place of its parameter of that name, eg: "h.0.attn.c_attn.weight",
-    // whose value is given: once for each that build() of the architecture asks for. *adapted is 0 before: left so,
-    // the parameter is computed with. The host puts "adapter." before the names of parameters that the adapter asks
-    // for; they begin with the name of the body's, so that each has its own. [adapter.2] [adapter.3] [adapter.4]
-    // [adapter.5]
+    // whose value is given: once for each that build() of the architecture asks for; a head of the architecture's own
+    // gets the same. *adapted is 0 before: left so, the parameter is computed with. The host puts "adapter." before
+    // the names of parameters that the adapter asks for; they begin with the name of the body's, so that each has its
+    // own. [adapter.2] [adapter.3] [adapter.4] [adapter.5]
     // [describe]
     int32_t(HK_ABI* adapt)(void* self, hk_builder* builder, hk_string parameter, hk_value value, hk_value* adapted,
                            hk_error* error);
