@@ -26,10 +26,11 @@ train = "text.txt"
 [tokenizer]
 kind = "char"
 [train]
-max_steps = 4
+max_steps = 80
+learning_rate = 1e-2
 context_length = 16
 per_device_train_batch_size = 4
-eval_steps = 2
+eval_steps = 40
 eval_batches = 2
 [output]
 dir = "body"
@@ -44,14 +45,14 @@ targets = ["*attn*", "*mlp*"]
 [data]
 train = "other.txt"
 [train]
-max_steps = 12
-learning_rate = 3e-2
+max_steps = 40
+learning_rate = 1e-2
 lr_scheduler_type = "constant"
 context_length = 16
 per_device_train_batch_size = 4
-eval_steps = 6
+eval_steps = 20
 eval_batches = 2
-save_steps = 6
+save_steps = 20
 [output]
 dir = "adapted"
 )";
@@ -71,12 +72,13 @@ std::vector<std::string> names_in(const std::string& file) {
 
 TEST_CASE("an adapter learns where the body stays, is saved alone and opened with it") {
     const Place place;
-    std::string text, other;
+    const std::string line = "is there a line of 7 or 9? there is none.\n";
+    std::string text = line, other; // the same letters
     for (int i = 0; i < 60; ++i) {
         text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
-        other += "is there a line of 7 or 9? there is none.\n";
+        other += line;
     }
-    place.write("text.txt", text + other); // the same letters
+    place.write("text.txt", text);
     place.write("other.txt", other);
     place.write("body.toml", kBody);
     place.write("adapter.toml", kAdapter);
@@ -99,14 +101,14 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     // It learnt what the body did not know, and its checkpoint says the same as a run that was cut in two.
     std::ifstream log(place.path("adapted/train_log.jsonl"));
     double first = 0.0, last = 0.0;
-    for (std::string line; std::getline(log, line);) {
-        const json entry = json::parse(line);
+    for (std::string one; std::getline(log, one);) {
+        const json entry = json::parse(one);
         if (!entry.contains("learning_rate")) continue;
         if (first == 0.0) first = entry["loss"].get<double>();
         last = entry["loss"].get<double>();
     }
     CHECK(last < 0.8 * first);
-    succeed(place.run({"train", "adapter.toml", "output.dir=parts", "train.max_steps=6"}));
+    succeed(place.run({"train", "adapter.toml", "output.dir=parts", "train.max_steps=20"}));
     succeed(place.run({"train", "adapter.toml", "output.dir=parts"}));
     CHECK(place.read("parts/model.safetensors") == saved);
 
@@ -119,7 +121,7 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     };
     const std::string by_adapter = written("adapted");
     CHECK(by_adapter != written("body"));
-    CHECK(by_adapter == written("adapted/checkpoint-12")); // which has the body's weights too
+    CHECK(by_adapter == written("adapted/checkpoint-40")); // which has the body's weights too
 
     // A body that is gone, or another one, is said.
     std::filesystem::rename(place.path("body"), place.path("moved"));
@@ -130,7 +132,7 @@ TEST_CASE("an adapter learns where the body stays, is saved alone and opened wit
     const Ran changed = place.run({"generate", "adapted", "--prompt", "i"});
     CHECK(changed.status == 1);
     CHECK(has(changed.err, "holds other weights"));
-    const Ran goes_on = place.run({"train", "adapter.toml", "train.max_steps=14"});
+    const Ran goes_on = place.run({"train", "adapter.toml", "train.max_steps=44"});
     CHECK(goes_on.status == 1);
     CHECK(has(goes_on.err, "its adapter was trained with another body than model.from = body is now"));
 }

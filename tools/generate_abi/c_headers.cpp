@@ -170,15 +170,19 @@ std::string c_header(const Description& d, const Header& h) {
 std::string rule_table(const Description& d) {
     std::string s = kAbiNotice;
     s += "// The rules: number, whether a trace can see it broken, text.\n";
-    for (const Header& h : d.headers)
-        for (const Rule& r : h.rules) s += fmt::format("HK_RULE(\"{}\", {}, R\"({})\")\n", r.id, r.traced, r.text);
+    for (const std::vector<Header>* headers : {&d.headers, &d.drafts})
+        for (const Header& h : *headers)
+            for (const Rule& r : h.rules) s += fmt::format("HK_RULE(\"{}\", {}, R\"({})\")\n", r.id, r.traced, r.text);
     return s;
 }
 
 std::string traced_functions(const Description& d) {
     std::string s = kAbiNotice;
-    s += "// Every function of every struct of functions: struct, function, names of its parameters, first minor version.\n";
-    for (const Header& h : d.headers)
+    s += "// Every function of every struct of functions: struct, function, names of its parameters, first minor "
+         "version.\n";
+    std::vector<Header> headers = d.headers;
+    headers.insert(headers.end(), d.drafts.begin(), d.drafts.end());
+    for (const Header& h : headers)
         for (const Item& item : h.items) {
             if (item.kind != ItemKind::table) continue;
             for (const Member& m : item.members) {
