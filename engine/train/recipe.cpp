@@ -453,16 +453,6 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
     if (r.model.architecture.empty() && r.model.from.empty())
         return invalid_argument(
             fmt::format("{}: [model] needs `architecture` (a plugin's id) or `from` (a model folder)", name));
-    if (r.adapter.id.empty() && !r.adapter.config.empty())
-        return invalid_argument(fmt::format("{}: [adapter] needs `id`: a plugin's", name));
-    if (!r.adapter.id.empty() && r.model.from.empty())
-        return invalid_argument(
-            fmt::format("{}: [adapter] changes a body that was trained: name its folder in model.from", name));
-    if (!r.adapter.id.empty() && !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
-        return invalid_argument(
-            fmt::format("{}: [adapter] leaves the body as its folder has it: leave out model.layers, "
-                        "tokenizer.add and tokenizer.add_roles",
-                        name));
     if (!r.model.layers.empty() && r.model.from.empty())
         return invalid_argument(
             fmt::format("{}: [model] layers: chooses among the layers of a model: name its folder in `from`", name));
@@ -478,9 +468,27 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
     return r;
 }
 
+namespace {
+// An adapter is for a body that is there.
+Status check_adapter(const Recipe& r, const std::string& name) {
+    if (r.adapter.id.empty() && !r.adapter.config.empty())
+        return invalid_argument(fmt::format("{}: [adapter] needs `id`: a plugin's", name));
+    if (!r.adapter.id.empty() && r.model.from.empty())
+        return invalid_argument(
+            fmt::format("{}: [adapter] changes a body that was trained: name its folder in model.from", name));
+    if (!r.adapter.id.empty() && !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
+        return invalid_argument(
+            fmt::format("{}: [adapter] leaves the body as its folder has it: leave out model.layers, "
+                        "tokenizer.add and tokenizer.add_roles",
+                        name));
+    return {};
+}
+} // namespace
+
 Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
     HK_ASSIGN(const std::string text, read_file(file));
     HK_ASSIGN(Recipe recipe, parse_recipe(text, file.string(), overrides));
+    HK_TRY(check_adapter(recipe, file.string()));
     recipe.file = file;
     return recipe;
 }

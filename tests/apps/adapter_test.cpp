@@ -63,7 +63,8 @@ std::vector<std::string> names_in(const std::string& file) {
     REQUIRE(file.size() > sizeof size);
     std::memcpy(&size, file.data(), sizeof size);
     std::vector<std::string> names;
-    for (const auto& [name, tensor] : json::parse(file.substr(sizeof size, size)).items())
+    const json header = json::parse(file.substr(sizeof size, size));
+    for (const auto& [name, tensor] : header.items())
         if (name != "__metadata__") names.push_back(name);
     return names;
 }
