@@ -65,12 +65,13 @@ int run_list(const Globals& globals, bool as_json) {
         return fail(fmt::format("no plugins in {}: give a folder with --plugin-path",
                                 folders.empty() ? "any folder" : fmt::format("{}", fmt::join(folders, ", "))));
     }
-    for (const char* kind : {"architecture", "head", "objective", "operation", "adapter"}) {
+    for (const std::string_view kind : {"architecture", "head", "objective", "operation", "adapter.draft"}) {
         bool heading = false;
         for (const plugin::Manifest& m : registry.manifests())
             for (const plugin::Provided& p : m.provides) {
                 if (kind_of(p.interface_id) != kind) continue;
-                if (!heading) fmt::print("{}s\n", kind);
+                if (!heading)
+                    fmt::print("{}s{}\n", kind.substr(0, kind.find('.')), kind.ends_with(".draft") ? " (draft)" : "");
                 heading = true;
                 fmt::print("  {:<16} {}{}\n  {:<16} {} {}, {}\n", p.id, p.about,
                            p.model_types.empty() ? "" : fmt::format(" [{}]", fmt::join(p.model_types, ", ")), "",
@@ -82,9 +83,9 @@ int run_list(const Globals& globals, bool as_json) {
 
 struct DescribeArguments {
     std::string architecture;
-    std::string config, head_config, objective_config; // JSON, or a file of it
+    std::string config, adapter_config, head_config, objective_config; // JSON, or a file of it
     std::vector<std::string> keys;
-    std::string head, objective;
+    std::string adapter, head, objective;
     std::vector<std::string> fields, ports;
     std::string mode = "train";
     std::string output;
@@ -148,6 +149,8 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
     spec.architecture = a.architecture;
     HK_ASSIGN(spec.config, read_config(a.config, "--config"));
     for (const std::string& key : a.keys) HK_TRY(set_key(spec.config, key));
+    spec.adapter = a.adapter;
+    HK_ASSIGN(spec.adapter_config, read_config(a.adapter_config, "--adapter-config"));
     spec.head = a.head;
     HK_ASSIGN(spec.head_config, read_config(a.head_config, "--head-config"));
     spec.objective = a.objective;
@@ -200,6 +203,8 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--config", a->config, "the architecture's config: JSON, or a file (a model's config.json)");
     parser->add_option("--set", a->keys, "one key of it: n_layer=2 (may be repeated)")->allow_extra_args(false);
     parser->add_option("--head", a->head, "a head's id");
+    parser->add_option("--adapter", a->adapter, "an adapter's id");
+    parser->add_option("--adapter-config", a->adapter_config, "JSON, or a file");
     parser->add_option("--head-config", a->head_config, "JSON, or a file");
     parser->add_option("--objective", a->objective, "an objective's id");
     parser->add_option("--objective-config", a->objective_config, "JSON, or a file");

@@ -116,6 +116,11 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
                                       const std::string& asked_class, const Log& log) {
     HK_ASSIGN(const fs::path folder_path, infer::weights_folder(path));
     HK_ASSIGN(model::ModelFolder folder, model::ModelFolder::open(folder_path));
+    const json config = json::parse(folder.config_json(), nullptr, false);
+    if (const json own = config.value("hekla", json()); own.is_object() && own.contains("base"))
+        return unsupported(fmt::format("{}: holds what an adapter learnt, and no body: it can be used where it is, by "
+                                       "generate, eval, predict and embed",
+                                       folder_path.string()));
     Says named = Says::nobody;
     HK_ASSIGN(const std::vector<Candidate> candidates, candidates_of(registry, folder, asked_class, named));
     std::optional<StoredModel> best;

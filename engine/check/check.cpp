@@ -49,6 +49,7 @@ const std::vector<Test>& tests() {
         {"file.opens", "it opens with every symbol bound, at once", 1, 20, test_opens},
         {"file.entry", "the entry is whole and says what the manifest says", 1, 10, test_entry},
         {"file.ids", "it has what its manifest offers, and null for everything else", 1, 10, test_unknown_ids},
+        {"file.lifecycle", "it serves one host at a time, and another one after that", 1, 10, test_lifecycle},
         {"host.without-error", "a host that lacks an interface is no crash", 1, 10, without(HK_ERROR_INTERFACE)},
         {"host.without-log", "a host that lacks an interface is no crash", 1, 10, without("hekla.log/1")},
         {"host.without-config", "a host that lacks an interface is no crash", 1, 10, without(HK_CONFIG_INTERFACE)},

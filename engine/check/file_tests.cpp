@@ -1,6 +1,7 @@
 #include "check/elf_file.hpp"
 #include "check/tests.hpp"
 
+#include "hekla/plugin/drafts.h"
 #include "hekla/plugin/log.h"
 #include "hekla/plugin/tokenizer.h"
 #include "plugin/host_config.hpp"
@@ -144,9 +145,15 @@ Status test_unknown_ids(Trial& trial) {
     hk_error error;
     trial.doing("init()");
     if (entry->init(&host.host, &error) != HK_OK) return internal_error(fmt::format("init(): {}", error.message));
-    const auto ask = [&](std::string_view interface_id, std::string_view id) {
+    const auto ask = [&](std::string_view interface_id, std::string_view id) -> const void* {
         trial.doing(fmt::format("get_interface(\"{}\", \"{}\")", interface_id, id));
-        return entry->get_interface(text(interface_id), text(id));
+        const void* const table = entry->get_interface(text(interface_id), text(id));
+        if (!plugin::is_draft(interface_id)) return table;
+        if (table != nullptr)
+            trial.fail(fmt::format("get_interface() gives the draft {}; null was expected", interface_id));
+        const auto* offers =
+            static_cast<const hk_draft_offers*>(entry->get_interface(text(HK_DRAFT_OFFERS_INTERFACE), {}));
+        return offers != nullptr && offers->get != nullptr ? offers->get(text(interface_id), text(id)) : nullptr;
     };
     for (const plugin::Provided& provided : trial.manifest().provides) {
         const std::string &i = provided.interface_id, &id = provided.id;
@@ -181,6 +188,45 @@ Status test_unknown_ids(Trial& trial) {
     if (const std::size_t left = thread_count(); left > threads)
         trial.fail(fmt::format("{} thread{} that it began still run{} after deinit()", left - threads,
                                left - threads == 1 ? "" : "s", left - threads == 1 ? "s" : ""));
+    return {};
+}
+
+Status test_lifecycle(Trial& trial) {
+    HK_ASSIGN(const hk_plugin_entry* entry, entry_of(trial));
+    PartialHost first(""), second("");
+    hk_error error;
+    const auto begin = [&](PartialHost& host, const char* what) {
+        trial.doing(what);
+        error = {};
+        return entry->init(&host.host, &error);
+    };
+    const auto is_there = [&](const char* when) {
+        for (const plugin::Provided& provided : trial.manifest().provides) {
+            if (plugin::is_draft(provided.interface_id)) continue; // file.ids asks for those
+            trial.doing(fmt::format("get_interface() of {} {}", name_of(provided), when));
+            if (entry->get_interface(text(provided.interface_id), text(provided.id)) == nullptr)
+                trial.fail(fmt::format("get_interface() does not give {} {}", name_of(provided), when));
+        }
+    };
+    if (begin(first, "init()") != HK_OK) return internal_error(fmt::format("init(): {}", error.message));
+    const char* const kTwice = "init() of a second host, before deinit()";
+    const int32_t taken = begin(second, kTwice);
+    if (taken != HK_FAILED_PRECONDITION || error.message.empty()) // [entry.8]
+        trial.fail(fmt::format("{}: code {} and {}; HK_FAILED_PRECONDITION and a message were expected", kTwice, taken,
+                               error.message.empty() ? "no message" : "a message"));
+    is_there("after a second host was refused");
+    for (int round = 0; round < 3; ++round) {
+        trial.doing("deinit()");
+        entry->deinit();
+        const char* const kAgain = "init() again, after deinit()";
+        if (const int32_t code = begin(round % 2 == 0 ? second : first, kAgain); code != HK_OK) {
+            trial.fail(fmt::format("{}: code {}: {}", kAgain, code, error.message));
+            return {};
+        }
+        is_there("after deinit() and another init()");
+    }
+    trial.doing("deinit()");
+    entry->deinit();
     return {};
 }
 

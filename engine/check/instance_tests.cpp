@@ -4,6 +4,8 @@
 #include "graph/text.hpp"
 #include "plugin/trace.hpp"
 
+#include "hekla/plugin/draft/adapter.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -41,6 +43,7 @@ std::string difference(const std::string& a, const std::string& b) {
 json& config_of(plugin::CompositionSpec& spec, const plugin::Provided& provided) {
     return provided.interface_id == HK_ARCHITECTURE_INTERFACE ? spec.config
            : provided.interface_id == HK_HEAD_INTERFACE       ? spec.head_config
+           : provided.interface_id == HK_ADAPTER_DRAFT        ? spec.adapter_config
                                                               : spec.objective_config;
 }
 

@@ -12,6 +12,7 @@ Status test_relocations(Trial& trial);
 Status test_opens(Trial& trial);
 Status test_entry(Trial& trial);
 Status test_unknown_ids(Trial& trial);
+Status test_lifecycle(Trial& trial);
 Status test_host_without(Trial& trial, const char* interface_id);
 
 // Instances and what they describe (instance_tests.cpp).

@@ -7,6 +7,8 @@
 #include "train/model_spec.hpp"
 #include "train/tokenizer_choice.hpp"
 
+#include "hekla/plugin/draft/adapter.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -126,12 +128,14 @@ Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& p
     const json& check = provided.check;
     const bool is_body = provided.interface_id == HK_ARCHITECTURE_INTERFACE;
     const bool is_head = provided.interface_id == HK_HEAD_INTERFACE;
+    const bool is_adapter = provided.interface_id == HK_ADAPTER_DRAFT;
     const bool causal = provided.causal == "yes";
     train::Recipe recipe;
     recipe.model.architecture = is_body ? provided.id : check.value("architecture", causal ? "gpt2" : "bert");
     const json body =
         is_body ? check : check_of(trial.registry(), HK_ARCHITECTURE_INTERFACE, recipe.model.architecture);
     recipe.model.config = body.value("config", json::object());
+    if (is_adapter) recipe.adapter = {provided.id, check.value("config", json::object())};
     recipe.objective.id = provided.interface_id == HK_OBJECTIVE_INTERFACE
                               ? provided.id
                               : check.value("objective", is_head  ? "classification"

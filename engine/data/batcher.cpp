@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mutex>
 #include <thread>
 #include <unordered_set>

@@ -15,16 +15,26 @@ constexpr uint32_t newest_version = 0x00010500;
 constexpr uint32_t op_entry_point = 15;
 constexpr uint32_t op_execution_mode = 16;
 constexpr uint32_t op_capability = 17;
+constexpr uint32_t op_type_bool = 20;
+constexpr uint32_t op_type_int = 21;
+constexpr uint32_t op_type_float = 22;
+constexpr uint32_t op_type_vector = 23;
+constexpr uint32_t op_type_matrix = 24;
+constexpr uint32_t op_type_array = 28;
+constexpr uint32_t op_type_struct = 30;
+constexpr uint32_t op_type_pointer = 32;
 constexpr uint32_t op_constant = 43;
 constexpr uint32_t op_constant_composite = 44;
 constexpr uint32_t op_spec_constant = 50;
 constexpr uint32_t op_spec_constant_composite = 51;
 constexpr uint32_t op_function_end = 56;
+constexpr uint32_t op_variable = 59;
 constexpr uint32_t op_decorate = 71;
 constexpr uint32_t op_execution_mode_id = 331;
 constexpr uint32_t model_gl_compute = 5;
 constexpr uint32_t mode_local_size = 17;
 constexpr uint32_t mode_local_size_id = 38;
+constexpr uint32_t storage_workgroup = 4;
 constexpr uint32_t decoration_spec_id = 1;
 constexpr uint32_t decoration_built_in = 11;
 constexpr uint32_t built_in_workgroup_size = 25;
@@ -41,6 +51,9 @@ std::string literal(std::span<const uint32_t> words) {
     }
     return {};
 }
+
+// Sizes of damaged modules stay numbers.
+uint64_t times(uint64_t bytes, uint32_t count) { return std::min(bytes, uint64_t{1} << 31) * count; }
 
 } // namespace
 
@@ -76,6 +89,7 @@ Status Shader::inspect() {
     std::map<uint32_t, uint32_t> values;                 // id of a constant -> its (default) value
     std::map<uint32_t, uint32_t> spec_ids;               // id -> constant_id
     std::map<uint32_t, std::array<uint32_t, 3>> vectors; // id of a three-part composite -> its parts' ids
+    std::map<uint32_t, uint64_t> sizes;                  // id of a type -> its bytes; of a pointer: what it points to
     uint32_t workgroup_size_id = 0;
     uint32_t entry_points = 0;
     uint32_t last = 0;
@@ -97,6 +111,24 @@ Status Shader::inspect() {
             for (std::size_t i = 0; i < 3; ++i) workgroup_[i] = {in[3 + i], -1};
         } else if (operation == op_execution_mode_id && length >= 3 && in[2] == mode_local_size_id) {
             return bad("LocalSizeId needs maintenance4: compile it for SPIR-V 1.5 and Vulkan 1.2");
+        } else if (operation == op_type_bool && length == 2) {
+            sizes[in[1]] = 4;
+        } else if ((operation == op_type_int || operation == op_type_float) && length >= 3) {
+            sizes[in[1]] = in[2] / 8;
+        } else if ((operation == op_type_vector || operation == op_type_matrix) && length == 4) {
+            sizes[in[1]] = times(sizes[in[2]], in[3]);
+        } else if (operation == op_type_array && length == 4) {
+            // A length that is computed of specialization constants is not known here, and counts once.
+            const auto count = values.find(in[3]);
+            sizes[in[1]] = times(sizes[in[2]], count == values.end() ? 1 : count->second);
+        } else if (operation == op_type_struct && length >= 2) {
+            uint64_t bytes = 0;
+            for (const uint32_t member : in.subspan(2)) bytes += sizes[member];
+            sizes[in[1]] = bytes;
+        } else if (operation == op_type_pointer && length == 4) {
+            sizes[in[1]] = in[2] == storage_workgroup ? sizes[in[3]] : 8;
+        } else if (operation == op_variable && length >= 4 && in[3] == storage_workgroup) {
+            shared_bytes_ += sizes[in[1]];
         } else if ((operation == op_constant || operation == op_spec_constant) && length == 4) {
             values[in[2]] = in[3];
         } else if ((operation == op_constant_composite || operation == op_spec_constant_composite) && length == 6) {

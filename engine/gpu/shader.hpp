@@ -42,6 +42,8 @@ public:
         int64_t constant = -1;
     };
     const std::array<Extent, 3>& workgroup() const { return workgroup_; }
+    // Of a workgroup's shared variables, with the default values of specialization constants.
+    uint64_t shared_bytes() const { return shared_bytes_; }
     // What OpCapability declares, as SPIR-V's numbers, in the module's order.
     std::span<const uint32_t> capabilities() const { return capabilities_; }
 
@@ -52,6 +54,7 @@ private:
     std::span<const uint32_t> words_;
     Hash128 hash_;
     std::array<Extent, 3> workgroup_{};
+    uint64_t shared_bytes_ = 0;
     std::vector<uint32_t> capabilities_;
 };
 

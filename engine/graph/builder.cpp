@@ -48,15 +48,6 @@ std::vector<ValueId> Builder::emit_own(std::shared_ptr<const OwnUse> use, std::s
     return emit(std::move(node), inputs, attributes);
 }
 
-namespace {
-// By assignment: libstdc++ 12 destroys what a variant's copy constructor had no memory for.
-AttributeValue copy_of(const AttributeValue& value) {
-    AttributeValue copy;
-    copy = value;
-    return copy;
-}
-} // namespace
-
 Result<std::vector<Attribute>> complete_attributes(const OperationInfo& o, std::span<const NamedAttribute> given) {
     std::vector<Attribute> attributes;
     for (const AttributeInfo& wanted : o.attributes) {
@@ -68,9 +59,9 @@ Result<std::vector<Attribute>> complete_attributes(const OperationInfo& o, std::
                 return invalid_argument(fmt::format("attribute {} has the wrong type", wanted.name));
             if (const double* real = std::get_if<double>(&found->value); real != nullptr && std::isnan(*real))
                 return invalid_argument(fmt::format("attribute {} is not a number", wanted.name));
-            attributes.push_back({wanted.name, copy_of(found->value)});
+            attributes.push_back({wanted.name, found->value});
         } else if (wanted.fallback) {
-            attributes.push_back({wanted.name, copy_of(*wanted.fallback)});
+            attributes.push_back({wanted.name, *wanted.fallback});
         } else {
             return invalid_argument(fmt::format("attribute {} is missing", wanted.name));
         }

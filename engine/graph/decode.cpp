@@ -3,6 +3,7 @@
 #include "graph/rewrite.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hekla::graph {
 namespace {

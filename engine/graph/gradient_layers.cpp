@@ -91,13 +91,9 @@ void rotary_gradient(Backward& b) {
     if (b.wants(1) || b.wants(2)) rotary_table_gradient(b);
 }
 
-// The node's attributes, and room for more.
-std::vector<NamedAttribute> attributes_of(const Node& node, std::size_t more = 0) {
-    std::vector<NamedAttribute> attributes(node.attributes.size() + more);
-    for (std::size_t i = 0; i < node.attributes.size(); ++i) {
-        attributes[i].name = node.attributes[i].name;
-        attributes[i].value = node.attributes[i].value;
-    }
+std::vector<NamedAttribute> attributes_of(const Node& node) {
+    std::vector<NamedAttribute> attributes;
+    for (const Attribute& attribute : node.attributes) attributes.push_back({attribute.name, attribute.value});
     return attributes;
 }
 
@@ -107,9 +103,8 @@ void attention_gradient(Backward& b) {
     int64_t wanted = 0;
     for (std::size_t i = 0; i < 8; ++i)
         if (b.wants(i)) wanted |= int64_t{1} << i;
-    std::vector<NamedAttribute> attributes = attributes_of(b.node(), 1);
-    attributes.back().name = "wanted";
-    attributes.back().value = wanted;
+    std::vector<NamedAttribute> attributes = attributes_of(b.node());
+    attributes.push_back({"wanted", wanted});
     const std::vector<ValueId> d = b.builder().emit(Op::attention_gradient, inputs, attributes);
     for (std::size_t i = 0; i < d.size(); ++i)
         if (b.wants(i)) b.give(i, d[i]);

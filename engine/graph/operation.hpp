@@ -20,7 +20,19 @@ enum class Op : uint16_t {
 enum class InputKind : uint8_t { any, floating, integer };
 enum class AttributeType : int32_t { integer = 0, real = 1, text = 2, ints = 3, reals = 4 }; // the ABI's HK_ATTRIBUTE_*
 
-using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+using AttributeVariant = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+// Copied by assignment: libstdc++ 12 destroys what a variant's copy constructor had no memory for.
+class AttributeValue : public AttributeVariant {
+public:
+    using AttributeVariant::AttributeVariant;
+    using AttributeVariant::operator=;
+    AttributeValue() = default;
+    AttributeValue(const AttributeValue& other) : AttributeVariant() { AttributeVariant::operator=(other); }
+    AttributeValue(AttributeValue&&) noexcept = default;
+    AttributeValue& operator=(const AttributeValue&) = default;
+    AttributeValue& operator=(AttributeValue&&) noexcept = default;
+    ~AttributeValue() = default;
+};
 
 struct InputInfo {
     const char* name;

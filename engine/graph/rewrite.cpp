@@ -17,11 +17,8 @@ void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs
     case Op::step_scalar: outputs = {builder.step_scalar(node.text("name"), node.real("initial"))}; return;
     default: break;
     }
-    std::vector<NamedAttribute> attributes(node.attributes.size());
-    for (std::size_t i = 0; i < attributes.size(); ++i) {
-        attributes[i].name = node.attributes[i].name;
-        attributes[i].value = node.attributes[i].value;
-    }
+    std::vector<NamedAttribute> attributes;
+    for (const Attribute& attribute : node.attributes) attributes.push_back({attribute.name, attribute.value});
     outputs = node.own != nullptr ? builder.emit_own(node.own, node.inputs, attributes)
                                   : builder.emit(node.op, node.inputs, attributes);
 }
@@ -85,18 +82,7 @@ Result<Graph> prune(const Graph& graph) {
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) continue;
         const Node& old = graph.nodes[id];
-        // Attributes by assignment: libstdc++ 12 destroys what a variant's copy constructor had no memory for.
-        Node node{.op = old.op,
-                  .inputs = old.inputs,
-                  .outputs = old.outputs,
-                  .attributes = {},
-                  .scope = old.scope,
-                  .region = old.region,
-                  .own = old.own};
-        for (const Attribute& attribute : old.attributes) {
-            node.attributes.push_back({attribute.name, {}});
-            node.attributes.back().value = attribute.value;
-        }
+        Node node = old;
         for (ValueId& input : node.inputs) input = now[input];
         for (ValueId& output : node.outputs) {
             Value value = graph.value(output);

@@ -1,5 +1,6 @@
 #include "infer/model.hpp"
 
+#include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/checkpoint.hpp"
 #include "plugin/record.hpp"
@@ -30,6 +31,8 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         spec.head = own.value("head", "");
         spec.head_config = own.value("head_config", json::object());
         take_objective(own.value("objective", ""), own.value("objective_config", json::object()));
+        spec.adapter = own.value("adapter", "");
+        spec.adapter_config = own.value("adapter_config", json::object());
     } else if (!options.class_name.empty()) {
         HK_ASSIGN(const auto found, registry.find_class(options.class_name));
         entry = found.first;
@@ -162,8 +165,10 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
     HK_ASSIGN(const std::string difference, difference_from_record(m, log));
+    HK_ASSIGN(const std::optional<model::ModelFolder> base, open_base(m.config, m.path));
     Result<std::vector<plugin::StoredTensor>> stored =
-        plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names);
+        base ? find_with_base(graph, folder.weights(), base->weights(), m.composition->architecture().names)
+             : plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names);
     if (!stored.ok() && !difference.empty())
         return Status(stored.code(), fmt::format("{}\n  {}", stored.message(), difference));
     HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors, std::move(stored));

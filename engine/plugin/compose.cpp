@@ -8,6 +8,8 @@
 #include "plugin/parts_apart.hpp"
 #include "plugin/parts_here.hpp"
 
+#include "hekla/plugin/draft/adapter.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -115,6 +117,15 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     HK_TRY(check_ranges(architecture, c->config_, c->architecture_.what));
     c->spec_.architecture = PartSpec{spec.architecture, c->config_};
 
+    if (!spec.adapter.empty()) {
+        c->adapter_.what = fmt::format("adapter '{}'", spec.adapter);
+        HK_ASSIGN(c->adapter_.entry, registry.find(HK_ADAPTER_DRAFT, spec.adapter));
+        c->adapter_.given = spec.adapter_config;
+        c->adapter_.values = with_defaults(*c->adapter_.entry.provided, spec.adapter_config);
+        HK_TRY(check_ranges(*c->adapter_.entry.provided, c->adapter_.values, c->adapter_.what));
+        c->spec_.adapter = PartSpec{spec.adapter, c->adapter_.values};
+    }
+
     // What the model's own configuration says of a head or an objective counts too, eg: num_labels, problem_type.
     const auto completed = [&](const Provided& provided, const json& given) {
         json values = with_defaults(provided, given);
@@ -184,6 +195,7 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
             return {};
         };
         HK_TRY(look(c->architecture_));
+        HK_TRY(look(c->adapter_));
         for (const Part& head : c->heads_) HK_TRY(look(head));
         HK_TRY(look(c->objective_));
     }
@@ -201,11 +213,13 @@ Status Composition::check_keys(const ReadKeys& read, const Log& log) const {
     if (teacher_ != nullptr && read.teacher != nullptr)
         HK_TRY(teacher_->check_keys(*read.teacher, log).with_context("the teacher"));
     const auto check = [&](const Part& part, const std::set<std::string>& keys) {
-        return part.entry.provided == nullptr ? Status()
-                                              : unknown_keys(*part.entry.provided, part.given, part.values, keys,
-                                                             refuse_unknown_keys_, log, part.what);
+        if (part.entry.provided == nullptr) return Status();
+        // No file but Hekla's own says anything of an adapter.
+        const bool refuse = refuse_unknown_keys_ || &part == &adapter_;
+        return unknown_keys(*part.entry.provided, part.given, part.values, keys, refuse, log, part.what);
     };
     HK_TRY(check(architecture_, read.architecture));
+    HK_TRY(check(adapter_, read.adapter));
     for (std::size_t i = 0; i < heads_.size() && i < read.heads.size(); ++i) HK_TRY(check(heads_[i], read.heads[i]));
     return check(objective_, read.objective);
 }
@@ -228,12 +242,14 @@ auto Composition::described(const BuildRequest* request, F&& f) const -> decltyp
 std::string Composition::command(const BuildRequest* request) const {
     std::string line = "hekla";
     std::set<std::string> folders;
-    for (const Part* part : {&architecture_, heads_.empty() ? &objective_ : &heads_.front(), &objective_})
+    for (const Part* part : {&architecture_, &adapter_, heads_.empty() ? &objective_ : &heads_.front(), &objective_})
         if (part->entry.manifest != nullptr && !part->entry.manifest->built_in)
             folders.insert(part->entry.manifest->library.parent_path().string());
     for (const std::string& folder : folders) line += fmt::format(" --plugin-path {}", shell_word(folder));
     line += fmt::format(" describe {}", shell_word(spec_.architecture->id));
     add_config(line, "--config", given_);
+    if (spec_.adapter) line += fmt::format(" --adapter {}", shell_word(spec_.adapter->id));
+    add_config(line, "--adapter-config", adapter_.given);
     if (!head_name_.empty()) line += fmt::format(" --head {}", shell_word(head_name_));
     add_config(line, "--head-config", head_config_);
     if (!objective_name_.empty()) line += fmt::format(" --objective {}", shell_word(objective_name_));
@@ -375,6 +391,10 @@ Result<std::string> Composition::write_config() const {
                            {"head_config", head_config_},           {"objective", objective_name_},
                            {"objective_config", objective_config_}, {"context_length", context_length_}};
     if (spec_.objective && !prefix_.empty()) values["hekla"]["prefix"] = prefix_;
+    if (spec_.objective && spec_.adapter) {
+        values["hekla"]["adapter"] = spec_.adapter->id;
+        values["hekla"]["adapter_config"] = adapter_.given;
+    }
     return values.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

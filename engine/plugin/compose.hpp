@@ -20,6 +20,8 @@ inline constexpr const char* kTeacher = "teacher.";
 struct CompositionSpec {
     std::string architecture;
     nlohmann::json config = nlohmann::json::object(); // config.json, or a recipe's [model] table
+    std::string adapter;                              // "" for none; the names of its parameters begin with kAdapter
+    nlohmann::json adapter_config = nlohmann::json::object();
     std::string head; // "" for none; several that stand side by side: "mlm+span_boundary"
     nlohmann::json head_config = nlohmann::json::object();
     std::string objective; // "" for none
@@ -71,7 +73,7 @@ public:
 
     // From now on the body is described as it is evaluated, also in mode train: nothing of it learns.
     void freeze_body() { body_frozen_ = true; }
-    // The names of the parameters that the body has without head and objective.
+    // The names of the parameters that the body has without adapter, head and objective.
     Result<std::set<std::string>> body_parameters(std::span<const BatchField> fields) const;
 
     // The batch of this objective. failed_precondition without one.
@@ -127,8 +129,8 @@ private:
     };
     const Registry* registry_ = nullptr;
     std::unique_ptr<Composition> teacher_;
-    Part architecture_, objective_;
-    std::vector<Part> heads_; // entry without a plugin: only the architecture has it
+    Part architecture_, adapter_, objective_; // adapter_: entry without a manifest: there is none
+    std::vector<Part> heads_;                 // entry without a plugin: only the architecture has it
     std::string head_name_, objective_name_;
     nlohmann::json head_config_, objective_config_;   // as given
     nlohmann::json given_ = nlohmann::json::object(); // the configuration without defaults

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hekla::plugin {
 namespace {
@@ -241,8 +242,9 @@ const hk_graph_interface* host_graph_interface() {
                                        n, flags, HK_PARAMETER_NO_DECAY)));
                 if (!std::isfinite(a) || !std::isfinite(c))
                     return fail(b, invalid_argument(fmt::format("parameter '{}': its initializer is not finite", n)));
-                return handle_of(
-                    b, builder.parameter(b->joint.prefix + n, shape_from(dims, rank), initializer, a, c, flags));
+                const ValueId made =
+                    builder.parameter(b->joint.prefix + n, shape_from(dims, rank), initializer, a, c, flags);
+                return handle_of(b, b->joint.adapt != nullptr && builder.ok() ? (*b->joint.adapt)(n, made) : made);
             });
         },
         [](hk_builder* b, hk_string name, int32_t kind, const int64_t* dims, uint32_t rank, const double* values) {

@@ -5,6 +5,7 @@
 #include "hekla/plugin/graph.h"
 #include "plugin/host_operation.hpp"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -29,6 +30,8 @@ struct Joint {
     bool in_gradient = false;     // of such an operation
     // Of the names of parameters and ports of the part that is being described; "" for the only part.
     std::string prefix;
+    // What is computed with in place of a parameter of that name; null: the parameter.
+    const std::function<graph::ValueId(const std::string& name, graph::ValueId)>* adapt = nullptr;
     int64_t calls_left = -1; // of the graph's functions, before one fails as if memory had run out; -1: no end
 };
 

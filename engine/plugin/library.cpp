@@ -9,6 +9,7 @@
 #include "plugin/trace.hpp"
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/log.h"
@@ -299,7 +300,8 @@ const void* Library::get_interface(std::string_view interface_id, std::string_vi
                                        shared_->entry->get_interface(text(interface_id), text(id)));
         const auto* offers =
             static_cast<const hk_draft_offers*>(shared_->entry->get_interface(text(HK_DRAFT_OFFERS_INTERFACE), {}));
-        return offers != nullptr && offers->get != nullptr ? offers->get(text(interface_id), text(id)) : nullptr;
+        if (offers == nullptr || offers->get == nullptr) return nullptr;
+        return traced_plugin_table(shared_->plugin, interface_id, id, offers->get(text(interface_id), text(id)));
     } catch (...) { return nullptr; }
 }
 

@@ -13,7 +13,7 @@ namespace hekla::plugin {
 // Whether this host can use what plugins give under this id, eg: "hekla.architecture/1".
 bool is_known_interface(std::string_view interface_id);
 
-// An interface that is not stable yet. There is none at present: the door is open, and nothing is behind it.
+// An interface that is not stable yet.
 struct Draft {
     std::string id;              // "hekla.adapter.draft/1"
     const void* table = nullptr; // the host's; null where plugins give it

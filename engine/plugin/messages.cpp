@@ -15,6 +15,7 @@ json packed(const PartsSpec& spec) {
     const auto part = [](const PartSpec& one) { return json{{"id", one.id}, {"config", one.config}}; };
     json all = json::object();
     if (spec.architecture) all["architecture"] = part(*spec.architecture);
+    if (spec.adapter) all["adapter"] = part(*spec.adapter);
     if (spec.objective) all["objective"] = part(*spec.objective);
     all["heads"] = json::array();
     for (const PartsSpec::Head& head : spec.heads) {
@@ -31,6 +32,7 @@ PartsSpec unpacked(const json& all) {
     const auto part = [](const json& one) { return PartSpec{one.at("id").get<std::string>(), one.at("config")}; };
     PartsSpec spec;
     if (all.contains("architecture")) spec.architecture = part(all["architecture"]);
+    if (all.contains("adapter")) spec.adapter = part(all["adapter"]);
     if (all.contains("objective")) spec.objective = part(all["objective"]);
     for (const json& head : all.at("heads"))
         spec.heads.push_back({part(head), head.at("plugin").get<bool>(), head.at("asked_for").get<bool>()});
@@ -94,6 +96,7 @@ Result<PartsSpec> get_spec(WireReader& in) {
 
 void put_read_keys(WireWriter& out, const ReadKeys& read) {
     put_keys(out, read.architecture);
+    put_keys(out, read.adapter);
     put_keys(out, read.objective);
     out.number(read.heads.size());
     for (const std::set<std::string>& head : read.heads) put_keys(out, head);
@@ -104,6 +107,7 @@ void put_read_keys(WireWriter& out, const ReadKeys& read) {
 ReadKeys get_read_keys(WireReader& in, int depth) {
     ReadKeys read;
     read.architecture = get_keys(in);
+    read.adapter = get_keys(in);
     read.objective = get_keys(in);
     read.heads.resize(in.count());
     for (std::set<std::string>& head : read.heads) head = get_keys(in);

@@ -17,6 +17,9 @@
 
 namespace hekla::plugin {
 
+// Before the names of an adapter's parameters.
+inline constexpr const char* kAdapter = "adapter.";
+
 // A column that an objective reads (hk_column_need).
 struct ColumnNeed {
     std::string name;
@@ -36,14 +39,14 @@ struct PartsSpec {
         bool plugin = false;    // false: only the architecture may have it
         bool asked_for = false; // the plugin's, also where the architecture has one of that name
     };
-    std::optional<PartSpec> architecture, objective;
+    std::optional<PartSpec> architecture, adapter, objective;
     std::vector<Head> heads;
     std::shared_ptr<const PartsSpec> teacher;
 };
 
 // The keys of the configurations that were asked for.
 struct ReadKeys {
-    std::set<std::string> architecture, objective;
+    std::set<std::string> architecture, adapter, objective;
     std::vector<std::set<std::string>> heads; // as PartsSpec's
     std::shared_ptr<const ReadKeys> teacher;
 };
@@ -76,7 +79,7 @@ public:
     virtual ~Parts() = default;
     virtual const ReadKeys& read() const = 0;
     virtual Result<Described> build(const BuildRequest& request) = 0;
-    // Of the body alone.
+    // Of the body alone, without what an adapter adds.
     virtual Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) = 0;
     // The architecture's own config.json, as JSON in its order.
     virtual Result<nlohmann::ordered_json> write_config() = 0;

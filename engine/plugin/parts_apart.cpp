@@ -10,6 +10,7 @@
 #include "plugin/messages.hpp"
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/objective.h"
 
 #include <algorithm>
@@ -73,6 +74,7 @@ public:
         const auto wanted = [&](const auto& self, const PartsSpec& s, const Provided& p) -> bool {
             if (s.architecture && p.interface_id == HK_ARCHITECTURE_INTERFACE && p.id == s.architecture->id)
                 return true;
+            if (s.adapter && p.interface_id == HK_ADAPTER_DRAFT && p.id == s.adapter->id) return true;
             if (s.objective && p.interface_id == HK_OBJECTIVE_INTERFACE && p.id == s.objective->id) return true;
             for (const PartsSpec::Head& head : s.heads)
                 if (p.interface_id == HK_HEAD_INTERFACE && p.id == head.part.id) return true;

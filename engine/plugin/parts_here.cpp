@@ -6,10 +6,14 @@
 #include "plugin/host_struct.hpp"
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/objective.h"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <utility>
 
 namespace hekla::plugin {
 namespace {
@@ -54,6 +58,7 @@ public:
     ~PartsHere() override {
         destroy(objective_);
         for (Head& head : heads_) destroy(head);
+        destroy(adapter_);
         destroy(architecture_);
     }
 
@@ -69,6 +74,14 @@ public:
             HK_TRY(created(architecture_, spec.architecture->config, read_.architecture,
                            [&](const hk_config* config, void** self, hk_error* e) {
                                return architecture_.table->create(config, self, e);
+                           }));
+        }
+        if (spec.adapter) {
+            adapter_.what = fmt::format("adapter '{}'", spec.adapter->id);
+            HK_TRY(open(HK_ADAPTER_DRAFT, spec.adapter->id, adapter_));
+            HK_TRY(created(adapter_, spec.adapter->config, read_.adapter,
+                           [&](const hk_config* config, void** self, hk_error* e) {
+                               return adapter_.table->create(config, self, e);
                            }));
         }
         for (const PartsSpec::Head& one : spec.heads) {
@@ -352,21 +365,88 @@ private:
         return code;
     }
 
+    // What the body computes with in place of one of its parameters.
+    Result<graph::ValueId> adapt(Joint& joint, const std::string& name, graph::ValueId parameter) {
+        const auto said_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
+                                metrics = joint.builder.graph().metrics.size()] {
+            return joint.ports.size() != ports || joint.builder.graph().losses.size() != losses ||
+                   joint.builder.graph().metrics.size() != metrics;
+        };
+        const std::string what = fmt::format("{}: adapt() of '{}'", adapter_.what, name);
+        hk_builder view(joint, next_tag());
+        const hk_value given = handle_of(&view, parameter);
+        hk_value said = 0;
+        hk_error error;
+        HK_ASSIGN(const int32_t code, code_of(adapter_, what, "adapt", error, [&](hk_error* e) {
+                      return adapter_.table->adapt(adapter_.self, &view, {name.data(), name.size()}, given, &said, e);
+                  }));
+        if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
+        HK_TRY(status_of(code, error, what));
+        if (view.open_scopes != 0 || view.open_region)
+            return failed_precondition(fmt::format("{}: a scope or region is still open after it", what));
+        if (said_more()) return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
+        if (said == 0) return parameter;
+        const graph::ValueId value = value_of(&view, said, "adapt");
+        if (!joint.builder.ok()) return joint.builder.status().with_context(what);
+        const graph::Shape &wanted = joint.builder.shape(parameter), &found = joint.builder.shape(value);
+        if (!graph::is_float(joint.builder.kind(value)) || found != wanted)
+            return invalid_argument(fmt::format("{}: it gives {} {}, expected float {}", what,
+                                                graph::kind_name(joint.builder.kind(value)), found.text(),
+                                                wanted.text()));
+        return value;
+    }
+
+    // Where the body asks for a parameter: its adapter's answer.
+    graph::ValueId adapted(Joint& joint, const std::string& name, graph::ValueId parameter) {
+        const auto* const adapts = std::exchange(joint.adapt, nullptr); // its own parameters have none
+        const std::string prefix = std::exchange(joint.prefix, joint.prefix + kAdapter);
+        joint.builder.scope_begin("adapter");
+        Result<graph::ValueId> value = adapt(joint, name, parameter);
+        joint.builder.scope_end();
+        joint.prefix = prefix;
+        joint.adapt = adapts;
+        if (!value.ok()) {
+            adapter_problem_ = value.status();
+            joint.builder.fail(value.status());
+            return graph::kNone;
+        }
+        return value.value();
+    }
+
     // Body and heads, as a part of the joint graph.
     Status describe(Joint& joint, int32_t body_mode, int32_t mode, const std::string& whose,
                     std::vector<GraphPart>& parts) {
         joint.mode = body_mode;
-        HK_ASSIGN(const int32_t body,
-                  build_part(joint, architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
-                      return architecture_.table->build(architecture_.self, b, e);
-                  }));
-        if (body != HK_OK) return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
-        add_part(parts, joint, whose + architecture_.what, architecture_.manifest);
+        std::map<std::string, graph::ValueId> known;
+        bool in_body = true; // a head of the architecture's own gets what the body has, and nothing more
+        const std::function<graph::ValueId(const std::string&, graph::ValueId)> adapts = [&](const std::string& name,
+                                                                                             graph::ValueId parameter) {
+            if (const auto found = known.find(name); found != known.end()) return found->second;
+            return in_body ? known[name] = adapted(joint, name, parameter) : parameter;
+        };
+        const auto build = [&](const std::string& what, const char* function, auto&& f) {
+            joint.adapt = adapter_.table != nullptr ? &adapts : nullptr;
+            Result<int32_t> code = build_part(joint, architecture_, what, function, f);
+            joint.adapt = nullptr;
+            return code;
+        };
+        const Result<int32_t> body = build(architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
+            return architecture_.table->build(architecture_.self, b, e);
+        });
+        in_body = false;
+        HK_TRY(std::exchange(adapter_problem_, Status()));
+        HK_TRY(body.status());
+        if (body.value() != HK_OK)
+            return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
+        std::string what = architecture_.what;
+        if (adapter_.table != nullptr) what += fmt::format(" with {}", adapter_.what);
+        add_part(parts, joint, whose + what, architecture_.manifest);
+        // Its nodes stand among the body's; which build said them is known all the same.
+        if (adapter_.table != nullptr) add_part(parts, joint, whose + adapter_.what, adapter_.manifest);
         joint.mode = mode;
         for (const Head& head : heads_) {
             if (!head.asked_for) {
-                HK_ASSIGN(const int32_t native,
-                          build_part(joint, architecture_, head.what, "build_head", [&](hk_builder* b, hk_error* e) {
+                HK_ASSIGN(const int32_t native, build(head.what, "build_head", [&](hk_builder* b, hk_error* e) {
                               return architecture_.table->build_head(architecture_.self, b,
                                                                      {head.name.data(), head.name.size()}, e);
                           }));
@@ -414,6 +494,8 @@ private:
     const Registry& registry_;
     std::unique_ptr<PartsHere> teacher_;
     Instance<hk_architecture> architecture_;
+    Instance<hk_adapter> adapter_;
+    Status adapter_problem_; // of the description that is made: what the body's own error would hide
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;
     ReadKeys read_;

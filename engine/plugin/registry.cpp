@@ -3,9 +3,13 @@
 #include "base/module.hpp"
 #include "base/nearest_name.hpp"
 
+#include "hekla/plugin/draft/adapter.h"
+
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace hekla::plugin {
 namespace {
@@ -13,6 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kArchitecture = "hekla.architecture/1";
+
+// What this host has of interfaces that are not stable yet.
+std::vector<Draft> host_drafts() { return {{HK_ADAPTER_DRAFT, nullptr}}; }
 
 // "hekla.architecture/1" -> "architecture"
 std::string kind_of(std::string_view interface_id) {
@@ -27,6 +34,32 @@ std::string choices_text(std::string_view word, const std::vector<std::string>& 
     const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
     return choices.empty() ? "there are none: is --plugin-path right?"
                            : fmt::format("there are {}{}", fmt::join(choices, ", "), hint);
+}
+
+// Who else may write to a file or folder; empty: nobody. The user's own group is the user: that is how systems with a
+// group a user set it.
+std::string_view who_may_write(const struct stat& info) {
+    if ((info.st_mode & S_IWOTH) != 0) return "everyone";
+    return (info.st_mode & S_IWGRP) != 0 && info.st_gid != ::getegid() ? "its group" : "";
+}
+
+// Why a folder is not searched; empty: it is. What stands above it counts too: who may rename it puts another there;
+// but not above the installation's own, where the program itself would be another.
+std::string not_searched(const fs::path& folder, bool built_in) {
+    struct stat info {};
+    if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
+        return fmt::format("plugin folder {} does not exist", folder.string());
+    if (const std::string_view who = who_may_write(info); !who.empty())
+        return fmt::format("plugin folder {} can be written by {}: not used (chmod go-w it)", folder.string(), who);
+    if (built_in) return {};
+    std::error_code problem;
+    const fs::path real = fs::canonical(folder, problem);
+    for (fs::path above = real.parent_path(); !problem && above != above.parent_path(); above = above.parent_path())
+        if (::stat(above.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) == 0 && !who_may_write(info).empty())
+            return fmt::format(
+                "plugin folder {} lies in {}, which can be written by {}: not used (chmod go-w that one)",
+                folder.string(), above.string(), who_may_write(info));
+    return {};
 }
 
 } // namespace
@@ -47,22 +80,23 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
     std::error_code problem;
     const fs::path own = built_in_folder();
     for (const fs::path& folder : folders) {
-        struct stat info {};
-        if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-            registry.warnings_.push_back(fmt::format("plugin folder {} does not exist", folder.string()));
-            continue;
-        }
-        if ((info.st_mode & S_IWOTH) != 0) {
-            registry.warnings_.push_back(
-                fmt::format("plugin folder {} can be written by everyone: not used (chmod o-w it)", folder.string()));
-            continue;
-        }
         const bool built_in = !own.empty() && fs::weakly_canonical(folder, problem) == own;
+        if (std::string why = not_searched(folder, built_in); !why.empty()) {
+            registry.warnings_.push_back(std::move(why));
+            continue;
+        }
         std::vector<fs::path> files;
         for (fs::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem))
             if (it->path().extension() == ".json") files.push_back(it->path());
         std::ranges::sort(files); // names resolve the same way every time
-        for (const fs::path& file : files) registry.take(file, built_in, seen);
+        for (const fs::path& file : files) {
+            struct stat info {};
+            if (::stat(file.c_str(), &info) == 0 && !who_may_write(info).empty())
+                registry.warnings_.push_back(fmt::format("plugin {} can be written by {}: not used (chmod go-w it)",
+                                                         file.string(), who_may_write(info)));
+            else
+                registry.take(file, built_in, seen);
+        }
     }
     return registry;
 }
@@ -86,6 +120,12 @@ void Registry::take(const fs::path& file, bool built_in,
     }
     Manifest kept = manifest.take();
     kept.built_in = built_in;
+    struct stat info {};
+    if (::stat(kept.library.c_str(), &info) == 0 && !who_may_write(info).empty()) {
+        warnings_.push_back(fmt::format("plugin {} can be written by {}: not used (chmod go-w it)",
+                                        kept.library.string(), who_may_write(info)));
+        return;
+    }
     std::erase_if(kept.provides, [&](const Provided& p) {
         const auto [place, fresh] = seen.emplace(std::pair(p.interface_id, p.id), file);
         if (!fresh)
@@ -191,7 +231,7 @@ Result<const void*> Registry::load(const Entry& entry) const {
     const Within within(*this, entry.manifest, "load");
     auto found = libraries_.find(entry.manifest->library);
     if (found == libraries_.end()) // a refusal is kept too: init() is called once
-        found = libraries_.emplace(entry.manifest->library, Library::load(*entry.manifest, log_)).first;
+        found = libraries_.emplace(entry.manifest->library, Library::load(*entry.manifest, log_, host_drafts())).first;
     if (!found->second.ok()) return found->second.status();
     const void* table = found->second.value()->get_interface(entry.provided->interface_id, entry.provided->id);
     if (table == nullptr) // load() saw it

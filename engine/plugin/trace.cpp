@@ -3,6 +3,7 @@
 #include "plugin/host_error.hpp"
 #include "plugin/host_struct.hpp"
 
+#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/drafts.h"
 #include "hekla/plugin/log.h"
 
@@ -646,6 +647,7 @@ struct PluginCall<M> {
     static const char* life_rule() {
         return std::is_same_v<T, hk_architecture> ? "architecture.1"
                : std::is_same_v<T, hk_objective>  ? "objective.1"
+               : std::is_same_v<T, hk_adapter>    ? "adapter.1"
                                                   : "head.1";
     }
 
@@ -729,6 +731,7 @@ private:
                 state.values.insert(use->output_gradients, use->output_gradients + use->output_count);
             }
         }
+        if constexpr (std::is_same_v<T, hk_adapter> && kName == "adapt") state.values.insert(std::get<3>(all));
         Trace& t = *the_trace();
         const std::scoped_lock hold(t.lock);
         t.builders.insert_or_assign(&builder, std::move(state));
@@ -872,6 +875,7 @@ const void* traced_plugin_table(std::string_view plugin, std::string_view interf
         return wrap("architecture", static_cast<const hk_architecture*>(nullptr));
     if (interface_id == HK_OBJECTIVE_INTERFACE) return wrap("objective", static_cast<const hk_objective*>(nullptr));
     if (interface_id == HK_HEAD_INTERFACE) return wrap("head", static_cast<const hk_head*>(nullptr));
+    if (interface_id == HK_ADAPTER_DRAFT) return wrap("adapter", static_cast<const hk_adapter*>(nullptr));
     if (interface_id == HK_OPERATION_INTERFACE) return wrap("operation", static_cast<const hk_operation*>(nullptr));
     return table;
 }

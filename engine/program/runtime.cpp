@@ -76,6 +76,12 @@ Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch) {
     } else {
         HK_ASSIGN(shader, gpu_.glsl->compile(dispatch.shader, dispatch.source));
     }
+    // What every device has: on one with more, an operation that takes more would run here and nowhere else.
+    constexpr uint64_t kMostShared = 16384;
+    if (dispatch.shader.starts_with("own:") && shader.shared_bytes() > kMostShared)
+        return unsupported(fmt::format("its workgroups share {} bytes, at most {} are possible: make its `shared` "
+                                       "arrays smaller",
+                                       shader.shared_bytes(), kMostShared));
     shaders_.emplace(dispatch.shader, shader);
     return shader;
 }

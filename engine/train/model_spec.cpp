@@ -64,6 +64,8 @@ Result<plugin::CompositionSpec> teacher_spec(const Recipe& recipe, const plugin:
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
     HK_ASSIGN(plugin::CompositionSpec spec, infer::stored_spec(registry, folder));
+    if (!spec.adapter.empty())
+        return unsupported(fmt::format("teacher.from = {}: a teacher with an adapter is not possible", from.string()));
     HK_ASSIGN(const std::unique_ptr<text::Tokenizer> own, text::load_tokenizer(from));
     if (own->hash() != tokenizer.hash())
         return invalid_argument(fmt::format("teacher.from = {}: the teacher has another tokenizer than this run: set "
@@ -109,6 +111,10 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
         json config = json::parse(folder.config_json(), nullptr, false);
         if (const auto own = config.find("hekla"); own != config.end()) {
+            if (own->is_object() && own->contains("base"))
+                return unsupported(fmt::format(
+                    "model.from = {}: holds what an adapter learnt, and no body: name the body's folder, \"{}\"",
+                    recipe.model.from, own->at("base").value("folder", "")));
             if (spec.architecture.empty() && own->is_object()) spec.architecture = own->value("architecture", "");
             config.erase(own); // the old run's head and objective
         }
@@ -123,6 +129,10 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         if (!spec.architecture.empty()) {
             HK_ASSIGN(const plugin::Registry::Entry entry, registry.find(HK_ARCHITECTURE_INTERFACE, spec.architecture));
             if (const plugin::Ancestor* ancestor = entry.provided->ancestor(folder.model_type())) {
+                if (!recipe.adapter.id.empty())
+                    return unsupported(fmt::format("model.from = {}: an adapter leaves the body as its folder has it, "
+                                                   "which is a {}, not a {}",
+                                                   recipe.model.from, folder.model_type(), spec.architecture));
                 const json theirs = std::exchange(config, json::object());
                 for (const auto& [from_key, key] : ancestor->keys)
                     if (!lacks(theirs, from_key.c_str())) config[key] = theirs[from_key];
@@ -155,6 +165,8 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
                         size->get<int64_t>(), tokenizer.vocabulary_size()));
     complete_ids(*architecture.provided, tokenizer, !classes.empty() || numbers, spec.config);
 
+    spec.adapter = recipe.adapter.id;
+    spec.adapter_config = recipe.adapter.config;
     spec.head = recipe.head.id;
     spec.head_config = recipe.head.config;
     spec.objective = recipe.objective.id;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -325,8 +326,8 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
 
     Status status;
     Recipe r;
-    const std::vector<std::string> sections{"model",     "teacher", "objective", "head",    "data",
-                                            "tokenizer", "train",   "generate",  "plugins", "output"};
+    const std::vector<std::string> sections{"model",     "teacher", "adapter",  "objective", "head",  "data",
+                                            "tokenizer", "train",   "generate", "plugins",   "output"};
     for (const auto& [key, node] : root) {
         const std::string section(key.str());
         if (std::find(sections.begin(), sections.end(), section) != sections.end()) continue;
@@ -353,6 +354,7 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
         s.read("id", out.id);
         out.config = s.rest();
     };
+    plugin_section("adapter", r.adapter);
     plugin_section("objective", r.objective);
     plugin_section("head", r.head);
     {
@@ -466,9 +468,27 @@ Result<Recipe> parse_recipe(std::string_view text, const std::string& name, cons
     return r;
 }
 
+namespace {
+// An adapter is for a body that is there.
+Status check_adapter(const Recipe& r, const std::string& name) {
+    if (r.adapter.id.empty() && !r.adapter.config.empty())
+        return invalid_argument(fmt::format("{}: [adapter] needs `id`: a plugin's", name));
+    if (!r.adapter.id.empty() && r.model.from.empty())
+        return invalid_argument(
+            fmt::format("{}: [adapter] changes a body that was trained: name its folder in model.from", name));
+    if (!r.adapter.id.empty() && !(r.model.layers.empty() && r.tokenizer.add.empty() && r.tokenizer.add_roles.empty()))
+        return invalid_argument(
+            fmt::format("{}: [adapter] leaves the body as its folder has it: leave out model.layers, "
+                        "tokenizer.add and tokenizer.add_roles",
+                        name));
+    return {};
+}
+} // namespace
+
 Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
     HK_ASSIGN(const std::string text, read_file(file));
     HK_ASSIGN(Recipe recipe, parse_recipe(text, file.string(), overrides));
+    HK_TRY(check_adapter(recipe, file.string()));
     recipe.file = file;
     return recipe;
 }
@@ -490,6 +510,11 @@ std::string write_recipe(const Recipe& r) {
     if (!r.teacher.from.empty()) {
         s += "\n[teacher]\n";
         line("from", quote(r.teacher.from));
+    }
+    if (!r.adapter.id.empty()) {
+        s += "\n[adapter]\n";
+        line("id", quote(r.adapter.id));
+        rest(r.adapter.config);
     }
     s += "\n[objective]\n";
     line("id", quote(r.objective.id));

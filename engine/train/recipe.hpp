@@ -129,6 +129,7 @@ struct Recipe {
     ModelSection model;
     PluginSection objective{"clm", nlohmann::json::object()};
     TeacherSection teacher;
+    PluginSection adapter; // id "": none. The body of model.from is frozen, and this learns
     PluginSection head{"lm", nlohmann::json::object()};
     DataSection data;
     TokenizerSection tokenizer;

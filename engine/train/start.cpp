@@ -207,13 +207,15 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         HK_TRY(store.upload(name, initial_values(*node, seed)));
     }
     const std::string where = folder.path().string();
+    std::vector<std::string> of_head = fresh;
+    std::erase_if(of_head, [](const std::string& name) { return name.starts_with(plugin::kAdapter); });
     if (ancestor != nullptr)
         message(fmt::format("{}: a {} begins with the weights of a {}", where, composition.architecture().id,
                             folder.model_type()));
     if (vocabulary > 0)
         message(fmt::format("{}: the vocabulary grows from {} to {} tokens; what belongs to the new ones starts random",
                             where, old_vocabulary, vocabulary));
-    if (fresh.empty() && found.ignored.empty()) {
+    if (of_head.empty() && found.ignored.empty()) {
         message(fmt::format("{}: {} tensors loaded", where, found.tensors.size()));
         return fresh;
     }
@@ -222,7 +224,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         text +=
             fmt::format("; left out{}: {}", old_head.empty() || keeps_head ? "" : fmt::format(" (head '{}')", old_head),
                         shortened(found.ignored));
-    if (!fresh.empty()) text += fmt::format("; head '{}' starts random: {}", recipe.head.id, shortened(fresh));
+    if (!of_head.empty()) text += fmt::format("; head '{}' starts random: {}", recipe.head.id, shortened(of_head));
     message(text);
     return fresh;
 }

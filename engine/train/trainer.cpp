@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "graph/reference.hpp"
+#include "infer/base_model.hpp"
 #include "infer/collate.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/folder.hpp"
@@ -23,6 +24,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <set>
 #include <string_view>
 
@@ -124,9 +126,9 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
         if (old == value) continue;
         const auto shown = [](const std::string& v) { return v.empty() ? std::string("nothing") : v; };
         const bool is_path = key == "model.from" || key == "tokenizer.from"; // the run has its own copy of both
-        if (!is_path && (key.starts_with("model.") || key.starts_with("head.") || key.starts_with("objective.") ||
-                         key.starts_with("tokenizer.") || key == "train.optim" || key == "train.ema_decay" ||
-                         key == "train.freeze"))
+        if (!is_path && (key.starts_with("model.") || key.starts_with("adapter.") || key.starts_with("head.") ||
+                         key.starts_with("objective.") || key.starts_with("tokenizer.") || key == "train.optim" ||
+                         key == "train.ema_decay" || key == "train.freeze"))
             return failed_precondition(fmt::format(
                 "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old "
                 "value back",
@@ -243,6 +245,19 @@ Status Trainer::describe() {
         (name.starts_with(plugin::kTeacher) ? teacher : names).push_back(name);
     HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
     HK_ASSIGN(rules_, parameter_rules(recipe_, names, body));
+    if (!spec.adapter.empty()) {
+        if (std::ranges::none_of(names, [](const std::string& name) { return name.starts_with(plugin::kAdapter); }))
+            return invalid_argument(
+                fmt::format("adapter '{}' changes none of the parameters of {}, which are {}{}: "
+                            "look at its keys in `hekla plugin list`",
+                            spec.adapter, recipe_.model.from,
+                            fmt::join(std::span(names).first(std::min<std::size_t>(6, names.size())), ", "),
+                            names.size() > 6 ? ", ..." : ""));
+        for (const std::string& name : names)
+            if (body.contains(name)) rules_.frozen.insert(name);
+        of_base_ = body;
+        if (!recipe_.model.from.empty()) { HK_ASSIGN(base_, infer::base_of(recipe_.model.from)); }
+    }
     if (rules_.body_frozen) { // described as it is evaluated: what does not learn needs no dropout
         composition_->freeze_body();
         HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
@@ -415,6 +430,10 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
             return failed_precondition(fmt::format("{}: was made with another teacher than teacher.from = {} is now: "
                                                    "choose another [output] dir, or bring the old teacher back",
                                                    where, recipe_.teacher.from));
+        if (state.value("base", json()) != (base_.empty() ? json() : json(base_.at("weights"))))
+            return failed_precondition(fmt::format("{}: its adapter was trained with another body than model.from = "
+                                                   "{} is now: choose another [output] dir, or bring the old body back",
+                                                   where, recipe_.model.from));
         step_ = state.at("step").get<int64_t>();
         if (!state.at("best_evaluation").is_null()) best_evaluation_ = state.at("best_evaluation").get<double>();
         best_step_ = state.at("best_step").get<int64_t>();
@@ -481,6 +500,7 @@ Status Trainer::save_checkpoint() {
     state["tokenizer"] = to_hex(tokenizer_->hash());
     state["data"] = data_.identity();
     if (!teacher_.empty()) state["teacher"] = teacher_;
+    if (!base_.empty()) state["base"] = base_.at("weights");
     state["best_evaluation"] = std::isnan(best_evaluation_) ? json() : json(best_evaluation_);
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
@@ -559,6 +579,13 @@ Status Trainer::save_model(const fs::path& folder) const {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
     contents.tensors = infer::tensor_sources(*store_, described_);
+    if (!base_.empty()) { // what learnt; the body stays where it is
+        auto config = nlohmann::ordered_json::parse(contents.config_json);
+        config["hekla"]["base"] = base_;
+        contents.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+        std::erase_if(contents.tensors,
+                      [&](const model::TensorSource& tensor) { return of_base_.contains(tensor.name); });
+    }
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);
     return model::save_into_folder(folder, contents);

@@ -199,6 +199,8 @@ private:
     std::optional<graph::FrozenCut> cut_;   // where what a frozen body says is kept
     std::vector<std::string> start_random_; // parameters; none where a checkpoint was found
     std::string teacher_;                   // a hash of its parameters; empty without one
+    nlohmann::ordered_json base_;           // infer::base_of() the model whose body an adapter changes; or null
+    std::set<std::string> of_base_;         // parameters and buffers of that body
     std::optional<Features> features_;      // computed before the first step
     std::unique_ptr<Evaluator> evaluator_;  // where there is validation or test data
     std::unique_ptr<TextEvaluator> texts_;  // made when the first text is to be written

@@ -1,7 +1,8 @@
 # The plugin ABI. Its headers and hekla.h are plain C: each compiles alone, as C and as C++, with every warning an error. What
 # is made of the description is what the generator makes. The layouts that were released hold, for C, C++ and Rust, on Linux
 # and Windows, and as libabigail and bindgen see them. A test whose tool is not installed is skipped and says so.
-file(GLOB headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h)
+file(GLOB headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h
+  ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/draft/*.h)
 foreach(standard c11 c17 c++17 c++20)
   if(standard MATCHES "\\+")
     set(compiler ${CMAKE_CXX_COMPILER})
@@ -11,7 +12,9 @@ foreach(standard c11 c17 c++17 c++20)
     set(language c)
   endif()
   foreach(header ${headers})
-    get_filename_component(name ${header} NAME)
+    file(RELATIVE_PATH name ${hekla_SOURCE_DIR}/engine/include/hekla ${header})
+    string(REGEX REPLACE "^plugin/" "" name ${name})
+    string(REPLACE "/" "_" name ${name})
     add_test(NAME abi_${standard}_${name}
       COMMAND ${compiler} -x ${language} -std=${standard} -pedantic -Wall -Wextra -Werror -fsyntax-only
               -I${hekla_SOURCE_DIR}/engine/include ${header})

@@ -17,8 +17,8 @@ if ! command -v "$1" >/dev/null || ! "$@" -std=c++20 probe.cpp -o probe 2>/dev/n
   exit 77
 fi
 
-# fmt's library is one of g++'s; its headers are nobody's. Newer ones keep join() apart.
-flags=(-std=c++20 -O1 -w -fPIC -DFMT_HEADER_ONLY -include fmt/ranges.h -DHK_TARGET_ABI_MINOR=HK_ABI_MINOR -I"$root/engine" -I"$root/engine/include")
+# fmt's library is one of g++'s; its headers are nobody's.
+flags=(-std=c++20 -O1 -w -fPIC -DFMT_HEADER_ONLY -DHK_TARGET_ABI_MINOR=HK_ABI_MINOR -I"$root/engine" -I"$root/engine/include")
 objects=()
 for room in base graph text model plugin; do
   for file in "$root/engine/$room"/*.cpp; do printf '#include "%s"\n' "$file"; done >$room.cpp

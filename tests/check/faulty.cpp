@@ -315,8 +315,7 @@ int32_t head_decode(void*, const hk_decode_input* in, void(HK_ABI* push)(void*, 
 const hk_head head_table = {Kept<head_create>::call, head_destroy, Kept<head_build>::call, Kept<head_ports>::call,
                             Kept<head_decode>::call};
 
-int32_t init(const hk_host* host, hk_error* error) {
-    host_ = host;
+int32_t begin(const hk_host* host, hk_error* error) {
     const auto get = [&](const char* id) { return host->get_interface(host, hk_text(id)); };
     errors = static_cast<const hk_error_interface*>(get(HK_ERROR_INTERFACE));
     config_ = static_cast<const hk_config_interface*>(get(HK_CONFIG_INTERFACE));
@@ -331,8 +330,20 @@ int32_t init(const hk_host* host, hk_error* error) {
         return refuse(error, "a host with hekla.graph/1 and hekla.config/1 is needed");
     return HK_OK;
 }
+int32_t init(const hk_host* host, hk_error* error) {
+    static int begun = 0;
+    if (host_ != nullptr && !fault("serves_two")) {
+        if (!fault("refuses_second_in_silence")) refuse(error, "it serves another host");
+        return HK_FAILED_PRECONDITION;
+    }
+    if (fault("begins_once") && begun++ > 0) return refuse(error, "it has ended");
+    const int32_t code = begin(host, error);
+    host_ = code == HK_OK ? host : nullptr;
+    return code;
+}
 void deinit() {
     if (fault("crash_in_deinit")) crash();
+    host_ = nullptr;
 }
 const void* get_interface(hk_string interface_id, hk_string id) {
     if (fault("null_ids") && interface_id.data[0] == 'x') return nullptr;

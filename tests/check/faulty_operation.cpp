@@ -155,6 +155,10 @@ const char* pairs_text() {
                "void operation(uint i) { tickets = 0u; barrier(); seen[i % 64u] = i < x_size ? load_x(i) : 0.0;\n"
                "    const uint ticket = atomicAdd(tickets, 1u); barrier();\n"
                "    if (i < x_size) store_y(i, load_x(i) + seen[(i + 1u) % 64u] + 1e-7 * float(ticket)); }";
+    if (fault("shares_much"))
+        return "shared float seen[4097];\n"
+               "void operation(uint i) { seen[i % 64u] = i < x_size ? load_x(i) : 0.0; barrier();\n"
+               "    if (i < x_size) store_y(i, load_x(i) + seen[(i + 1u) % 64u]); }";
     return "shared float seen[64];\n"
            "void operation(uint i) { seen[i % 64u] = i < x_size ? load_x(i) : 0.0; barrier();\n"
            "    if (i < x_size) store_y(i, load_x(i) + seen[(i + 1u) % 64u]); }";
@@ -190,12 +194,18 @@ int32_t pairs_reference(const hk_operation_use* use, hk_error*) {
 }
 const hk_operation pairs = {pairs_describe, pairs_shape, nullptr, pairs_reference};
 
-int32_t init(const hk_host* host, hk_error*) {
+bool serving = false;
+int32_t init(const hk_host* host, hk_error* error) {
+    if (serving) {
+        errors->set(error, HK_FAILED_PRECONDITION, hk_text("it serves another host"));
+        return HK_FAILED_PRECONDITION;
+    }
     errors = static_cast<const hk_error_interface*>(host->get_interface(host, hk_text(HK_ERROR_INTERFACE)));
     graph = static_cast<const hk_graph_interface*>(host->get_interface(host, hk_text(HK_GRAPH_INTERFACE)));
-    return errors != nullptr && graph != nullptr ? HK_OK : HK_UNSUPPORTED;
+    serving = errors != nullptr && graph != nullptr;
+    return serving ? HK_OK : HK_UNSUPPORTED;
 }
-void deinit() {}
+void deinit() { serving = false; }
 const void* get_interface(hk_string interface_id, hk_string id) {
     const auto same = [](hk_string a, std::string_view b) {
         return std::string_view(a.data != nullptr ? a.data : "", static_cast<std::size_t>(a.size)) == b;

@@ -1,11 +1,14 @@
 #include "plugin/manifest.hpp"
 
 #include "base/file.hpp"
+#include "base/temporary_folder.hpp"
+#include "plugin/registry.hpp"
 
 #include <doctest/doctest.h>
 #include <filesystem>
 
 using namespace hekla;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -50,4 +53,29 @@ TEST_CASE("manifest: ties that go in a circle are refused") {
     CHECK(circle.message().find("'a' -> 'b' -> 'c' -> 'a' is a circle") != std::string::npos);
     CHECK(circle.message().find(file.string()) != std::string::npos);
     std::filesystem::remove(file);
+}
+
+TEST_CASE("registry: what others may write to is not used, whether folder, folder above it, manifest or library") {
+    const TemporaryFolder top = TemporaryFolder::make().take();
+    const fs::path folder = top.path() / "shared" / "plugins", manifest = folder / "p.json", library = folder / "p.so";
+    fs::create_directories(folder);
+    REQUIRE(write_file_atomically(manifest, manifest_with_ties("[]")).ok());
+    REQUIRE(write_file_atomically(library, "no library is opened here").ok());
+    const auto warnings = [&] { return plugin::Registry::scan({folder}).warnings(); };
+    CHECK(warnings().empty());
+    for (const fs::path& open : {folder, folder.parent_path(), manifest, library}) {
+        CAPTURE(open.string());
+        const fs::perms before = fs::status(open).permissions();
+        fs::permissions(open, fs::perms::others_write, fs::perm_options::add);
+        const std::vector<std::string> said = warnings();
+        REQUIRE(said.size() == 1);
+        CHECK(said[0].find(open.string()) != std::string::npos);
+        CHECK(said[0].find("can be written by everyone: not used (chmod go-w") != std::string::npos);
+        CHECK(plugin::Registry::scan({folder}).manifests().empty());
+        fs::permissions(open, before);
+    }
+    // As /tmp is: whoever may write there may not rename what is another's.
+    fs::permissions(folder.parent_path(), fs::perms::others_write | fs::perms::sticky_bit, fs::perm_options::add);
+    CHECK(warnings().empty());
+    CHECK(plugin::Registry::scan({folder}).manifests().size() == 1);
 }

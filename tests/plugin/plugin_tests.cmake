@@ -10,6 +10,15 @@ foreach(wrong nothing magic size no_init newer other_major fork init_fails no_ta
 endforeach()
 target_compile_definitions(test_plugin PRIVATE HEKLA_REFUSED_FOLDER="${refused_folder}")
 
+# An adapter that is right until HEKLA_FAULT names something to do wrong.
+add_library(faulty_adapter MODULE EXCLUDE_FROM_ALL ${CMAKE_CURRENT_SOURCE_DIR}/plugin/faulty_adapter.cpp)
+target_link_libraries(faulty_adapter PRIVATE hekla::plugin)
+target_compile_features(faulty_adapter PRIVATE cxx_std_20)
+set_target_properties(faulty_adapter PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${hekla_BINARY_DIR}/adapters)
+configure_file(${CMAKE_CURRENT_SOURCE_DIR}/plugin/faulty_adapter.json ${hekla_BINARY_DIR}/adapters/faulty_adapter.json COPYONLY)
+add_dependencies(test_plugin faulty_adapter)
+target_compile_definitions(test_plugin PRIVATE HEKLA_ADAPTERS_FOLDER="${hekla_BINARY_DIR}/adapters")
+
 # Plugins in a process of their own: the built-in ones, and the one with planted faults.
 add_dependencies(test_plugin hekla-describe hekla_plugins faulty)
 target_compile_definitions(test_plugin PRIVATE HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}"

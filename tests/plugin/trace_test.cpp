@@ -9,6 +9,7 @@
 #include "plugin/host_tokenizer.hpp"
 
 #include "hekla/plugin/architecture.h"
+#include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/head.h"
 #include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"
@@ -71,6 +72,14 @@ const hk_head kHead = {create, [](void*) {}, build, nullptr,
                            for (int row = 0; row < doing().rows; ++row) push(context, words("{}"));
                            return HK_OK;
                        }};
+// Computes with half of each parameter.
+const hk_adapter kAdapter = {create, [](void*) {},
+                             [](void*, hk_builder* builder, hk_string, hk_value value, hk_value* adapted, hk_error*) {
+                                 const auto& g = *static_cast<const hk_graph_interface*>(
+                                     plugin::traced_host_table(HK_GRAPH_INTERFACE, plugin::host_graph_interface()));
+                                 const hk_value inputs[] = {value, g.fill(builder, HK_KIND_FLOAT, nullptr, 0, 0.5)};
+                                 return g.emit(builder, words("mul"), 1, inputs, 2, nullptr, 0, adapted, 1);
+                             }};
 const hk_operation kOperation = {
     []() -> const hk_operation_description* {
         static hk_operation_input input;
@@ -243,6 +252,21 @@ TEST_CASE("trace: every rule that it can see broken is named where it is, and no
               null_self();
               created(wrapped(HK_HEAD_INTERFACE, kHead));
           }));
+    names("adapter.1", broken_by([&] {
+              null_self();
+              created(wrapped(HK_ADAPTER_DRAFT, kAdapter));
+          }));
+    CHECK(broken_by([&] {
+              plugin::Joint joint;
+              hk_builder view(joint, 1);
+              const hk_value given =
+                  plugin::handle_of(&view, joint.builder.parameter("w", graph::Shape{2, 3}, 0, 0.0, 0.0, 0));
+              hk_value adapted = 0;
+              hk_error error;
+              CHECK(wrapped(HK_ADAPTER_DRAFT, kAdapter).adapt(nullptr, &view, words("w"), given, &adapted, &error) ==
+                    HK_OK);
+              CHECK(adapted != 0);
+          }).empty());
     names("error.1", broken_by([&] {
               doing().create = [](void**, hk_error*) { return HK_UNSUPPORTED; };
               created(wrapped(HK_ARCHITECTURE_INTERFACE, kArchitecture));

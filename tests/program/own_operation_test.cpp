@@ -210,6 +210,26 @@ TEST_CASE("GLSL that does not compile: the author's lines, the operation and its
     CHECK(contains(without, "'operation' : no matching overloaded function found"));
 }
 
+TEST_CASE("a workgroup shares what every device has, and no byte more") {
+    Bench bench;
+    const auto sharing = [](int floats) {
+        return with_glsl(fmt::format("struct Pair {{ float a; int b; }};\nshared Pair pairs[16][{}];\n"
+                                     "void operation(uint i) {{\n    pairs[i % 16u][0].a = load_x(i);\n    barrier();\n"
+                                     "    store_y(i, pairs[i % 16u][0].a);\n}}\n",
+                                     floats),
+                         32);
+    };
+    const Graph most = one(sharing(128), {32}, {32}, 32), more = one(sharing(129), {32}, {32}, 32);
+    auto store = program::ParameterStore::create(*bench, program::parameter_table(most));
+    REQUIRE(store.ok());
+    const auto program = program::Program::compile(*bench, most, *store.value(), {.outputs = {"y"}});
+    CHECK_MESSAGE(program.ok(), program.message());
+    const std::string refused = refusal(*bench, more);
+    CAPTURE(refused);
+    CHECK(contains(refused, "acme.one in block.2"));
+    CHECK(contains(refused, "share 16512 bytes, at most 16384"));
+}
+
 TEST_CASE("without the run-time compiler there is one clear error, and what is cached still runs") {
     gpu::ContextOptions options;
     options.glsl_module = "/nowhere/libhekla_glsl.so";

@@ -1,4 +1,4 @@
-// engine/include/hekla/plugin/NAME.h
+// engine/include/hekla/plugin/NAME.h and draft/NAME.h
 #include "description.hpp"
 
 #include <algorithm>
@@ -145,7 +145,7 @@ std::string with_struct_tags(std::string text, const Item& item) {
 } // namespace
 
 std::string c_header(const Description& d, const Header& h) {
-    std::string guard = "HEKLA_PLUGIN_" + h.name + "_H";
+    std::string guard = fmt::format("HEKLA_PLUGIN_{}{}_H", h.draft ? "DRAFT_" : "", h.name);
     std::transform(guard.begin(), guard.end(), guard.begin(),
                    [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
     std::string s = wrapped(h.title, "//");
@@ -161,7 +161,8 @@ std::string c_header(const Description& d, const Header& h) {
                      "// clang-format off\n#ifndef {0}\n#define {0}\n",
                      guard);
     if (!h.includes.empty()) s += "\n";
-    for (const std::string& include : h.includes) s += fmt::format("#include \"{}.h\"\n", include);
+    for (const std::string& include : h.includes)
+        s += fmt::format("#include \"{}{}.h\"\n", h.draft ? "../" : "", include);
     for (const Item& item : h.items) s += "\n" + with_struct_tags(item_text(d, item), item);
     return s + "\n#endif\n";
 }
@@ -169,15 +170,19 @@ std::string c_header(const Description& d, const Header& h) {
 std::string rule_table(const Description& d) {
     std::string s = kAbiNotice;
     s += "// The rules: number, whether a trace can see it broken, text.\n";
-    for (const Header& h : d.headers)
-        for (const Rule& r : h.rules) s += fmt::format("HK_RULE(\"{}\", {}, R\"({})\")\n", r.id, r.traced, r.text);
+    for (const std::vector<Header>* headers : {&d.headers, &d.drafts})
+        for (const Header& h : *headers)
+            for (const Rule& r : h.rules) s += fmt::format("HK_RULE(\"{}\", {}, R\"({})\")\n", r.id, r.traced, r.text);
     return s;
 }
 
 std::string traced_functions(const Description& d) {
     std::string s = kAbiNotice;
-    s += "// Every function of every struct of functions: struct, function, names of its parameters, first minor version.\n";
-    for (const Header& h : d.headers)
+    s += "// Every function of every struct of functions: struct, function, names of its parameters, first minor "
+         "version.\n";
+    std::vector<Header> headers = d.headers;
+    headers.insert(headers.end(), d.drafts.begin(), d.drafts.end());
+    for (const Header& h : headers)
         for (const Item& item : h.items) {
             if (item.kind != ItemKind::table) continue;
             for (const Member& m : item.members) {
@@ -194,13 +199,14 @@ std::string traced_functions(const Description& d) {
 std::string table_slots(const Description& d) {
     std::string s = kAbiNotice;
     s += "// The functions of every struct that a plugin gives: interface, struct, function, whether it may be null.\n";
-    for (const Header& h : d.headers)
-        for (const Item& item : h.items) {
-            if (item.kind != ItemKind::table || item.by_host) continue;
-            for (const Member& m : item.members)
-                if (m.is_function())
-                    s += fmt::format("HK_SLOT({}, {}, {}, {})\n", item.macro, item.name, m.is.name, m.optional);
-        }
+    for (const std::vector<Header>* headers : {&d.headers, &d.drafts})
+        for (const Header& h : *headers)
+            for (const Item& item : h.items) {
+                if (item.kind != ItemKind::table || item.by_host) continue;
+                for (const Member& m : item.members)
+                    if (m.is_function())
+                        s += fmt::format("HK_SLOT({}, {}, {}, {})\n", item.macro, item.name, m.is.name, m.optional);
+            }
     return s;
 }
 

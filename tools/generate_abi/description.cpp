@@ -204,7 +204,9 @@ Header read_header(const json& j, const std::set<std::string>& threads) {
 // Every [rule] that a text names is there.
 void check_references(const Description& d) {
     std::set<std::string> rules;
-    for (const Header& h : d.headers)
+    std::vector<Header> headers = d.headers;
+    headers.insert(headers.end(), d.drafts.begin(), d.drafts.end());
+    for (const Header& h : headers)
         for (const Rule& r : h.rules) rules.insert(r.id);
     const auto check = [&](const std::string& text, const std::string& where) {
         for (std::size_t at = 0; (at = text.find('[', at)) != std::string::npos; ++at) {
@@ -213,12 +215,12 @@ void check_references(const Description& d) {
             const std::string inside = text.substr(at + 1, end - at - 1);
             const std::size_t dot = inside.find('.');
             const bool is_rule = dot != std::string::npos &&
-                                 std::any_of(d.headers.begin(), d.headers.end(),
+                                 std::any_of(headers.begin(), headers.end(),
                                              [&](const Header& h) { return h.name == inside.substr(0, dot); });
             if (is_rule && !rules.contains(inside)) fail(where, fmt::format("there is no rule [{}]", inside));
         }
     };
-    for (const Header& h : d.headers)
+    for (const Header& h : headers)
         for (const Item& i : h.items) {
             check(i.about, i.name);
             for (const Member& m : i.members) check(m.about, i.name + "." + m.is.name);
@@ -285,6 +287,13 @@ Description read_description(const std::filesystem::path& repository) {
         threads.insert(name);
     }
     for (const json& h : abi.at("headers")) d.headers.push_back(read_header(h, threads));
+    for (const json& h : abi.at("drafts")) {
+        d.drafts.push_back(read_header(h, threads));
+        d.drafts.back().draft = true;
+        for (const Item& i : d.drafts.back().items)
+            if (i.kind == ItemKind::table && i.id.find(".draft/") == std::string::npos)
+                fail(i.name, fmt::format("the id {} is no draft's: expected one as hekla.NAME.draft/1", i.id));
+    }
     for (const Header& h : d.headers)
         for (const Item& i : h.items) {
             for (const Member& m : i.members)

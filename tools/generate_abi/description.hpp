@@ -71,6 +71,7 @@ struct Rule {
 
 struct Header {
     std::string name, title;
+    bool draft = false; // of draft/: no part of the layout, the bindings and the header of everything
     std::vector<std::string> about, includes;
     std::vector<Rule> rules;
     std::vector<Item> items;
@@ -105,7 +106,7 @@ struct Operation {
 struct Description {
     uint32_t major = 0, minor = 0, oldest_minor = 0;
     std::vector<std::pair<std::string, std::string>> threads;
-    std::vector<Header> headers;
+    std::vector<Header> headers, drafts;
     std::vector<Operation> operations;
 };
 
@@ -142,6 +143,7 @@ std::string rust_bindings(const Description& description);
 std::string rust_operations(const std::vector<Operation>& operations);
 std::string zig_bindings(const Description& description);
 std::string page(const Description& description, const Header& header);
+std::string page_name(const Header& header); // "graph.md", "draft-adapter.md"
 std::string operations_page(const std::vector<Operation>& operations);
 std::string index_page(const Description& description);
 

@@ -52,7 +52,11 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
     const fs::path headers = "engine/include/hekla/plugin", pages = "plugins/reference";
     for (const Header& h : d.headers) {
         files.emplace_back(headers / (h.name + ".h"), c_header(d, h));
-        files.emplace_back(pages / (h.name + ".md"), page(d, h));
+        files.emplace_back(pages / page_name(h), page(d, h));
+    }
+    for (const Header& h : d.drafts) {
+        files.emplace_back(headers / "draft" / (h.name + ".h"), c_header(d, h));
+        files.emplace_back(pages / page_name(h), page(d, h));
     }
     files.emplace_back(headers / "plugin.h", umbrella(d));
     files.emplace_back(headers / "operations.h", c_operations(d.operations));

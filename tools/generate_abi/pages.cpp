@@ -1,4 +1,4 @@
-// plugins/reference/NAME.md: what the headers say, for reading, and every rule with who enforces it.
+// plugins/reference/NAME.md and draft-NAME.md: what the headers say, for reading, and every rule with who enforces it.
 #include "description.hpp"
 
 #include <fmt/format.h>
@@ -18,12 +18,13 @@ std::string cell(std::string text) {
 // "[graph.3]" -> a link to the rule.
 std::string linked(const Description& d, const std::string& text) {
     std::string s = text;
-    for (const Header& h : d.headers)
-        for (const Rule& r : h.rules) {
-            const std::string plain = "[" + r.id + "]", link = fmt::format("[{0}]({1}.md#rules)", r.id, h.name);
-            for (std::size_t at = 0; (at = s.find(plain, at)) != std::string::npos; at += link.size())
-                if (at + plain.size() >= s.size() || s[at + plain.size()] != '(') s.replace(at, plain.size(), link);
-        }
+    for (const std::vector<Header>* headers : {&d.headers, &d.drafts})
+        for (const Header& h : *headers)
+            for (const Rule& r : h.rules) {
+                const std::string plain = "[" + r.id + "]", link = fmt::format("[{}]({}#rules)", r.id, page_name(h));
+                for (std::size_t at = 0; (at = s.find(plain, at)) != std::string::npos; at += link.size())
+                    if (at + plain.size() >= s.size() || s[at + plain.size()] != '(') s.replace(at, plain.size(), link);
+            }
     return s;
 }
 
@@ -53,9 +54,6 @@ std::string members(const Description& d, const Item& item) {
     return (data.empty() ? "" : "\n| member | |\n| --- | --- |\n" + data) + functions;
 }
 
-} // namespace
-
-namespace {
 std::string tests_of(const Rule& r) {
     std::string s;
     for (const std::string& test : r.tests)
@@ -64,8 +62,11 @@ std::string tests_of(const Rule& r) {
 }
 } // namespace
 
+std::string page_name(const Header& h) { return fmt::format("{}{}.md", h.draft ? "draft-" : "", h.name); }
+
 std::string page(const Description& d, const Header& h) {
-    std::string s = fmt::format("{}# {}.h\n\n{}\n", kPagesNotice, h.name, linked(d, h.title));
+    std::string s =
+        fmt::format("{}# {}{}.h\n\n{}\n", kPagesNotice, h.draft ? "draft/" : "", h.name, linked(d, h.title));
     for (const std::string& about : h.about) s += "\n" + linked(d, about) + "\n";
     if (!h.rules.empty()) {
         s += "\n## Rules\n\n| | rule | enforced by | traced | tests |\n| --- | --- | --- | --- | --- |\n";
@@ -137,6 +138,8 @@ std::string index_page(const Description& d) {
                                 kPagesNotice, d.major, d.minor);
     for (const Header& h : d.headers) s += fmt::format("| [{0}.h]({0}.md) | {1} |\n", h.name, cell(h.title));
     s += "| [operations.h](operations.md) | A typed call for every operation. |\n";
+    for (const Header& h : d.drafts)
+        s += fmt::format("| [draft/{}.h]({}) | {} |\n", h.name, page_name(h), cell(h.title));
     s += "\n## Threads\n\n| tag | a function may be called |\n| --- | --- |\n";
     for (const auto& [name, about] : d.threads) s += fmt::format("| {} | {} |\n", name, about);
     s += "\n## Who enforces a rule\n\n| | |\n| --- | --- |\n"
@@ -162,10 +165,11 @@ std::string index_page(const Description& d) {
          "Traced: `hekla plugin trace` names the rule where it sees it broken. Tests: what fails where it is broken, "
          "`check NAME` being one of `hekla plugin check`, the others files of `tests/`.\n\n"
          "| | rule | enforced by | traced | tests |\n| --- | --- | --- | --- | --- |\n";
-    for (const Header& h : d.headers)
-        for (const Rule& r : h.rules)
-            s += fmt::format("| [{}]({}.md#rules) | {} | {} | {} | {} |\n", r.id, h.name, cell(r.text), r.by,
-                             r.traced ? "yes" : "", tests_of(r));
+    for (const std::vector<Header>* headers : {&d.headers, &d.drafts})
+        for (const Header& h : *headers)
+            for (const Rule& r : h.rules)
+                s += fmt::format("| [{}]({}#rules) | {} | {} | {} | {} |\n", r.id, page_name(h), cell(r.text), r.by,
+                                 r.traced ? "yes" : "", tests_of(r));
     return s;
 }
 

@@ -1,7 +1,7 @@
 // Drafts: interfaces that are not stable yet, behind a door of their own.
 //
 // A draft may change or go with any release of the host. Its header lies in hekla/plugin/draft/, and plugin.h does
-// not include it. The door itself is stable. There is no draft at present.
+// not include it. The door itself is stable.
 //
 // - The id of a draft has the word draft before its number, as in "hekla.adapter.draft/1". Another layout is another
 //   number, and the stable interface has another id: "hekla.adapter/1". [drafts.1]

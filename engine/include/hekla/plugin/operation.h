@@ -19,7 +19,7 @@
 // counted where the host was asked to. A float input may be stored in 16 bits: load_x hides it. Sizes are arguments,
 // not part of the text: another length compiles nothing. #line is the host's: messages show the author's own lines.
 // With local_size > 0 a workgroup has that many invocations, i / local_size is its number and i % local_size the
-// place in it; barrier() and `shared` arrays (16 KB at most) may be used.
+// place in it; barrier() and `shared` arrays (16 KB at most [operation.9]) may be used.
 // SPIR-V, where GLSL does not reach: a Vulkan 1.2 compute shader, at most SPIR-V 1.5, entry point "main" with a local
 // size of local_size x 1 x 1. There are no descriptors: its push constants are 8 bytes, the address of an argument
 // block (PhysicalStorageBuffer), little-endian and without gaps, for I inputs and O outputs:
@@ -42,6 +42,7 @@
 // - SPIR-V stays inside its tensors by itself: nothing clamps its accesses. [operation.6]
 // - gradient() uses no fields, parameters, ports, losses or random numbers of its builder. [operation.7]
 // - Every invocation stores what it is there for once, and none stores what another does. [operation.8]
+// - The `shared` arrays of a workgroup have 16,384 bytes at most, together: what every device has. [operation.9]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off

@@ -1,0 +1,64 @@
+#include "infer/base_model.hpp"
+
+#include "base/hash.hpp"
+#include "infer/model.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::infer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string hash_of(const model::Weights& weights) {
+    std::string state;
+    for (const model::TensorView& tensor : weights.tensors()) state += tensor.name + to_hex(hash128(tensor.bytes));
+    return to_hex(hash128(state));
+}
+
+} // namespace
+
+Result<nlohmann::ordered_json> base_of(const fs::path& folder) {
+    HK_ASSIGN(const fs::path from, weights_folder(folder));
+    HK_ASSIGN(const model::ModelFolder base, model::ModelFolder::open(from));
+    std::error_code problem;
+    return nlohmann::ordered_json{{"folder", fs::weakly_canonical(from, problem).string()},
+                                  {"weights", hash_of(base.weights())}};
+}
+
+Result<std::optional<model::ModelFolder>> open_base(const json& config, const fs::path& path) {
+    const json own = config.value("hekla", json::object());
+    const json said = own.is_object() ? own.value("base", json()) : json();
+    if (!said.is_object()) return std::optional<model::ModelFolder>();
+    const std::string where = fmt::format("{}: hekla.base.folder", (path / "config.json").string());
+    const json folder = said.value("folder", json()), weights = said.value("weights", json());
+    if (!folder.is_string() || !weights.is_string())
+        return corrupt(fmt::format("{}: expected the folder of the body as a text, and \"weights\" beside it", where));
+    Result<model::ModelFolder> base = model::ModelFolder::open(path / folder.get<std::string>());
+    if (!base.ok())
+        return Status(base.code(), fmt::format("{} = {}: the body that this adapter is of is not there ({}): put it "
+                                               "back, or write where it is",
+                                               where, folder.dump(), base.message()));
+    if (const std::string found = hash_of(base->weights()); found != weights.get<std::string>())
+        return corrupt(fmt::format("{} = {}: holds other weights (hash {}) than those that this adapter was trained "
+                                   "with ({})",
+                                   where, folder.dump(), found, weights.get<std::string>()));
+    return std::optional(base.take());
+}
+
+Result<std::vector<plugin::StoredTensor>> find_with_base(const graph::Graph& graph, const model::Weights& own,
+                                                         const model::Weights& base, const plugin::NameRules& names) {
+    const auto is_own = [&](const std::string& name) { return own.find(name) != nullptr; };
+    HK_ASSIGN(plugin::FoundTensors found,
+              plugin::find_some_tensors(graph, own.tensors(), own.path().string(), names, {}, is_own));
+    plugin::NameRules of_base = names;
+    of_base.ignore.push_back("*"); // a head that is not used here
+    HK_ASSIGN(const plugin::FoundTensors rest,
+              plugin::find_some_tensors(graph, base.tensors(), base.path().string(), of_base, {},
+                                        [&](const std::string& name) { return !is_own(name); }));
+    found.tensors.insert(found.tensors.end(), rest.tensors.begin(), rest.tensors.end());
+    return std::move(found.tensors);
+}
+
+} // namespace hekla::infer

@@ -1,0 +1,54 @@
+// Attributes where memory runs out: a copy that fails has made nothing, and leaves what it copies as it was.
+#include "graph/graph.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace {
+thread_local int64_t allocations_left = -1; // -1: nothing fails
+}
+
+// A program has one operator new.
+void* operator new(std::size_t size) {
+    if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+    if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
+    throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+using namespace hekla::graph;
+
+TEST_CASE("a node is copied whole or not at all, whichever allocation fails") {
+    Node node;
+    node.inputs = {1, 2};
+    node.outputs = {3};
+    node.attributes = {{"text", std::string(100, 'x')},
+                       {"ints", std::vector<int64_t>(50, 7)},
+                       {"reals", std::vector<double>(50, 0.5)},
+                       {"integer", int64_t{4}},
+                       {"real", 0.25}};
+    int64_t failed = 0;
+    for (int64_t after = 0; after < 100; ++after) {
+        bool whole = true;
+        allocations_left = after;
+        try {
+            const Node copy = node;
+            std::vector<Attribute> others;
+            for (const Attribute& attribute : copy.attributes) others.push_back({attribute.name, attribute.value});
+            others.front().value = copy.attributes.back().value;
+        } catch (const std::bad_alloc&) { whole = false; }
+        allocations_left = -1;
+        if (whole) break;
+        ++failed;
+    }
+    CHECK(failed > 8); // each list, each text and numbers, twice
+    CHECK(failed < 100);
+    CHECK(node.text("text") == std::string(100, 'x'));
+    CHECK(node.ints("ints") == std::vector<int64_t>(50, 7));
+    CHECK(node.real("real") == 0.25);
+}
