@@ -4,6 +4,7 @@
 #include "graph/text.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/forward.hpp"
+#include "infer/sources.hpp"
 #include "plugin/model_names.hpp"
 #include "plugin/parts_stored.hpp"
 #include "text/tokenizer_files.hpp"
@@ -115,6 +116,7 @@ public:
         manifest["length"] = report_.length;
         manifest["can"] = report_.can;
         manifest["both_sides"] = both_sides_;
+        manifest["source"] = source_;
         HK_TRY(add_tokenizer(model, contents));
         add_graphs(contents);
         HK_TRY(add_kernels(compiler, contents));
@@ -138,13 +140,13 @@ private:
         return {};
     }
 
-    // Notes whether the model can do something. What a person could mend (a length) ends the export.
+    // Notes whether the model can do something. A length that it cannot take ends the export.
     Status take(const Status& status, const std::string& what) {
         if (status.ok()) {
             report_.can.push_back(what);
             return {};
         }
-        if (status.code() == Code::invalid_argument && options_.length > 0) return status;
+        HK_TRY(too_long_);
         report_.left_out.emplace_back(what, status.message());
         return {};
     }
@@ -167,8 +169,8 @@ private:
         const std::vector<std::string> shape{"rows", "tokens"};
         const GraphFamily::Field ids{"input_ids", graph::Kind::int32, shape},
             mask{"attention_mask", graph::Kind::int32, shape};
-        HK_TRY(add_family(head, HK_MODE_EVALUATE, {ids}, sizes(report_.length)));
-        HK_TRY(add_family(head, HK_MODE_EVALUATE, {ids, mask}, sizes(report_.length)));
+        HK_TRY(add_family(head, HK_MODE_EVALUATE, {ids}, sizes_of_rows(report_.length)));
+        HK_TRY(add_family(head, HK_MODE_EVALUATE, {ids, mask}, sizes_of_rows(report_.length)));
 
         const bool masked = both.find_leaf(graph::Op::input, "attention_mask") != graph::kNone;
         HK_ASSIGN(const std::vector<std::string> ports, port_names(head.model, fields_of(1, 1, masked)));
@@ -195,44 +197,84 @@ private:
     Status generation(Head& head) {
         const plugin::Composition& composition = *head.model.composition;
         HK_ASSIGN(const generate::DecoderGraphs graphs, generate::DecoderGraphs::create(composition));
-        if (graphs.encoder_decoder())
-            return unsupported("it has an encoder, whose rows are made by its objective, which is a plugin's code");
-        HK_ASSIGN(both_sides_, reads_both_sides(registry_, head.model));
-        HK_ASSIGN(const int64_t length, longest([&](int64_t n) { return graphs.check_length(n, {}); }));
+        const bool encodes = graphs.encoder_decoder();
+        std::vector<std::string> sources; // fields of the encoder
+        if (encodes) {
+            HK_ASSIGN(const SourceLayout layout, source_layout([&](std::span<const std::vector<int32_t>> texts) {
+                          return source_fields(registry_, head.model, texts);
+                      }));
+            for (const SourceLayout::Field& field : layout.fields) sources.push_back(field.name);
+            source_ = layout_json(layout);
+        } else {
+            HK_ASSIGN(both_sides_, reads_both_sides(registry_, head.model));
+        }
+        HK_ASSIGN(const int64_t length,
+                  longest([&](int64_t n) { return graphs.check_length(n, source_tensors(sources, 1, n)); }));
         report_.length = report_.length == 0 ? length : std::min(length, report_.length);
+        HK_TRY(add_smallest(head));
+        HK_TRY(add_turns(head, graphs, sources));
+        // Rows of different lengths get a mask where the objective makes none.
+        const bool masked = std::ranges::find(sources, "attention_mask") != sources.end();
+        if (encodes && !masked) {
+            std::vector<std::string> with_mask = sources;
+            with_mask.emplace_back("attention_mask");
+            HK_TRY(add_turns(head, graphs, with_mask));
+        }
+        return on_every_tier(
+            head, {Storage::f32, Storage::f16, Storage::bf16}, [&](program::Estimator& estimator) -> Status {
+                for (const int64_t rows : {1, 2, 3, 4, 8}) {
+                    for (int64_t capacity = generate::capacity_for(1);; capacity *= 2) {
+                        generate::Session session;
+                        session.rows = rows;
+                        session.length = std::min(capacity, report_.length);
+                        session.sources = source_tensors(sources, rows, std::min(capacity + 1, report_.length));
+                        if (both_sides_) session.prompt_chunk = session.length;
+                        HK_TRY(generate::estimate_decoder(estimator, composition, session));
+                        if (capacity >= report_.length) break;
+                    }
+                }
+                return {};
+            });
+    }
 
-        const std::vector<std::string> shape{"rows", "tokens"}, one{"1", "1"};
-        const GraphFamily::Field ids{"input_ids", graph::Kind::int32, shape};
-        HK_TRY(add_family(head, HK_MODE_ENCODE, {ids}, sizes(report_.length)));
-        HK_TRY(add_family(head, HK_MODE_DECODE, {ids}, sizes(report_.length)));
-        HK_TRY(add_family(head, HK_MODE_DECODE,
-                          {{"input_ids", graph::Kind::int32, one}, {"decoder_input_ids", graph::Kind::int32, one}},
-                          {}));
+    // What describe_smallest() and DecoderGraphs::create() ask for.
+    Status add_smallest(Head& head) {
+        const std::vector<std::string> one{"1", "1"};
+        const std::vector<GraphFamily::Field> tokens{{"input_ids", graph::Kind::int32, one}};
+        std::vector<GraphFamily::Field> both = tokens;
+        both.push_back({"decoder_input_ids", graph::Kind::int32, one});
+        HK_TRY(add_family(head, HK_MODE_EVALUATE, head.model.encoder_decoder() ? both : tokens, {}));
+        return add_family(head, HK_MODE_DECODE, both, {});
+    }
 
-        return on_every_tier(head, {Storage::f32, Storage::f16, Storage::bf16},
-                             [&](program::Estimator& estimator) -> Status {
-                                 for (const int64_t rows : {1, 2, 3, 4, 8}) {
-                                     for (int64_t capacity = generate::capacity_for(1);; capacity *= 2) {
-                                         generate::Session session;
-                                         session.rows = rows;
-                                         session.length = std::min(capacity, report_.length);
-                                         if (both_sides_) session.prompt_chunk = session.length;
-                                         HK_TRY(generate::estimate_decoder(estimator, composition, session));
-                                         if (capacity >= report_.length) break;
-                                     }
-                                 }
-                                 return {};
-                             });
+    // The encoder's pass and the decoder's turns.
+    Status add_turns(Head& head, const generate::DecoderGraphs& graphs, const std::vector<std::string>& sources) {
+        std::vector<GraphFamily::Field> fields;
+        for (const std::string& name : sources) fields.push_back({name, graph::Kind::int32, {"rows", "source"}});
+        fields.push_back({graphs.token_field(), graph::Kind::int32, {"rows", "tokens"}});
+        std::vector<GraphFamily::Size> sizes = sizes_of_rows(report_.length);
+        if (!sources.empty()) sizes.push_back({"source", 1, report_.length});
+        HK_TRY(add_family(head, HK_MODE_ENCODE, fields, sizes));
+        return add_family(head, HK_MODE_DECODE, fields, sizes);
+    }
+
+    static generate::Fields source_tensors(const std::vector<std::string>& names, int64_t rows, int64_t length) {
+        generate::Fields fields;
+        for (const std::string& name : names)
+            fields[name] = graph::Tensor{graph::Kind::int32, graph::Shape{rows, length},
+                                         std::vector<double>(static_cast<std::size_t>(rows * length))};
+        return fields;
     }
 
     template<class Check>
-    Result<int64_t> longest(const Check& check) const {
+    Result<int64_t> longest(const Check& check) {
+        HK_TRY(check(1));
         if (options_.length > 0) {
-            HK_TRY(check(options_.length));
+            too_long_ = check(options_.length);
+            HK_TRY(too_long_);
             return options_.length;
         }
         if (check(kUsualLength).ok()) return kUsualLength;
-        HK_TRY(check(1));
         int64_t fits = 1, too_long = kUsualLength;
         while (too_long - fits > 1) {
             const int64_t middle = fits + (too_long - fits) / 2;
@@ -241,7 +283,7 @@ private:
         return fits;
     }
 
-    static std::vector<GraphFamily::Size> sizes(int64_t length) {
+    static std::vector<GraphFamily::Size> sizes_of_rows(int64_t length) {
         return {{"rows", 1, kMostRows}, {"tokens", 1, length}};
     }
 
@@ -371,6 +413,8 @@ private:
     const Log& log_;
     std::vector<std::unique_ptr<Head>> heads_; // the model's own first
     bool both_sides_ = false;
+    json source_;                                // layout_json()
+    Status too_long_;                            // the length that was asked for
     std::map<std::string, std::string> sources_; // GLSL by program::Dispatch::shader
     ExportReport report_;
 };

@@ -20,6 +20,7 @@ using nlohmann::json;
 //     length        tokens of the longest row
 //     can           what the model can do here: "generate", "embed"
 //     both_sides    see reads_both_sides()
+//     source        layout_json(), of one with an encoder
 //     heads         [{head, graphs: [{text: a content, and family_json()}]}]; the first is the model's own
 //     kernels       Dispatch::shader -> a content, its SPIR-V
 //     tokenizer     names of files, each a content "tokenizer/NAME"
@@ -123,6 +124,10 @@ Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const E
                         manifest.at("version").get<std::string>(), file.path().string());
         return std::shared_ptr<const program::CompiledKernels>(std::move(kernels));
     });
+}
+
+Result<SourceLayout> exported_source_layout(const ExportedFile& file) {
+    return reading(file, [&]() -> Result<SourceLayout> { return layout_from(file.manifest().at("source")); });
 }
 
 bool exported_for_both_sides(const ExportedFile& file) {

@@ -5,6 +5,7 @@
 #include "gpu/glsl.hpp"
 #include "infer/exported_file.hpp"
 #include "infer/model.hpp"
+#include "infer/source_layout.hpp"
 
 #include <string>
 #include <utility>
@@ -36,6 +37,8 @@ Result<ExportReport> export_model(const plugin::Registry& registry, gpu::GlslCom
 Result<Model> describe_exported(const plugin::Registry& registry, const std::filesystem::path& file,
                                 const ModelOptions& options);
 Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file);
+// How texts stand in the rows of its encoder.
+Result<SourceLayout> exported_source_layout(const ExportedFile& file);
 // As reads_both_sides().
 bool exported_for_both_sides(const ExportedFile& file);
 

@@ -24,7 +24,7 @@ std::vector<SizedText> samples(const std::vector<std::pair<int64_t, int64_t>>& s
 } // namespace
 
 TEST_CASE("a text is made again for any sizes") {
-    const Result<std::string> open = open_text(samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}, {1, 1}, {7, 500}}));
+    const Result<std::string> open = open_text(samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}, {1, 1}, {7, 4096}}));
     REQUIRE_MESSAGE(open.ok(), open.message());
     for (const auto& [rows, tokens] : {std::pair<int64_t, int64_t>{1, 1}, {1, 128}, {4, 5}, {31, 77}, {65536, 4096}}) {
         const Result<std::string> closed = close_text(open.value(), std::vector{rows, tokens});
@@ -60,7 +60,7 @@ TEST_CASE("a damaged text is an error, whatever was changed") {
     const Result<std::string> open = open_text(samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}}));
     REQUIRE(open.ok());
     for (std::size_t at = 0; at < open.value().size(); ++at) {
-        for (const char changed : {'\x01', '\x02', '9', '-', ' ', '\xff'}) {
+        for (const char changed : {'\x01', '\x02', '\x03', '\x04', '9', '-', ' ', '\xff'}) {
             std::string text = open.value();
             text[at] = changed;
             const Result<std::string> closed = close_text(text, std::vector<int64_t>{2, 3});
@@ -78,6 +78,16 @@ TEST_CASE("a damaged text is an error, whatever was changed") {
               .code() == Code::corrupt);
     CHECK(close_text("\x01"
                      "-5 0 0 0\x02",
+                     std::vector<int64_t>{2, 3})
+              .code() == Code::corrupt);
+    CHECK(close_text("[\x02"
+                     "3 0 0 0\x03"
+                     "1, 2\x04]",
+                     std::vector<int64_t>{2, 3})
+              .code() == Code::corrupt);
+    CHECK(close_text("[\x02"
+                     "1 0 0 0\x03"
+                     "1, 2",
                      std::vector<int64_t>{2, 3})
               .code() == Code::corrupt);
 }

@@ -80,23 +80,24 @@ std::vector<std::vector<int32_t>> rows_of(std::size_t count, std::size_t longest
 // What the model writes, and the scores of the first token.
 std::pair<std::vector<std::vector<int32_t>>, std::vector<float>>
 written(infer::Model& model, program::Runtime& runtime, std::size_t rows, std::size_t longest, int64_t tokens) {
-    Result<std::unique_ptr<generate::Decoder>> decoder =
+    Result<std::unique_ptr<generate::Decoder>> made =
         generate::make_program_decoder(runtime, *model.store, *model.composition);
-    REQUIRE_MESSAGE(decoder.ok(), decoder.message());
+    REQUIRE_MESSAGE(made.ok(), made.message());
+    generate::Decoder& decoder = *made.value();
     generate::Request request;
     request.prompts = rows_of(rows, longest, 20);
     generate::Options options;
     options.max_new_tokens = tokens;
     options.slide_context = true;
-    const Result<generate::Output> output = generate::generate(**decoder, request, options);
+    const Result<generate::Output> output = generate::generate(decoder, request, options);
     REQUIRE_MESSAGE(output.ok(), output.message());
     std::pair<std::vector<std::vector<int32_t>>, std::vector<float>> all;
     for (const generate::Output::Row& row : output->rows) all.first.push_back(row.ids);
     const std::vector<int32_t> zeros(rows, 0), ones(rows, 1);
-    std::vector<int32_t> own(rows * static_cast<std::size_t>((*decoder)->capacity()));
+    std::vector<int32_t> own(rows * static_cast<std::size_t>(decoder.capacity()));
     for (std::size_t i = 0; i < own.size(); ++i)
-        own[i] = static_cast<int32_t>(i / static_cast<std::size_t>((*decoder)->capacity()));
-    const Status decoded = (*decoder)->decode({1, ones, zeros, ones, own, {}, false}, all.second);
+        own[i] = static_cast<int32_t>(i / static_cast<std::size_t>(decoder.capacity()));
+    const Status decoded = decoder.decode({1, ones, zeros, ones, own, {}, false}, all.second);
     REQUIRE_MESSAGE(decoded.ok(), decoded.message());
     return all;
 }
@@ -182,7 +183,7 @@ TEST_CASE("the file holds the kernels that this device asks for") {
     static_cast<void>(exported(fixture_folder("gpt2-clm"), file.path));
     const auto opened_file = infer::ExportedFile::open(file.path);
     REQUIRE(opened_file.ok());
-    const auto kernels = infer::exported_kernels(**opened_file);
+    const auto kernels = infer::exported_kernels(*opened_file.value());
     REQUIRE_MESSAGE(kernels.ok(), kernels.message());
     infer::Model model = opened(no_plugins(), bare_device(), file.path, "lm");
     program::Target target = program::target_of(device());
@@ -199,7 +200,7 @@ TEST_CASE("the file holds the kernels that this device asks for") {
         }
     }
     REQUIRE(!estimator.sources().empty());
-    for (const auto& [shader, source] : estimator.sources()) CHECK((*kernels)->shaders.contains(shader));
+    for (const auto& [shader, source] : estimator.sources()) CHECK(kernels.value()->shaders.contains(shader));
 }
 
 TEST_CASE("a shorter context is what was asked for, and more is refused with what to do") {
