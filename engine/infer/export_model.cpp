@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace hekla::infer {
@@ -76,6 +77,8 @@ struct Head {
     std::vector<GraphFamily> families;
     std::vector<std::string> texts; // as the families
     graph::Graph smallest;
+    Status not_of_tokens;                      // why it takes no rows of tokens
+    std::vector<plugin::StoredTensor> tensors; // of the folder
 };
 
 class Exporter {
@@ -88,8 +91,6 @@ public:
         if (options_.length < 0)
             return invalid_argument(fmt::format("a longest row of {} tokens: 1 or more", options_.length));
         HK_TRY(open(folder, ""));
-        if (heads_[0]->model.exported != nullptr)
-            return invalid_argument(fmt::format("{}: is exported already: give the model's folder", folder.string()));
         HK_TRY(take(embedding(*heads_[0]), "embed"));
         if (heads_[0]->model.composition->head() != "lm") {
             const Status opened = open(folder, "lm");
@@ -120,8 +121,7 @@ public:
         HK_TRY(add_tokenizer(model, contents));
         add_graphs(contents);
         HK_TRY(add_kernels(compiler, contents));
-        HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(model.path));
-        HK_TRY(add_tensors(folder, contents));
+        add_tensors(contents);
         HK_TRY(write_exported_file(file, std::move(contents)));
         std::error_code ignored;
         report_.bytes = fs::file_size(file, ignored);
@@ -135,7 +135,13 @@ private:
         options.head = head;
         options.tokenizer_required = false;
         HK_ASSIGN(one->model, describe_model(registry_, folder, options, log_));
+        if (one->model.exported != nullptr)
+            return invalid_argument(fmt::format("{}: is exported already: give the model's folder", folder.string()));
         HK_ASSIGN(one->smallest, describe_smallest(one->model));
+        if (!folder_) { HK_ASSIGN(folder_, model::ModelFolder::open(one->model.path)); }
+        HK_ASSIGN(one->tensors, plugin::find_tensors(one->smallest, folder_->weights(),
+                                                     one->model.composition->architecture().names));
+        one->not_of_tokens = add_smallest(*one);
         heads_.push_back(std::move(one));
         return {};
     }
@@ -153,6 +159,7 @@ private:
 
     // Features: rows of tokens, with a mask where the model reads one.
     Status embedding(Head& head) {
+        HK_TRY(head.not_of_tokens);
         const plugin::Composition& composition = *head.model.composition;
         const auto row = [](const char* name, int64_t length) {
             return plugin::BatchField{name, graph::Kind::int32, graph::Shape{1, length}};
@@ -195,6 +202,7 @@ private:
     }
 
     Status generation(Head& head) {
+        HK_TRY(head.not_of_tokens);
         const plugin::Composition& composition = *head.model.composition;
         HK_ASSIGN(const generate::DecoderGraphs graphs, generate::DecoderGraphs::create(composition));
         const bool encodes = graphs.encoder_decoder();
@@ -211,7 +219,6 @@ private:
         HK_ASSIGN(const int64_t length,
                   longest([&](int64_t n) { return graphs.check_length(n, source_tensors(sources, 1, n)); }));
         report_.length = report_.length == 0 ? length : std::min(length, report_.length);
-        HK_TRY(add_smallest(head));
         HK_TRY(add_turns(head, graphs, sources));
         // Rows of different lengths get a mask where the objective makes none.
         const bool masked = std::ranges::find(sources, "attention_mask") != sources.end();
@@ -237,23 +244,23 @@ private:
             });
     }
 
-    // What describe_smallest() and DecoderGraphs::create() ask for.
+    static GraphFamily::Field one_token(const char* name) { return {name, graph::Kind::int32, {"1", "1"}}; }
+
+    // What describe_smallest() asks for.
     Status add_smallest(Head& head) {
-        const std::vector<std::string> one{"1", "1"};
-        const std::vector<GraphFamily::Field> tokens{{"input_ids", graph::Kind::int32, one}};
-        std::vector<GraphFamily::Field> both = tokens;
-        both.push_back({"decoder_input_ids", graph::Kind::int32, one});
-        HK_TRY(add_family(head, HK_MODE_EVALUATE, head.model.encoder_decoder() ? both : tokens, {}));
-        return add_family(head, HK_MODE_DECODE, both, {});
+        std::vector<GraphFamily::Field> fields{one_token("input_ids")};
+        if (head.model.encoder_decoder()) fields.push_back(one_token("decoder_input_ids"));
+        return add_family(head, HK_MODE_EVALUATE, fields, {});
     }
 
-    // The encoder's pass and the decoder's turns.
+    // What DecoderGraphs::create() asks for, the encoder's pass and the decoder's turns.
     Status add_turns(Head& head, const generate::DecoderGraphs& graphs, const std::vector<std::string>& sources) {
         std::vector<GraphFamily::Field> fields;
         for (const std::string& name : sources) fields.push_back({name, graph::Kind::int32, {"rows", "source"}});
         fields.push_back({graphs.token_field(), graph::Kind::int32, {"rows", "tokens"}});
         std::vector<GraphFamily::Size> sizes = sizes_of_rows(report_.length);
         if (!sources.empty()) sizes.push_back({"source", 1, report_.length});
+        HK_TRY(add_family(head, HK_MODE_DECODE, {one_token("input_ids"), one_token("decoder_input_ids")}, {}));
         HK_TRY(add_family(head, HK_MODE_ENCODE, fields, sizes));
         return add_family(head, HK_MODE_DECODE, fields, sizes);
     }
@@ -392,25 +399,22 @@ private:
         return {};
     }
 
-    Status add_tensors(const model::ModelFolder& folder, ExportedContents& contents) {
+    void add_tensors(ExportedContents& contents) {
         std::set<std::string> known;
         for (const std::unique_ptr<Head>& head : heads_) {
-            HK_ASSIGN(
-                const std::vector<plugin::StoredTensor> found,
-                plugin::find_tensors(head->smallest, folder.weights(), head->model.composition->architecture().names));
-            for (const plugin::StoredTensor& tensor : found) {
+            for (const plugin::StoredTensor& tensor : head->tensors) {
                 if (!known.insert(tensor.tensor.name).second) continue;
                 contents.tensors.push_back(*tensor.stored);
                 contents.tensors.back().name = tensor.tensor.name;
             }
         }
         report_.tensors = known.size();
-        return {};
     }
 
     const plugin::Registry& registry_;
     const ExportOptions& options_;
     const Log& log_;
+    std::optional<model::ModelFolder> folder_;
     std::vector<std::unique_ptr<Head>> heads_; // the model's own first
     bool both_sides_ = false;
     json source_;                                // layout_json()
