@@ -88,8 +88,10 @@ Result<std::string> open_text(std::span<const SizedText> samples) {
     const std::size_t sizes = samples.empty() ? 0 : samples[0].sizes.size();
     const std::size_t corners = std::size_t{1} << sizes;
     if (sizes > kMostSizes || samples.size() < corners) return invalid_argument("too few samples for a text of sizes");
-    const auto refuse = [&](std::string_view where) {
-        return unsupported(fmt::format("the graph depends on its sizes otherwise than by sums and products, near: {}",
+    const auto refuse = [](std::string_view where) {
+        where.remove_prefix(std::min(where.size(), where.find_first_not_of('\n')));
+        where = where.substr(0, where.find('\n'));
+        return unsupported(fmt::format("its graph depends on sizes otherwise than by sums and products, near: {}",
                                        where.substr(0, 80)));
     };
     std::vector<std::string_view> rest;
@@ -134,7 +136,7 @@ Result<std::string> open_text(std::span<const SizedText> samples) {
     }
     for (const SizedText& sample : samples) {
         HK_ASSIGN(const std::string again, close_text(text, sample.sizes));
-        if (again != sample.text) return refuse(fmt::format("sizes {}", fmt::join(sample.sizes, ", ")));
+        if (again != sample.text) return refuse(fmt::format("the sizes {}", fmt::join(sample.sizes, ", ")));
     }
     return text;
 }

@@ -126,6 +126,14 @@ Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const E
     });
 }
 
+Result<ExportSummary> exported_summary(const ExportedFile& file) {
+    return reading(file, [&]() -> Result<ExportSummary> {
+        const json& manifest = file.manifest();
+        return ExportSummary{manifest.at("version").get<std::string>(),
+                             manifest.at("can").get<std::vector<std::string>>(), manifest.at("length").get<int64_t>()};
+    });
+}
+
 Result<SourceLayout> exported_source_layout(const ExportedFile& file) {
     return reading(file, [&]() -> Result<SourceLayout> { return layout_from(file.manifest().at("source")); });
 }

@@ -37,6 +37,13 @@ Result<ExportReport> export_model(const plugin::Registry& registry, gpu::GlslCom
 Result<Model> describe_exported(const plugin::Registry& registry, const std::filesystem::path& file,
                                 const ModelOptions& options);
 Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file);
+// What it says of itself.
+struct ExportSummary {
+    std::string version;          // of the Hekla that exported it
+    std::vector<std::string> can; // as ExportReport has it
+    int64_t length = 0;
+};
+Result<ExportSummary> exported_summary(const ExportedFile& file);
 // How texts stand in the rows of its encoder.
 Result<SourceLayout> exported_source_layout(const ExportedFile& file);
 // As reads_both_sides().

@@ -102,7 +102,7 @@ Result<fs::path> weights_folder(const fs::path& folder) {
     if (!fs::is_directory(folder, problem))
         return not_found(fmt::format("{}: is not a folder; a model's, a checkpoint's or a run's was expected{}",
                                      folder.string(),
-                                     folder.extension() == ".hekla"
+                                     fs::is_regular_file(folder, problem)
                                          ? ": what is exported generates and embeds, and for more it takes the folder "
                                            "that it was exported from"
                                          : ""));

@@ -114,6 +114,8 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph:
     HK_ASSIGN(Lowering lowering, lower(graph, limits, with_store));
     if (limits.generated_shaders && !has_kernels(lowering, store)) {
         limits.generated_shaders = false; // the same bits
+        runtime.gpu().device->log().info("kernels for this device or version were not exported with the model: it runs "
+                                         "on the built-in ones, slower");
         HK_ASSIGN(lowering, lower(graph, limits, with_store));
     }
     if (runtime.options().measure_kernels == Measure::always && !lowering.problems.empty()) {

@@ -61,6 +61,10 @@ TEST_CASE("an exported model generates and embeds as its folder does, beside not
     CHECK(has(said.out, "to embed and generate with rows of up to 32 tokens"));
     CHECK(has(said.out, "without predict, eval and train: "));
 
+    const Ran shown = succeed(place.run({"inspect", "game.hekla"}));
+    CHECK(has(shown.out, "gpt2, exported by Hekla 0.1.0 to embed and generate with rows of up to 32 tokens; whole"));
+    CHECK(has(shown.out, "transformer.wte.weight"));
+
     fs::create_directories(place.path("alone"));
     const fs::path alone = place.path("alone") / "hekla";
     fs::copy_file(HEKLA_PROGRAM, alone);

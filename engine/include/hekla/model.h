@@ -22,7 +22,8 @@ typedef struct hk_model {
 // `path`: a run's folder, a checkpoint's, a Hugging Face model's, or a file that `hekla export` wrote, which needs no
 // plugin: its graphs, kernels, tokenizer and weights are all there, for generation and features (not for hk_predict,
 // hk_evaluate and hk_train). Errors: no model there; parts that no plugin of the context provides; a file that is
-// damaged or of a newer version. A folder without a tokenizer is no error. [any-thread], one at a time a context
+// damaged or of a newer version. Such a file holds code for the device: open those of your own app. A folder without a
+// tokenizer is no error. [any-thread], one at a time a context
 HK_EXPORT int32_t hk_model_open(hk_context context, hk_string path, hk_model* out, hk_error* error);
 // [any-thread]
 HK_EXPORT void hk_model_destroy(hk_model model);
