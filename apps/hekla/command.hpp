@@ -64,6 +64,7 @@ void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs);   /
 void add_plugin_new(CLI::App& plugin, Verbs& verbs);                           // plugin new
 void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs); // plugin trace
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_export(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs);

@@ -307,7 +307,7 @@ int run_embed(const Globals& globals, const EmbedArguments& a) {
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand("embed", "Features of texts from any named point of a model's network.");
     const auto a = std::make_shared<EmbedArguments>();
-    parser->add_option("model", a->model, "the folder of a run or model")->required();
+    parser->add_option("model", a->model, "the folder of a run or model, or a file of `hekla export`")->required();
     parser->add_option("texts", a->texts, "texts to embed");
     parser->add_option("--file", a->file, "a text a line; of a .jsonl: objects with \"text\" or \"input_ids\"");
     parser->add_option(

@@ -94,7 +94,7 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
         app.add_subcommand("generate", "Let a model write: a run's folder, a checkpoint, or a Hugging Face folder.");
     const auto a = std::make_shared<GenerateArguments>();
     hk_generate_defaults(&a->options);
-    parser->add_option("model", a->model, "the folder of the run or model")->required();
+    parser->add_option("model", a->model, "the folder of the run or model, or a file of `hekla export`")->required();
     parser->add_option("--prompt", a->prompts,
                        "text to go on from, or that an encoder reads (may be repeated: a batch)");
     parser->add_option("--prompt-file", a->prompt_file, "the same from a file");

@@ -8,6 +8,7 @@
 #include "base/file.hpp"
 #include "graph/svg.hpp"
 #include "graph/text.hpp"
+#include "infer/exported_model.hpp"
 #include "model/checkpoint.hpp"
 #include "train/report.hpp"
 #include "train/training_graph.hpp"
@@ -152,6 +153,36 @@ Result<std::string> show_model(const Globals& globals, const InspectArguments& a
     return a.json ? shown : shown + cost_text;
 }
 
+// What `hekla export` wrote.
+Result<std::string> show_exported(const InspectArguments& a) {
+    const plugin::Registry none = plugin::Registry::scan({});
+    infer::ModelOptions options;
+    options.tokenizer_required = false;
+    HK_ASSIGN(const infer::Model model, infer::describe_exported(none, a.path, options));
+    HK_ASSIGN(const infer::ExportSummary summary, infer::exported_summary(*model.exported));
+    ordered_json tensors = ordered_json::array();
+    std::string table;
+    uint64_t bytes = 0;
+    for (const model::TensorView& tensor : model.exported->tensors()) {
+        HK_TRY(model.exported->check(tensor));
+        tensors.push_back({{"name", tensor.name}, {"bytes", tensor.bytes.size()}});
+        table += fmt::format("  {:<56} {}\n", tensor.name, model::describe(tensor));
+        bytes += tensor.bytes.size();
+    }
+    if (a.json)
+        return json_line({{"kind", "exported"},
+                          {"architecture", model.composition->architecture().id},
+                          {"version", summary.version},
+                          {"can", summary.can},
+                          {"length", summary.length},
+                          {"tokens", model.tokenizer == nullptr ? 0 : model.tokenizer->vocabulary_size()},
+                          {"tensors", tensors}}) +
+               "\n";
+    return fmt::format("{}: {}, exported by Hekla {} to {} with rows of up to {} tokens; whole\n{} of weights\n{}",
+                       a.path, model.composition->architecture().id, summary.version, fmt::join(summary.can, " and "),
+                       summary.length, size_text(bytes), table);
+}
+
 // ---- graphs --------------------------------------------------------------------------------------------------------
 
 std::string graph_text(const graph::Graph& graph, const std::string& title) {
@@ -267,6 +298,7 @@ Result<std::string> show(const Globals& globals, const InspectArguments& a, bool
     }
     if (fs::is_directory(path, problem)) return show_folder(globals, a, damaged);
     if (path.extension() == ".toml") return show_recipe(globals, a);
+    if (path.extension() == ".hekla") return show_exported(a);
     if (model::names_weights(path)) {
         HK_ASSIGN(const model::Weights weights, model::Weights::open(path));
         return show_weights(a, weights, {{"kind", "tensors"}}, fmt::format("{}\n", a.path));
@@ -287,8 +319,8 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto a = std::make_shared<InspectArguments>();
     parser
         ->add_option("path", a->path,
-                     "a recipe (.toml); a run, a checkpoint or a model's folder; .safetensors or PyTorch's .bin; a "
-                     "graph as text")
+                     "a recipe (.toml); a run, a checkpoint or a model's folder; .safetensors or PyTorch's .bin; what "
+                     "`export` wrote (.hekla); a graph as text")
         ->required();
     parser->add_option("overrides", a->overrides, "keys of the recipe: train.per_device_train_batch_size=4");
     CLI::Option* graph = parser->add_option("--graph", a->graph, "the graph: text that reads back, or a picture")

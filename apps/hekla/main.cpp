@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
     add_devices(app, globals, verbs);
     add_verify(app, globals, verbs);
     add_convert(app, globals, verbs);
+    add_export(app, globals, verbs);
     add_plugin(app, globals, verbs);
     add_batches(app, globals, verbs);
     add_replay(app, globals, verbs);

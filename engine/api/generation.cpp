@@ -5,26 +5,9 @@
 #include "generate/decoder_reference.hpp"
 #include "infer/sources.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace hekla::api {
-namespace {
-
-// Whether the run that made the model taught it to read prompts from both sides.
-Result<bool> reads_both_sides(const plugin::Registry& registry, const infer::Model& m) {
-    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
-    HK_ASSIGN(const plugin::CompositionSpec trained,
-              infer::stored_spec(registry, folder, {.head = "lm", .objective = true}));
-    if (trained.objective.empty()) return false;
-    HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
-    if (!composition->can_collate()) return false;
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 32));
-    return std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end();
-}
-
-} // namespace
-
 Result<std::unique_ptr<Generation>> Generation::open(const Place& place, const hk_generate_options& o) {
     if (o.weights < 0 || o.weights > 2)
         return invalid_argument(
@@ -36,7 +19,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const Place& place, const h
               infer::open_model(place.registry, place.runtime, string_of(o.model),
                                 {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, place.log));
     const infer::Model& m = g->model_;
-    HK_ASSIGN(g->both_sides_, reads_both_sides(place.registry, m));
+    HK_ASSIGN(g->both_sides_, infer::reads_both_sides(place.registry, m));
     if (place.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {

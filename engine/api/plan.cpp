@@ -232,12 +232,9 @@ Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_
 
 // What an encoder reads for rows that are written token by token; nothing where the model has one stack.
 Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64_t length) {
-    const infer::Tensors written{{"decoder_input_ids", tokens_of(rows, 1)}};
-    infer::Tensors all = written;
-    all.emplace("input_ids", tokens_of(rows, length));
-    HK_ASSIGN(const bool encodes, infer::reads_field(model, all, "decoder_input_ids"));
+    HK_ASSIGN(const bool encodes, infer::encoder_decoder(model));
     if (!encodes) return infer::Tensors();
-    return fields_of(model, rows, length, written);
+    return fields_of(model, rows, length, {{"decoder_input_ids", tokens_of(rows, 1)}});
 }
 
 Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {

@@ -158,7 +158,7 @@ Result<Graph> DecoderGraphs::encode(int64_t rows, const Fields& sources) const {
 }
 
 Status DecoderGraphs::check_length(int64_t length, const Fields& sources) const {
-    return composition_->build(HK_MODE_ENCODE, fields(1, length, sources), kPorts).status();
+    return composition_->check(HK_MODE_ENCODE, fields(1, length, sources));
 }
 
 Result<int64_t> DecoderGraphs::longest(int64_t length, const Fields& sources) const {

@@ -220,10 +220,15 @@ Status estimate_decoder(program::Estimator& estimator, const plugin::Composition
     }
     Fields sources;
     for (const auto& [name, tensor] : session.sources) sources[name] = repeat_rows(tensor, session.repeats);
-    for (const int64_t chunk : chunks) {
-        HK_ASSIGN(const Turn turn, describe_turn(graphs, session.rows, chunk, capacity, sources, once));
-        HK_TRY(estimator.add(turn.graph, turn.options, chunk == 1 ? 1.0 : 0.0).status());
+    const auto add = [&](int64_t chunk, bool both_sides) -> Status {
+        HK_ASSIGN(const Turn turn, describe_turn(graphs, session.rows, chunk, capacity, sources, once, both_sides));
+        return estimator.add(turn.graph, turn.options, chunk == 1 ? 1.0 : 0.0).status();
+    };
+    if (session.prompt_chunk > 0) {
+        HK_TRY(add(1, false));
+        return session.prompt_chunk > 1 ? add(session.prompt_chunk, true) : Status();
     }
+    for (const int64_t chunk : chunks) HK_TRY(add(chunk, false));
     return {};
 }
 

@@ -1,12 +1,14 @@
 #include "infer/model.hpp"
 
 #include "infer/base_model.hpp"
+#include "infer/exported_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/checkpoint.hpp"
 #include "plugin/record.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 namespace hekla::infer {
 namespace {
@@ -74,13 +76,41 @@ Result<std::string> difference_from_record(const Model& m, const Log& log) {
     return std::string();
 }
 
+Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& graph, const Model& m,
+                                                         const model::ModelFolder& folder,
+                                                         const model::ModelFolder* base, const Log& log) {
+    HK_ASSIGN(const std::string difference, difference_from_record(m, log));
+    Result<std::vector<plugin::StoredTensor>> stored =
+        base != nullptr ? find_with_base(graph, folder.weights(), base->weights(), m.composition->architecture().names)
+                        : plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names);
+    if (!stored.ok() && !difference.empty())
+        return Status(stored.code(), fmt::format("{}\n  {}", stored.message(), difference));
+    if (stored.ok() && !difference.empty())
+        log.warning(fmt::format("{}: {}\n  Every weight has its place, so it is used, as this graph computes",
+                                m.path.string(), difference));
+    return stored;
+}
+
+// They are stored under the graph's own names.
+Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& graph, const ExportedFile& file) {
+    plugin::NameRules rules;
+    rules.ignore = {"*"}; // another head's
+    HK_ASSIGN(plugin::FoundTensors found, plugin::find_some_tensors(graph, file.tensors(), file.path().string(), rules,
+                                                                    {}, [](const std::string&) { return true; }));
+    return std::move(found.tensors);
+}
+
 } // namespace
 
 Result<fs::path> weights_folder(const fs::path& folder) {
     std::error_code problem;
     if (!fs::is_directory(folder, problem))
-        return not_found(
-            fmt::format("{}: is not a folder; a model's, a checkpoint's or a run's was expected", folder.string()));
+        return not_found(fmt::format("{}: is not a folder; a model's, a checkpoint's or a run's was expected{}",
+                                     folder.string(),
+                                     fs::is_regular_file(folder, problem)
+                                         ? ": what is exported generates and embeds, and for more it takes the folder "
+                                           "that it was exported from"
+                                         : ""));
     if (fs::exists(folder / "config.json", problem)) return folder;
     HK_ASSIGN(const model::CheckpointSearch search, model::newest_complete(folder));
     if (!search.found)
@@ -140,8 +170,26 @@ Result<graph::Graph> describe_smallest(const Model& m) {
     return choices.ok() ? choices : rows;
 }
 
+Result<bool> encoder_decoder(const Model& m) {
+    HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
+    return graph.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone;
+}
+
+Result<bool> reads_both_sides(const plugin::Registry& registry, const Model& m) {
+    if (m.exported != nullptr) return exported_for_both_sides(*m.exported);
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
+    HK_ASSIGN(const plugin::CompositionSpec trained, stored_spec(registry, folder, {.head = "lm", .objective = true}));
+    if (trained.objective.empty()) return false;
+    HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
+    if (!composition->can_collate()) return false;
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 32));
+    return std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end();
+}
+
 Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
                              const Log& log) {
+    std::error_code ignored;
+    if (fs::is_regular_file(given, ignored)) return describe_exported(registry, given, options);
     Model m;
     HK_ASSIGN(m.path, weights_folder(given));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
@@ -162,25 +210,24 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
                          const ModelOptions& options, const Log& log) {
     HK_ASSIGN(Model m, describe_model(registry, given, options, log));
     m.runtime = runtime;
-    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
-    HK_ASSIGN(const std::string difference, difference_from_record(m, log));
-    HK_ASSIGN(const std::optional<model::ModelFolder> base, open_base(m.config, m.path));
-    Result<std::vector<plugin::StoredTensor>> stored =
-        base ? find_with_base(graph, folder.weights(), base->weights(), m.composition->architecture().names)
-             : plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names);
-    if (!stored.ok() && !difference.empty())
-        return Status(stored.code(), fmt::format("{}\n  {}", stored.message(), difference));
-    HK_ASSIGN(const std::vector<plugin::StoredTensor> tensors, std::move(stored));
-    if (!difference.empty())
-        log.warning(fmt::format("{}: {}\n  Every weight has its place, so it is used, as this graph computes",
-                                m.path.string(), difference));
     m.table = program::parameter_table(graph);
-    if (options.describe_only) return m;
-    if (runtime != nullptr) {
-        HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, {.weights = options.weights}));
+    std::optional<model::ModelFolder> folder, base; // tensors point into them
+    std::vector<plugin::StoredTensor> tensors;
+    program::StoreOptions store;
+    store.weights = options.weights;
+    if (m.exported != nullptr) {
+        HK_ASSIGN(tensors, exported_tensors(graph, *m.exported));
+    } else {
+        HK_ASSIGN(folder, model::ModelFolder::open(m.path));
+        HK_ASSIGN(base, open_base(m.config, m.path));
+        HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
     }
+    if (options.describe_only) return m;
+    if (m.exported != nullptr && runtime != nullptr) { HK_ASSIGN(store.kernels, exported_kernels(*m.exported)); }
+    if (runtime != nullptr) { HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, store)); }
     for (const plugin::StoredTensor& found : tensors) {
+        if (m.exported != nullptr) HK_TRY(m.exported->check(*found.stored));
         if (runtime != nullptr) {
             HK_TRY(upload(*m.store, found));
             continue;

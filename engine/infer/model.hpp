@@ -1,4 +1,5 @@
-// A trained model opened from a folder: its plugins, its tokenizer and its weights, on a device or on the host.
+// A trained model opened from a folder, or from the file that `hekla export` wrote: its plugins or their graphs, its
+// tokenizer and its weights, on a device or on the host.
 #pragma once
 
 #include "graph/reference.hpp"
@@ -34,9 +35,12 @@ struct ModelOptions {
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options = {});
 
+class ExportedFile;
+
 // Ownership: registry and runtime outlive it. Thread: one at a time.
 struct Model {
-    std::filesystem::path path; // of the weights
+    std::filesystem::path path;                   // of the weights
+    std::shared_ptr<const ExportedFile> exported; // the file of `hekla export` that it is; null: a folder
     nlohmann::json config;
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
@@ -53,16 +57,21 @@ std::string trained_prefix(const nlohmann::json& config, const std::string& colu
 // The text with it, once: one that begins with it stays as it is.
 std::string with_prefix(const std::string& prefix, std::string text);
 
+// Whether the run that made the model taught it to read prompts from both sides.
+Result<bool> reads_both_sides(const plugin::Registry& registry, const Model& model);
+
 // What the folder says without its weights: neither runtime nor store nor parameters. Errors as open_model().
-Result<Model> describe_model(const plugin::Registry& registry, const std::filesystem::path& folder,
+Result<Model> describe_model(const plugin::Registry& registry, const std::filesystem::path& path,
                              const ModelOptions& options, const Log& log);
 // The model described for as little as it takes, when only its parameters matter: a row of one token; one image; a row
 // of choices, for heads that compare them.
 Result<graph::Graph> describe_smallest(const Model& model);
+// Whether it reads one text and writes another, as its graph says; config.json need not.
+Result<bool> encoder_decoder(const Model& model);
 
 // `runtime` null opens it for the float64 interpreter. Errors name the folder, and each tensor that is missing, left
 // over or misshapen.
-Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime,
-                         const std::filesystem::path& folder, const ModelOptions& options, const Log& log);
+Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const std::filesystem::path& path,
+                         const ModelOptions& options, const Log& log);
 
 } // namespace hekla::infer

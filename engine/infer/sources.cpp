@@ -1,6 +1,8 @@
 #include "infer/sources.hpp"
 
 #include "infer/collate.hpp"
+#include "infer/exported_model.hpp"
+#include "infer/source_layout.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -28,8 +30,8 @@ Result<SourceRows> source_rows(std::span<const data::Field> fields) {
     return rows;
 }
 
-Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
-                               std::span<const std::string> texts) {
+Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry, const Model& model,
+                                               std::span<const std::vector<int32_t>> texts) {
     // The objective that knows these rows; how they were laid out in training stands in the folder.
     plugin::CompositionSpec spec;
     spec.config = model.config;
@@ -44,21 +46,35 @@ Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& mo
     }
     HK_ASSIGN(const std::unique_ptr<plugin::Composition> composition,
               plugin::Composition::create(registry, spec, model.tokenizer.get()));
-    const std::string prefix = trained_prefix(model.config, "source");
     std::vector<DrawnExample> examples;
     int64_t length = 1;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (const std::vector<int32_t>& text : texts) {
         data::EncodedColumn column;
         column.name = "source";
-        HK_ASSIGN(column.ids, model.tokenizer->encode(texts[i].empty() ? texts[i] : with_prefix(prefix, texts[i])));
-        if (column.ids.empty())
-            return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
+        column.ids = text;
         DrawnExample& drawn = examples.emplace_back();
         drawn.example.columns.push_back(std::move(column));
         length = std::max(length, example_length(*composition, drawn.example));
     }
     std::vector<data::Field> fields;
     HK_TRY(make_fields(*composition, examples, nullptr, 0, static_cast<int64_t>(texts.size()), length, fields));
+    return fields;
+}
+
+Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
+                               std::span<const std::string> texts) {
+    const std::string prefix = trained_prefix(model.config, "source");
+    std::vector<std::vector<int32_t>> ids(texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        HK_ASSIGN(ids[i], model.tokenizer->encode(texts[i].empty() ? texts[i] : with_prefix(prefix, texts[i])));
+        if (ids[i].empty())
+            return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
+    }
+    if (model.exported != nullptr) {
+        HK_ASSIGN(const SourceLayout layout, exported_source_layout(*model.exported));
+        return laid_out(layout, ids);
+    }
+    HK_ASSIGN(const std::vector<data::Field> fields, source_fields(registry, model, ids));
     return source_rows(fields);
 }
 

@@ -18,6 +18,11 @@ struct SourceRows {
 // What the encoder reads of a batch that an objective made. Errors: a field of real numbers.
 Result<SourceRows> source_rows(std::span<const data::Field> fields);
 
+// The batch that the objective of sequences from sequences makes of texts, given as token ids, laid out as the model
+// was trained.
+Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry, const Model& model,
+                                               std::span<const std::vector<int32_t>> texts);
+
 // Rows of an encoder-decoder for texts. Errors: a text without a token; a tokenizer without the tokens that must stand
 // around it.
 Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,

@@ -182,6 +182,27 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
     return c;
 }
 
+std::unique_ptr<Composition> Composition::restore(const Registry& registry, const std::string& architecture,
+                                                  const std::string& head, json config, std::unique_ptr<Parts> parts,
+                                                  const text::Tokenizer* tokenizer) {
+    std::unique_ptr<Composition> c(new Composition());
+    c->registry_ = &registry;
+    c->restored_ = std::make_unique<Provided>();
+    c->restored_->interface_id = HK_ARCHITECTURE_INTERFACE;
+    c->restored_->id = architecture;
+    c->architecture_.what = fmt::format("architecture '{}'", architecture);
+    c->architecture_.entry.provided = c->restored_.get();
+    c->head_name_ = head;
+    c->config_ = std::move(config);
+    c->spec_.architecture = PartSpec{architecture, c->config_};
+    c->parts_ = std::move(parts);
+    if (tokenizer != nullptr) {
+        c->view_ = view_of(*tokenizer);
+        c->tokenizer_.view = c->view_.get();
+    }
+    return c;
+}
+
 Status Composition::start(const text::Tokenizer* tokenizer) {
     if (tokenizer != nullptr) {
         view_ = view_of(*tokenizer);
@@ -281,17 +302,27 @@ Result<Parts*> Composition::working() const {
 
 Result<graph::Graph> Composition::build(int32_t mode, std::span<const BatchField> fields,
                                         std::span<const std::string> ports, bool all_ports, int64_t calls) const {
-    BuildRequest request;
-    request.mode = mode;
-    request.fields.assign(fields.begin(), fields.end());
+    BuildRequest request = request_of(mode, fields);
     request.ports.assign(ports.begin(), ports.end());
     request.all_ports = all_ports;
-    request.body_frozen = body_frozen_;
     request.calls = calls;
     HK_ASSIGN(Described made, described(&request, [&] { return parts_->build(request); }));
     if (!recompute_ || mode != HK_MODE_TRAIN)
         for (graph::Node& node : made.graph.nodes) node.region = 0;
     return std::move(made.graph);
+}
+
+BuildRequest Composition::request_of(int32_t mode, std::span<const BatchField> fields) const {
+    BuildRequest request;
+    request.mode = mode;
+    request.fields.assign(fields.begin(), fields.end());
+    request.body_frozen = body_frozen_;
+    return request;
+}
+
+Status Composition::check(int32_t mode, std::span<const BatchField> fields) const {
+    const BuildRequest request = request_of(mode, fields);
+    return described(&request, [&] { return parts_->check(request); });
 }
 
 Result<Described> Composition::describe(const BuildRequest& request) const {

@@ -57,6 +57,10 @@ public:
     // much memory is an error that names it, its file, what happened and how to see it again.
     static Result<std::unique_ptr<Composition>> create(const Registry& registry, const CompositionSpec& spec,
                                                        const text::Tokenizer* tokenizer, const Log& log = {});
+    // Of a model whose descriptions were kept (parts_stored.hpp): no plugin takes part.
+    static std::unique_ptr<Composition> restore(const Registry& registry, const std::string& architecture,
+                                                const std::string& head, nlohmann::json config,
+                                                std::unique_ptr<Parts> parts, const text::Tokenizer* tokenizer);
     ~Composition();
     Composition(const Composition&) = delete;
     Composition& operator=(const Composition&) = delete;
@@ -67,6 +71,9 @@ public:
     Result<graph::Graph> build(int32_t mode, std::span<const BatchField> fields,
                                std::span<const std::string> ports = {}, bool all_ports = false,
                                int64_t calls = -1) const;
+
+    // Whether build() would describe it; the error is the plugin's.
+    Status check(int32_t mode, std::span<const BatchField> fields) const;
 
     // The same with what each plugin said of it, as it was described: with all regions.
     Result<Described> describe(const BuildRequest& request) const;
@@ -121,6 +128,7 @@ private:
     template<class F>
     auto described(const BuildRequest* request, F&& f) const -> decltype(f());
     std::string command(const BuildRequest* request) const;
+    BuildRequest request_of(int32_t mode, std::span<const BatchField> fields) const;
 
     struct Part {
         std::string what; // "head 'lm'": for messages
@@ -145,6 +153,7 @@ private:
     std::unique_ptr<TokenizerView> view_;
     hk_tokenizer tokenizer_;
     std::unique_ptr<Parts> parts_;
+    std::unique_ptr<Provided> restored_; // what there is instead of a manifest
     mutable std::mutex lock_;
     mutable std::unique_ptr<Parts> working_; // where that is not parts_
     mutable std::map<std::pair<int64_t, int64_t>, std::vector<BatchField>>

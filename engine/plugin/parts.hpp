@@ -79,6 +79,8 @@ public:
     virtual ~Parts() = default;
     virtual const ReadKeys& read() const = 0;
     virtual Result<Described> build(const BuildRequest& request) = 0;
+    // Whether it can be described.
+    virtual Status check(const BuildRequest& request) { return build(request).status(); }
     // Of the body alone, without what an adapter adds.
     virtual Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) = 0;
     // The architecture's own config.json, as JSON in its order.

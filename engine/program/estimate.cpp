@@ -109,6 +109,9 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
         if (resource.kind == ResourceKind::state && states_.insert(resource.name).second)
             buffer((resource.bytes + 3) / 4 * 4, states);
 
+    for (const Dispatch& dispatch : lowering.dispatches)
+        if (!dispatch.source.empty()) sources_.emplace(dispatch.shader, dispatch.source);
+
     std::vector<uint64_t> offsets;
     const ProgramOutputs outputs = place_outputs(lowering, offsets);
     const uint64_t inputs = std::max(Placements::pack(lowering, ResourceKind::input, offsets), kAlignment);

@@ -71,6 +71,8 @@ public:
 
     const std::vector<ParameterEntry>& table() const { return table_; }
     const std::vector<StoreChunk>& chunks() const { return chunks_; }
+    // The GLSL that the programs need compiled, by Dispatch::shader.
+    const std::map<std::string, std::string>& sources() const { return sources_; }
     Estimate finish() const;
 
 private:
@@ -83,6 +85,7 @@ private:
     std::set<std::string, std::less<>> states_;
     std::vector<uint64_t> blocks_; // of the arena
     std::map<std::string, NodeCost> nodes_;
+    std::map<std::string, std::string> sources_;
 };
 
 } // namespace hekla::program

@@ -105,9 +105,10 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
     std::unique_ptr<ParameterStore> store(new ParameterStore);
     store->runtime_ = &runtime;
     store->table_ = std::move(table);
+    store->kernels_ = options.kernels;
     gpu::Memory& memory = *runtime.gpu().memory;
     const uint64_t largest = options.max_chunk_bytes > 0 ? options.max_chunk_bytes : memory.max_buffer_bytes();
-    HK_ASSIGN(store->chunks_, place_parameters(store->table_, runtime.limits(), options, largest));
+    HK_ASSIGN(store->chunks_, place_parameters(store->table_, runtime.device_limits(), options, largest));
     for (std::size_t i = 0; i < store->table_.size(); ++i) store->index_.emplace(store->table_[i].name, i);
     const bool wanted[kStoreArenas] = {true, options.gradients, options.moments, options.moments};
     for (std::size_t a = 0; a < kStoreArenas; ++a) {

@@ -45,6 +45,13 @@ std::string shown(const std::string& label) {
     return path + (in == std::string::npos ? "" : " / ") + label.substr(0, in);
 }
 
+// Whether the kernels of such a store are all that these need; others need a compiler, which makes any.
+bool has_kernels(const Lowering& lowering, const ParameterStore& store) {
+    return store.kernels() == nullptr || std::ranges::all_of(lowering.dispatches, [&](const Dispatch& dispatch) {
+               return dispatch.source.empty() || store.kernels()->shaders.contains(dispatch.shader);
+           });
+}
+
 } // namespace
 
 struct Program::State {
@@ -103,10 +110,17 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph:
                                                   const CompileOptions& options) {
     CompileOptions with_store = options;
     with_store.parameters = store.storage();
-    HK_ASSIGN(Lowering lowering, lower(graph, runtime.limits(), with_store));
+    Limits limits = runtime.limits(store);
+    HK_ASSIGN(Lowering lowering, lower(graph, limits, with_store));
+    if (limits.generated_shaders && !has_kernels(lowering, store)) {
+        limits.generated_shaders = false; // the same bits
+        runtime.gpu().device->log().info("kernels for this device or version were not exported with the model: it runs "
+                                         "on the built-in ones, slower");
+        HK_ASSIGN(lowering, lower(graph, limits, with_store));
+    }
     if (runtime.options().measure_kernels == Measure::always && !lowering.problems.empty()) {
         HK_TRY(runtime.tuning().choose(runtime, lowering.problems, with_store.kernel_choices));
-        HK_ASSIGN(lowering, lower(graph, runtime.limits(), with_store));
+        HK_ASSIGN(lowering, lower(graph, limits, with_store));
     }
     return compile(runtime, std::move(lowering), store, options);
 }
@@ -271,7 +285,7 @@ Status Program::State::make_buffers() {
 
 Status Program::State::compile_pipelines() {
     for (std::size_t d = 0; d < lowering.dispatches.size(); ++d) {
-        auto pipeline = runtime->pipeline(lowering.dispatches[d]);
+        auto pipeline = runtime->pipeline(lowering.dispatches[d], store->kernels());
         if (!pipeline.ok()) return pipeline.status().with_context(labels[d]);
         pipelines.push_back(pipeline.take());
     }
@@ -279,7 +293,7 @@ Status Program::State::compile_pipelines() {
 }
 
 void Program::State::cut_pieces() {
-    const Speed speed = speed_of(runtime->limits());
+    const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
     for (const Dispatch& dispatch : lowering.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
     std::vector<bool> before = place_barriers(ranges);

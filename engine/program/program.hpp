@@ -63,6 +63,16 @@ private:
     uint64_t generation_ = 0;
 };
 
+// Kernels that were compiled before this program ran, by Dispatch::shader: the generated ones, and plugins' own GLSL.
+// For programs of a store that has these (StoreOptions::kernels) no compiler is looked for: where a generated one is
+// not among them, they are made of the built-in ones, with the same bits.
+struct CompiledKernels {
+    std::map<std::string, gpu::Shader, std::less<>> shaders;
+    std::string missing; // what to say where a plugin's own is not among them: who holds them, and how to get more
+};
+
+class ParameterStore;
+
 // A device with its pipelines, shader tables and options. Made once a run.
 class Runtime {
 public:
@@ -73,14 +83,20 @@ public:
 
     const gpu::Context& gpu() const { return gpu_; }
     const RuntimeOptions& options() const { return options_; }
-    // What lowering may use here. generated_shaders is true only where the GLSL module is really there.
-    const Limits& limits() const { return limits_; }
+    // What lowering may use here. generated_shaders is true only where the GLSL module is really there: it is opened
+    // when this is first asked.
+    const Limits& limits() const;
+    // The same for programs of a store: one with kernels of its own needs no module.
+    Limits limits(const ParameterStore& store) const;
+    // What the device has; generated_shaders says what was asked for.
+    const Limits& device_limits() const { return device_limits_; }
     const Arena& arena() const { return arena_; }
     // Makes block i at least sizes[i] bytes. Waits for the device first where a block has to move.
     Status reserve_arena(std::span<const uint64_t> sizes);
-    // unsupported or not_found names the shader. Compiled once, kept.
-    Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch);
-    Result<gpu::Shader> shader(const Dispatch& dispatch);
+    // unsupported or not_found names the shader. Compiled once, kept; kernels, if given: taken from there instead.
+    Result<std::shared_ptr<const gpu::Pipeline>> pipeline(const Dispatch& dispatch,
+                                                          const CompiledKernels* kernels = nullptr);
+    Result<gpu::Shader> shader(const Dispatch& dispatch, const CompiledKernels* kernels = nullptr);
     Status save_caches(); // what was compiled and measured since
     // Gives all device memory of gpu().memory back until take_back(), after which every program and store is as it was
     // (gpu::Memory::give_up). Nothing may run, of this runtime or another with that memory, and no program be made
@@ -95,7 +111,8 @@ private:
     std::map<const void*, std::function<Status(gpu::Staging&)>> programs_; // how each finds its memory again
     gpu::Context gpu_;
     RuntimeOptions options_;
-    Limits limits_;
+    Limits device_limits_;
+    mutable std::optional<Limits> limits_;
     Arena arena_;
     std::map<std::string, gpu::Shader, std::less<>> shaders_;
     std::unique_ptr<Tuning> tuning_;
@@ -127,8 +144,9 @@ struct StoreOptions {
     // f16 or bf16: parameters of two dimensions and more that everything reads in 16 bits are held so, which is half
     // their memory. For inference: such a store has neither gradients nor moments.
     Storage weights = Storage::f32;
-    uint64_t max_chunk_bytes = 0;                   // of one allocation; 0: what the device takes
-    std::set<std::string, std::less<>> frozen = {}; // parameters that have neither
+    uint64_t max_chunk_bytes = 0;                             // of one allocation; 0: what the device takes
+    std::set<std::string, std::less<>> frozen = {};           // parameters that have neither
+    std::shared_ptr<const CompiledKernels> kernels = nullptr; // for the programs made with the store; null: none
 };
 
 // A tensor on the host.
@@ -198,7 +216,8 @@ public:
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
-    uint64_t bytes() const; // everything, for the memory plan
+    const CompiledKernels* kernels() const { return kernels_.get(); } // StoreOptions::kernels
+    uint64_t bytes() const;                                           // everything, for the memory plan
     std::pmr::memory_resource* host_memory() const { return runtime_->gpu().device->host_memory(); }
 
 private:
@@ -208,6 +227,7 @@ private:
     std::vector<ParameterEntry> table_;
     std::map<std::string, std::size_t, std::less<>> index_;
     std::vector<StoreChunk> chunks_;
+    std::shared_ptr<const CompiledKernels> kernels_;
     std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null where a chunk has none
     std::map<std::string, gpu::Buffer, std::less<>> states_;
 };

@@ -18,7 +18,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     runtime->gpu_ = std::move(context);
     runtime->options_ = options;
     const gpu::Capabilities& device = runtime->gpu_.capabilities();
-    Limits& limits = runtime->limits_;
+    Limits& limits = runtime->device_limits_;
     limits.subgroup_size = device.subgroup_size;
     limits.max_group_invocations = device.max_workgroup_invocations;
     limits.shared_memory = device.shared_memory_bytes;
@@ -27,7 +27,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     limits.storage16 = device.storage_16bit;
     limits.cpu = device.type == gpu::DeviceType::cpu;
     limits.uniform_loads = device.uniform_loads;
-    limits.generated_shaders = options.generated_shaders && runtime->gpu_.glsl && runtime->gpu_.glsl->available().ok();
+    limits.generated_shaders = options.generated_shaders;
 
     HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.cache, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;
@@ -42,6 +42,18 @@ Runtime::~Runtime() {
     // Blocks must not go while commands that use them are pending; what fails here has been reported where it was
     // waited for.
     if (gpu_.queue) static_cast<void>(gpu_.queue->wait_all());
+}
+
+const Limits& Runtime::limits() const {
+    if (!limits_) {
+        limits_ = device_limits_;
+        limits_->generated_shaders = limits_->generated_shaders && gpu_.glsl && gpu_.glsl->available().ok();
+    }
+    return *limits_;
+}
+
+Limits Runtime::limits(const ParameterStore& store) const {
+    return store.kernels() != nullptr ? device_limits_ : limits();
 }
 
 Status Runtime::reserve_arena(std::span<const uint64_t> sizes) {
@@ -63,7 +75,12 @@ Status Runtime::reserve_arena(std::span<const uint64_t> sizes) {
     return {};
 }
 
-Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch) {
+Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch, const CompiledKernels* kernels) {
+    if (kernels != nullptr && !dispatch.source.empty()) {
+        if (const auto known = kernels->shaders.find(dispatch.shader); known != kernels->shaders.end())
+            return known->second;
+        return not_found(fmt::format("no kernel \"{}\": {}", dispatch.shader, kernels->missing));
+    }
     if (const auto known = shaders_.find(dispatch.shader); known != shaders_.end()) return known->second;
     gpu::Shader shader;
     if (dispatch.words != nullptr) {
@@ -86,9 +103,10 @@ Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch) {
     return shader;
 }
 
-Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& dispatch) {
+Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& dispatch,
+                                                               const CompiledKernels* kernels) {
     gpu::PipelineDescription description;
-    HK_ASSIGN(description.shader, shader(dispatch));
+    HK_ASSIGN(description.shader, shader(dispatch, kernels));
     description.constants = dispatch.constants;
     description.subgroup_size = dispatch.subgroup_size;
     return gpu_.pipelines->get(description);

@@ -109,7 +109,7 @@ private:
     Lowering lowered(std::map<std::string, std::string> choices) const {
         const KernelProblem& p = problem_;
         Lowering lowering;
-        lowering.limits = runtime_.limits();
+        lowering.limits = runtime_.device_limits();
         lowering.fixed_choices = std::move(choices);
         const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, Storage storage) {
             if (transposed) std::swap(rows, columns);

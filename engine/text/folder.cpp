@@ -5,10 +5,11 @@
 #include "text/sentencepiece_files.hpp"
 #include "text/special_files.hpp"
 #include "text/suffix_bpe.hpp"
-#include "text/tokenizer.hpp"
+#include "text/tokenizer_files.hpp"
 #include "text/tokenizer_json.hpp"
 #include "text/wordpiece_files.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::text {
@@ -16,13 +17,12 @@ namespace hekla::text {
 namespace {
 
 // vocab.json and merges.txt: bytes as GPT-2's, or characters with a mark at a word's end as GPT's.
-Result<std::unique_ptr<Tokenizer>> read_bpe_pair(const std::filesystem::path& folder, const char* vocabulary,
-                                                 const char* merges) {
+Result<std::unique_ptr<Tokenizer>> read_bpe_pair(const FilePlace& folder, const char* vocabulary, const char* merges) {
     HK_ASSIGN(const std::string kind, tokenizer_family(folder));
     if (kind == "Flaubert" || kind == "XLM")
         return unsupported(fmt::format("{}: {}'s tokenizer cuts words by Moses' rules, which is not supported",
                                        folder.string(), kind));
-    HK_ASSIGN(const std::string lines, read_file(folder / merges));
+    HK_ASSIGN(const std::string lines, (folder / merges).read());
     if (lines.find("</w>\n") != std::string::npos || lines.find("</w>\r\n") != std::string::npos)
         return read_suffix_bpe_files(folder / vocabulary, folder / merges);
     if (kind.starts_with("Qwen"))
@@ -34,16 +34,19 @@ Result<std::unique_ptr<Tokenizer>> read_bpe_pair(const std::filesystem::path& fo
 } // namespace
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder) {
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(folder, ignored)) {
+    return load_tokenizer(FilePlace(folder));
+}
+
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const FilePlace& folder) {
+    if (folder.is_file()) {
         if (folder.extension() == ".txt") return read_wordpiece_vocabulary(folder);
         if (folder.extension() == ".model") return read_spiece_file(folder);
         if (folder.extension() == ".spm") return read_marian_file(folder);
         return read_tokenizer_json(folder);
     }
-    if (!std::filesystem::is_directory(folder, ignored))
+    if (!folder.is_folder())
         return not_found(fmt::format("{}: no such folder; the folder of a tokenizer was expected", folder.string()));
-    const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, ignored); };
+    const auto has = [&](const char* name) { return (folder / name).exists(); };
     if (has("tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
     if (has("source.spm") && has("target.spm")) return read_marian_file(folder / "source.spm");
     for (const auto& [vocabulary, merges] :
@@ -60,6 +63,20 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& f
         "{}: holds no tokenizer; looked for tokenizer.json, vocab.json and merges.txt, "
         "encoder.json and vocab.bpe, a SentencePiece model (spiece.model, tokenizer.model, spm.model), vocab.txt",
         folder.string()));
+}
+
+std::vector<std::string> tokenizer_files_in(const FilePlace& folder) {
+    std::vector<std::string> names{"added_tokens.json", "config.json", "special_tokens_map.json",
+                                   "tokenizer_config.json"};
+    if ((folder / "tokenizer.json").exists())
+        names.emplace_back("tokenizer.json");
+    else
+        names.insert(names.end(),
+                     {"encoder.json", "merges.txt", "sentencepiece.bpe.model", "source.spm", "spiece.model",
+                      "spm.model", "target.spm", "tokenizer.model", "vocab.bpe", "vocab.json", "vocab.txt"});
+    std::erase_if(names, [&](const std::string& name) { return !(folder / name).is_file(); });
+    std::ranges::sort(names);
+    return names;
 }
 
 std::string ByteBpe::to_json() const { return byte_bpe_json(*this); }

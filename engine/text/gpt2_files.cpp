@@ -1,6 +1,5 @@
 #include "text/gpt2_files.hpp"
 
-#include "base/file.hpp"
 #include "text/json_file.hpp"
 #include "text/special_files.hpp"
 #include "text/wordpiece_files.hpp"
@@ -13,7 +12,7 @@ namespace {
 
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-Status read_vocabulary(const std::filesystem::path& path, BpeBuilder& builder) {
+Status read_vocabulary(const FilePlace& path, BpeBuilder& builder) {
     const std::string name = path.string();
     HK_ASSIGN(const Json json, read_json_object(path));
     if (json.empty()) return corrupt(fmt::format("{}: the vocabulary is empty", name));
@@ -28,8 +27,8 @@ Status read_vocabulary(const std::filesystem::path& path, BpeBuilder& builder) {
     return {};
 }
 
-Status read_merges(const std::filesystem::path& path, BpeBuilder& builder) {
-    HK_ASSIGN(const std::string content, read_file(path));
+Status read_merges(const FilePlace& path, BpeBuilder& builder) {
+    HK_ASSIGN(const std::string content, path.read());
     TextOrigin origin;
     origin.name = path.string();
     HK_TRY(check_utf8(content, origin));
@@ -94,7 +93,7 @@ Status BpeBuilder::add_merge(std::string_view left, std::string_view right, cons
     return {};
 }
 
-Result<BpeBuilder> read_bpe_files(const std::filesystem::path& vocabulary, const std::filesystem::path& merges,
+Result<BpeBuilder> read_bpe_files(const FilePlace& vocabulary, const FilePlace& merges,
                                   std::function<std::string(const std::string& token)> bytes_of) {
     BpeBuilder builder;
     builder.bytes_of = std::move(bytes_of);
@@ -103,10 +102,9 @@ Result<BpeBuilder> read_bpe_files(const std::filesystem::path& vocabulary, const
     return builder;
 }
 
-Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
-                                                   const std::filesystem::path& merges) {
+Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, const FilePlace& merges) {
     HK_ASSIGN(BpeBuilder builder, read_bpe_files(vocabulary, merges));
-    const std::filesystem::path folder = vocabulary.parent_path();
+    const FilePlace folder = vocabulary.parent_path();
     HK_TRY(read_special_files(folder, builder.vocabulary));
     ByteBpeOptions options;
     HK_ASSIGN(options.add_prefix_space, read_add_prefix_space(folder));

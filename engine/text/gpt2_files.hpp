@@ -1,9 +1,9 @@
 // GPT-2's own two files: the vocabulary (vocab.json, also encoder.json) and the merges (merges.txt, also vocab.bpe).
 #pragma once
 
+#include "base/file_place.hpp"
 #include "text/byte_bpe.hpp"
 
-#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -26,11 +26,10 @@ private:
 
 // Reads the two files, and the special token files beside the first. Where nothing says what is special,
 // it is what GPT-2, RoBERTa and DeBERTa have: "<|endoftext|>", or "<s>" with its like, or "[CLS]" with its.
-Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const std::filesystem::path& vocabulary,
-                                                   const std::filesystem::path& merges);
+Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, const FilePlace& merges);
 
 // The two files alone.
-Result<BpeBuilder> read_bpe_files(const std::filesystem::path& vocabulary, const std::filesystem::path& merges,
+Result<BpeBuilder> read_bpe_files(const FilePlace& vocabulary, const FilePlace& merges,
                                   std::function<std::string(const std::string& token)> bytes_of = {});
 
 // The contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.

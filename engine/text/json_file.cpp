@@ -1,7 +1,5 @@
 #include "text/json_file.hpp"
 
-#include "base/file.hpp"
-
 #include <fmt/format.h>
 #include <limits>
 #include <unordered_set>
@@ -43,8 +41,8 @@ Result<Json> parse_json(std::string_view content, const std::string& name) {
     }
 }
 
-Result<Json> read_json_object(const std::filesystem::path& path) {
-    HK_ASSIGN(const std::string content, read_file(path));
+Result<Json> read_json_object(const FilePlace& path) {
+    HK_ASSIGN(const std::string content, path.read());
     HK_ASSIGN(Json json, parse_json(content, path.string()));
     if (!json.is_object())
         return corrupt(fmt::format("{}: holds {} {}, a JSON object was expected", path.string(),

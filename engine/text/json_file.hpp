@@ -2,9 +2,9 @@
 // library end here.
 #pragma once
 
+#include "base/file_place.hpp"
 #include "base/status.hpp"
 
-#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 Result<Json> parse_json(std::string_view content, const std::string& name);
 
 // The file as a JSON object.
-Result<Json> read_json_object(const std::filesystem::path& path);
+Result<Json> read_json_object(const FilePlace& path);
 
 // A text as a JSON string, quotes included. The text must be valid UTF-8 (every token string is).
 std::string json_quote(std::string_view text);

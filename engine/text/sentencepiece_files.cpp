@@ -44,9 +44,8 @@ std::optional<std::string> from_base64(std::string_view text) {
     return out;
 }
 
-Result<Json> read_optional_object(const std::filesystem::path& path) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) return Json(Json::object());
+Result<Json> read_optional_object(const FilePlace& path) {
+    if (!path.exists()) return Json(Json::object());
     return read_json_object(path);
 }
 
@@ -57,10 +56,10 @@ struct Family {
     std::string config_name;
 };
 
-Result<Family> family_of(const std::filesystem::path& folder) {
+Result<Family> family_of(const FilePlace& folder) {
     Family family;
     family.config_name = (folder / "tokenizer_config.json").string();
-    HK_ASSIGN(family.config, read_optional_object(family.config_name));
+    HK_ASSIGN(family.config, read_optional_object(folder / "tokenizer_config.json"));
     HK_ASSIGN(family.name, tokenizer_family(folder));
     return family;
 }
@@ -206,7 +205,7 @@ Status read_spaces(const Json& json, const std::string& name, ReadJson& out) {
     return {};
 }
 
-Result<std::unique_ptr<Tokenizer>> finish_json(ReadJson read, const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> finish_json(ReadJson read, const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     if (const Json& post = member(json, "post_processor"); !post.is_null()) read.options.post_processor = post.dump();
     // What is among the pieces and special there is a control piece.
@@ -295,12 +294,12 @@ std::string merges_json(const SpieceModel& model) {
 
 } // namespace
 
-Result<std::unique_ptr<Tokenizer>> read_spiece_file(const std::filesystem::path& path) {
-    HK_ASSIGN(const std::string content, read_file(path));
+Result<std::unique_ptr<Tokenizer>> read_spiece_file(const FilePlace& path) {
+    HK_ASSIGN(const std::string content, path.read());
     HK_ASSIGN(SpieceModel model, read_spiece_model(content, path.string()));
     Result<Vocabulary> vocabulary = spiece_vocabulary(model);
     if (!vocabulary.ok()) return vocabulary.status().with_context(path.string());
-    const std::filesystem::path folder = path.parent_path();
+    const FilePlace folder = path.parent_path();
     HK_ASSIGN(const Family family, family_of(folder));
     SentencePieceOptions options;
     HK_TRY(read_preparation(family, options.preparation));
@@ -314,16 +313,16 @@ Result<std::unique_ptr<Tokenizer>> read_spiece_file(const std::filesystem::path&
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(path.string());
 }
 
-Result<std::unique_ptr<Tokenizer>> read_marian_file(const std::filesystem::path& path) {
-    const std::filesystem::path folder = path.parent_path();
+Result<std::unique_ptr<Tokenizer>> read_marian_file(const FilePlace& path) {
+    const FilePlace folder = path.parent_path();
     SentencePieceOptions options;
     SharedVocabulary& shared = options.shared.emplace();
     shared.is_target = path.filename() == "target.spm";
     options.tokenizer_class = "MarianTokenizer";
-    HK_ASSIGN(const std::string content, read_file(path));
+    HK_ASSIGN(const std::string content, path.read());
     HK_ASSIGN(SpieceModel model, read_spiece_model(content, path.string()));
-    const std::filesystem::path other = folder / (shared.is_target ? "source.spm" : "target.spm");
-    HK_ASSIGN(shared.other_model, read_file(other));
+    const FilePlace other = folder / (shared.is_target ? "source.spm" : "target.spm");
+    HK_ASSIGN(shared.other_model, other.read());
     HK_TRY(read_spiece_model(shared.other_model, other.string()).status());
 
     const std::string name = (folder / "vocab.json").string();
@@ -345,7 +344,7 @@ Result<std::unique_ptr<Tokenizer>> read_marian_file(const std::filesystem::path&
     return SentencePiece::create(std::move(vocabulary), std::move(model), std::move(options));
 }
 
-Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
     ReadJson read;
@@ -383,7 +382,7 @@ bool is_sentencepiece_bpe(const Json& json) {
            member(json, "normalizer").dump().find("\"Prepend\"") != std::string::npos;
 }
 
-Result<std::unique_ptr<Tokenizer>> read_sentencepiece_bpe_json(const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_sentencepiece_bpe_json(const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
     ReadJson read;

@@ -10,9 +10,8 @@ namespace hekla::text {
 namespace {
 
 // A file that may be absent: an empty object then.
-Result<Json> read_optional(const std::filesystem::path& path) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) return Json(Json::object());
+Result<Json> read_optional(const FilePlace& path) {
+    if (!path.exists()) return Json(Json::object());
     return read_json_object(path);
 }
 
@@ -72,11 +71,11 @@ Status add_listed(std::vector<Listed> listed, const std::string& name, Vocabular
 
 } // namespace
 
-Status read_special_files(const std::filesystem::path& folder, Vocabulary& vocabulary) {
+Status read_special_files(const FilePlace& folder, Vocabulary& vocabulary) {
     const std::string config_name = (folder / "tokenizer_config.json").string();
-    HK_ASSIGN(const Json config, read_optional(config_name));
+    HK_ASSIGN(const Json config, read_optional(folder / "tokenizer_config.json"));
     const std::string added_name = (folder / "added_tokens.json").string();
-    HK_ASSIGN(const Json added, read_optional(added_name));
+    HK_ASSIGN(const Json added, read_optional(folder / "added_tokens.json"));
 
     std::vector<Listed> listed;
     if (const auto decoder = config.find("added_tokens_decoder"); decoder != config.end() && !decoder->is_null()) {
@@ -106,18 +105,18 @@ Status read_special_files(const std::filesystem::path& folder, Vocabulary& vocab
 
     HK_TRY(read_roles(config, config_name, vocabulary));
     const std::string map_name = (folder / "special_tokens_map.json").string();
-    HK_ASSIGN(const Json map, read_optional(map_name));
+    HK_ASSIGN(const Json map, read_optional(folder / "special_tokens_map.json"));
     return read_roles(map, map_name, vocabulary);
 }
 
-Result<std::string> tokenizer_family(const std::filesystem::path& folder) {
+Result<std::string> tokenizer_family(const FilePlace& folder) {
     const std::string config_name = (folder / "tokenizer_config.json").string();
-    HK_ASSIGN(const Json config, read_optional(config_name));
+    HK_ASSIGN(const Json config, read_optional(folder / "tokenizer_config.json"));
     HK_ASSIGN(std::string name, json_string(config, "tokenizer_class", "", config_name));
     name = name.substr(0, name.find("Tokenizer"));
     if (name.empty()) {
         const std::string model_name = (folder / "config.json").string();
-        HK_ASSIGN(const Json model, read_optional(model_name));
+        HK_ASSIGN(const Json model, read_optional(folder / "config.json"));
         HK_ASSIGN(const std::string type, json_string(model, "model_type", "", model_name));
         constexpr std::pair<const char*, const char*> kFamilies[] = {{"t5", "T5"},
                                                                      {"mt5", "T5"},
@@ -136,9 +135,9 @@ Result<std::string> tokenizer_family(const std::filesystem::path& folder) {
     return name == "MT5" ? "T5" : name == "PreTrained" ? "" : name;
 }
 
-Result<bool> read_add_prefix_space(const std::filesystem::path& folder) {
+Result<bool> read_add_prefix_space(const FilePlace& folder) {
     const std::string name = (folder / "tokenizer_config.json").string();
-    HK_ASSIGN(const Json config, read_optional(name));
+    HK_ASSIGN(const Json config, read_optional(folder / "tokenizer_config.json"));
     return json_bool(config, "add_prefix_space", false, name);
 }
 

@@ -19,7 +19,7 @@ std::string bytes_of(const std::string& token) {
                : token;
 }
 
-Status finish_vocabulary(const std::filesystem::path& folder, Vocabulary& vocabulary) {
+Status finish_vocabulary(const FilePlace& folder, Vocabulary& vocabulary) {
     HK_TRY(read_special_files(folder, vocabulary));
     if (!vocabulary.role(TokenRole::unk) && vocabulary.find("<unk>"))
         HK_TRY(vocabulary.add_special({"<unk>", {TokenRole::unk}}));
@@ -94,8 +94,7 @@ Status SuffixBpe::save(const std::filesystem::path& folder) const {
     return write_file_atomically(folder / "tokenizer.json", to_json());
 }
 
-Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const std::filesystem::path& vocabulary,
-                                                         const std::filesystem::path& merges) {
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const FilePlace& vocabulary, const FilePlace& merges) {
     HK_ASSIGN(BpeBuilder builder, read_bpe_files(vocabulary, merges, bytes_of));
     HK_TRY(finish_vocabulary(vocabulary.parent_path(), builder.vocabulary));
     Result<std::unique_ptr<Tokenizer>> tokenizer =
@@ -109,7 +108,7 @@ bool is_suffix_bpe_json(const Json& json) {
            member(json, "pre_tokenizer").dump().find("\"BertPreTokenizer\"") != std::string::npos;
 }
 
-Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
     HK_ASSIGN(const BertNormalization normalization, read_bert_normalizer(json, name));

@@ -2,6 +2,7 @@
 // 2016): words as BERT's, in small letters.
 #pragma once
 
+#include "base/file_place.hpp"
 #include "text/bert_words.hpp"
 #include "text/json_file.hpp"
 
@@ -33,10 +34,9 @@ private:
 };
 
 // vocab.json and merges.txt whose merges have the mark.
-Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const std::filesystem::path& vocabulary,
-                                                         const std::filesystem::path& merges);
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_files(const FilePlace& vocabulary, const FilePlace& merges);
 // A tokenizer.json whose BPE model has the mark as end_of_word_suffix, with BertNormalizer and BertPreTokenizer.
 bool is_suffix_bpe_json(const Json& json);
-Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const std::filesystem::path& path);
+Result<std::unique_ptr<Tokenizer>> read_suffix_bpe_json(const Json& json, const FilePlace& path);
 
 } // namespace hekla::text

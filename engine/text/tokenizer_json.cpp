@@ -70,7 +70,7 @@ Status refuse_options(const Json& model, const std::string& name) {
     return {};
 }
 
-Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
     ByteBpeOptions options;
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const std::fi
     return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
 }
 
-Result<std::unique_ptr<Tokenizer>> read_characters(const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_characters(const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     const Json& section = member(json, "pre_tokenizer");
     const char* done = "a Split into single characters, for a WordLevel model";
@@ -127,8 +127,7 @@ Status refuse_normalizer(const Json& json, const std::string& name) {
     return normalizer.is_null() ? Status() : not_done(name, "normalizer", normalizer.dump(), "none");
 }
 
-Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json& json,
-                                             const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     if (type == "WordPiece") return read_wordpiece_json(json, path);
     if (type == "Unigram") return read_unigram_json(json, path);
@@ -145,7 +144,7 @@ Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json
 
 } // namespace
 
-Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path) {
     const std::string name = path.string();
     HK_ASSIGN(const Json json, read_json_object(path));
     const Json& model = member(json, "model");

@@ -3,17 +3,17 @@
 // characters). What the file asks for and these do not do is an error that names it, never left out.
 #pragma once
 
+#include "base/file_place.hpp"
 #include "text/byte_bpe.hpp"
 #include "text/character.hpp"
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
 namespace hekla::text {
 
 // Reads the file, and roles from the special token files beside it.
-Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const std::filesystem::path& path);
+Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path);
 
 std::string byte_bpe_json(const ByteBpe& bpe);
 std::string character_json(const CharacterTokenizer& characters);

@@ -77,7 +77,7 @@ Status read_unknown(const Json& model, const std::string& name, bool required, V
                     : Status();
 }
 
-Result<Vocabulary> read_plain_vocabulary(const Json& json, const std::filesystem::path& path, bool required) {
+Result<Vocabulary> read_plain_vocabulary(const Json& json, const FilePlace& path, bool required) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
     Vocabulary vocabulary;

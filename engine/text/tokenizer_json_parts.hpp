@@ -1,11 +1,11 @@
 // What the kinds of tokenizer.json have in common.
 #pragma once
 
+#include "base/file_place.hpp"
 #include "text/gpt2_files.hpp"
 #include "text/json_file.hpp"
 #include "text/vocabulary.hpp"
 
-#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -25,7 +25,7 @@ Status read_added_tokens(const Json& json, const std::string& name, Vocabulary& 
 Status read_unknown(const Json& model, const std::string& name, bool required, Vocabulary& vocabulary);
 // The vocabulary of a model whose tokens are spelt as they are: model.vocab, the added tokens, the unknown token (which
 // may be `required`, as above) and what the files beside `path` say.
-Result<Vocabulary> read_plain_vocabulary(const Json& json, const std::filesystem::path& path, bool required);
+Result<Vocabulary> read_plain_vocabulary(const Json& json, const FilePlace& path, bool required);
 
 // model.merges, "a b" or ["a", "b"] each.
 Status read_model_merges(const Json& model, const std::string& name, BpeBuilder& builder);

@@ -21,11 +21,10 @@ bool has_no_capitals(const Vocabulary& vocabulary) {
     return true;
 }
 
-Status read_config(const std::filesystem::path& folder, const Vocabulary& vocabulary, BertNormalization& normal) {
-    const std::filesystem::path path = folder / "tokenizer_config.json";
+Status read_config(const FilePlace& folder, const Vocabulary& vocabulary, BertNormalization& normal) {
+    const FilePlace path = folder / "tokenizer_config.json";
     Json config = Json::object();
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) { HK_ASSIGN(config, read_json_object(path)); }
+    if (path.exists()) { HK_ASSIGN(config, read_json_object(path)); }
     const std::string name = path.string();
     HK_ASSIGN(normal.lower_case, json_bool(config, "do_lower_case", has_no_capitals(vocabulary), name));
     HK_ASSIGN(normal.strip_accents, json_bool(config, "strip_accents", normal.lower_case, name));
@@ -46,8 +45,8 @@ Status set_bert_roles(Vocabulary& vocabulary) {
     return {};
 }
 
-Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const std::filesystem::path& path) {
-    HK_ASSIGN(const std::string content, read_file(path));
+Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& path) {
+    HK_ASSIGN(const std::string content, path.read());
     TextOrigin origin;
     origin.name = path.string();
     HK_TRY(check_utf8(content, origin));
@@ -62,7 +61,7 @@ Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const std::filesyst
         if (!status.ok())
             return status.with_context(fmt::format("{}: line {} (a token a line was expected)", path.string(), number));
     }
-    const std::filesystem::path folder = path.parent_path();
+    const FilePlace folder = path.parent_path();
     HK_TRY(read_special_files(folder, vocabulary));
     HK_TRY(set_bert_roles(vocabulary));
     WordPieceOptions options;
@@ -84,7 +83,7 @@ Result<BertNormalization> read_bert_normalizer(const Json& json, const std::stri
     return normal;
 }
 
-Result<std::unique_ptr<Tokenizer>> read_wordpiece_json(const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_wordpiece_json(const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     const Json& model = member(json, "model");
     WordPieceOptions options;

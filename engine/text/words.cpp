@@ -95,7 +95,7 @@ bool is_words_json(const Json& json) {
            (member(split, "type") == "BertPreTokenizer" || member(split, "type") == "WhitespaceSplit");
 }
 
-Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const std::filesystem::path& path) {
+Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     HK_ASSIGN(BertNormalization normalization, read_bert_normalizer(json, name));
     normalization.punctuation = member(member(json, "pre_tokenizer"), "type") == "BertPreTokenizer";

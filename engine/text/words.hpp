@@ -2,6 +2,7 @@
 // its own (or not); a word that the vocabulary lacks is the unknown token.
 #pragma once
 
+#include "base/file_place.hpp"
 #include "text/bert_words.hpp"
 #include "text/json_file.hpp"
 
@@ -32,6 +33,6 @@ private:
 
 // A tokenizer.json with a WordLevel model, and words by BertPreTokenizer or WhitespaceSplit.
 bool is_words_json(const Json& json);
-Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const std::filesystem::path& path);
+Result<std::unique_ptr<Tokenizer>> read_words_json(const Json& json, const FilePlace& path);
 
 } // namespace hekla::text

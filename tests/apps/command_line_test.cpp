@@ -46,6 +46,7 @@ TEST_CASE("every verb has a help with an example") {
     CHECK(all.status == 0);
     const std::vector<std::vector<std::string>> verbs{{"train"},
                                                       {"eval"},
+                                                      {"export"},
                                                       {"generate"},
                                                       {"inspect"},
                                                       {"devices"},

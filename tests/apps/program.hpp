@@ -33,8 +33,12 @@ public:
     // The same somewhere else.
     Ran run_in(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                const std::string& input = "") const;
+    // The same of a copy of the program.
+    Ran run_copy(const std::filesystem::path& program, const std::vector<std::string>& arguments) const;
 
 private:
+    Ran run_program(const std::filesystem::path& program, const std::filesystem::path& folder,
+                    const std::vector<std::string>& arguments, const std::string& input) const;
     std::filesystem::path folder_;
 };
 

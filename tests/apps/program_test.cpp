@@ -58,6 +58,15 @@ Ran Place::run(const std::vector<std::string>& arguments, const std::string& inp
 }
 
 Ran Place::run_in(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input) const {
+    return run_program(HEKLA_PROGRAM, folder, arguments, input);
+}
+
+Ran Place::run_copy(const fs::path& program, const std::vector<std::string>& arguments) const {
+    return run_program(program, folder_, arguments, "");
+}
+
+Ran Place::run_program(const fs::path& program, const fs::path& folder, const std::vector<std::string>& arguments,
+                       const std::string& input) const {
     const fs::path in = folder_.string() + ".in", out = folder_.string() + ".out", err = folder_.string() + ".err";
     std::ofstream(in, std::ios::binary) << input;
     const std::string cache = (fs::temp_directory_path() / ("hekla_apps_cache_" + std::to_string(::getuid()))).string();
@@ -71,10 +80,10 @@ Ran Place::run_in(const fs::path& folder, const std::vector<std::string>& argume
             ::_exit(126);
         ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
         ::setenv("XDG_DATA_HOME", folder_.c_str(), 1); // plugins of the user's would be found there
-        std::vector<char*> words{const_cast<char*>(HEKLA_PROGRAM)};
+        std::vector<char*> words{const_cast<char*>(program.c_str())};
         for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
         words.push_back(nullptr);
-        ::execv(HEKLA_PROGRAM, words.data());
+        ::execv(program.c_str(), words.data());
         ::_exit(127);
     }
     int status = 0;

@@ -235,7 +235,7 @@ HK_EXPORT int32_t hk_predict(hk_context context, const hk_predict_options* optio
 typedef struct hk_generate_options {
     uint32_t struct_size;
     int32_t greedy;           // not 0: the likeliest token each time; no sampling
-    hk_string model;          // a run's folder, a checkpoint's, or a Hugging Face model's
+    hk_string model;          // a run's folder, a checkpoint's, a Hugging Face model's, or the file of `hekla export`
     const hk_string* prompts; // of an encoder-decoder: what its encoder reads
     uint64_t prompt_count;    // 0: one row that begins with the tokenizer's first token (not of an encoder-decoder)
     int64_t max_new_tokens;
@@ -280,7 +280,7 @@ HK_EXPORT int32_t hk_generate(hk_context context, const hk_generate_options* opt
 typedef struct hk_embed_options {
     uint32_t struct_size;
     int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
-    hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
+    hk_string model;   // a run's folder, a checkpoint's, a Hugging Face model's, or the file of `hekla export`
     hk_string port;    // a place of the network: "hidden", "layer.3.hidden", "pooled"; "": "hidden"
     int32_t pooling;   // HK_POOLING_*, over the tokens of a row
     int32_t reserved;  // zero

@@ -14,13 +14,16 @@
 extern "C" {
 #endif
 
-// A model's folder, described. Immutable: any thread may use it, several at once.
+// A model's folder or file, described. Immutable: any thread may use it, several at once.
 typedef struct hk_model {
     uint64_t id;
 } hk_model;
 
-// `path`: a run's folder, a checkpoint's, or a Hugging Face model's. Errors: no model there; parts that no plugin of
-// the context provides. A folder without a tokenizer is no error. [any-thread], one at a time a context
+// `path`: a run's folder, a checkpoint's, a Hugging Face model's, or a file that `hekla export` wrote, which needs no
+// plugin: its graphs, kernels, tokenizer and weights are all there, for generation and features (not for hk_predict,
+// hk_evaluate and hk_train). Errors: no model there; parts that no plugin of the context provides; a file that is
+// damaged or of a newer version. Such a file holds code for the device: open those of your own app. A folder without a
+// tokenizer is no error. [any-thread], one at a time a context
 HK_EXPORT int32_t hk_model_open(hk_context context, hk_string path, hk_model* out, hk_error* error);
 // [any-thread]
 HK_EXPORT void hk_model_destroy(hk_model model);
@@ -30,10 +33,10 @@ typedef struct hk_model_info {
     int32_t encoder_decoder; // not 0: it reads one text and writes another
     hk_string architecture;  // id of the plugin's; these strings are valid until the model is destroyed
     hk_string head;          // "" for none
-    hk_string folder;        // that holds the weights: of a run, its newest checkpoint's
-    int64_t parameters;      // tensors
-    int64_t elements;        // of all of them
-    int64_t vocabulary;      // tokens of its tokenizer; 0: it has none
+    hk_string folder;   // that holds the weights: of a run, its newest checkpoint's; of an exported model, its file
+    int64_t parameters; // tensors
+    int64_t elements;   // of all of them
+    int64_t vocabulary; // tokens of its tokenizer; 0: it has none
 } hk_model_info;
 
 // [any-thread]
@@ -75,8 +78,7 @@ HK_EXPORT int32_t hk_session_tensors(hk_session session, void* user,
 
 // Every parameter of a session of passes or a training, once it is prepared. [any-thread]
 HK_EXPORT int32_t hk_session_parameters(hk_session session, void* user,
-                                        void(HK_ABI* give)(void* user, const hk_parameter* parameter),
-                                        hk_error* error);
+                                        void(HK_ABI* give)(void* user, const hk_parameter* parameter), hk_error* error);
 // Where a parameter, or what HK_PARAMETER_* says of it, lies on the device: Hekla's own, to be read and not written. Of
 // a session of passes it stays as it is until the session is destroyed. Of a training it changes with every advance,
 // and is gone when the training ends; while its `step` callback runs, nothing changes it, it cannot end, and values and

@@ -90,9 +90,9 @@ typedef struct hk_plan_options {
     hk_string recipe; // of HK_PLAN_TRAIN: path of a TOML file. Its data is read, and a tokenizer trained, as for a run
     const hk_string* overrides;
     uint64_t override_count;
-    hk_string model; // of the others: a run's folder, a checkpoint's, or a Hugging Face model's. Weights stay unread
-    int64_t rows;    // 0: 1
-    int64_t length;  // generation: tokens of a row, prompt and answer; of an encoder-decoder, of its source too
+    hk_string model;        // of the others: as hk_model_open opens it. Weights stay unread
+    int64_t rows;           // 0: 1
+    int64_t length;         // generation: tokens of a row, prompt and answer; of an encoder-decoder, of its source too
     const hk_string* ports; // of HK_PLAN_FORWARD, as hk_forward_options has them
     uint64_t port_count;
     int32_t attention; // of HK_PLAN_FORWARD

@@ -111,7 +111,7 @@ typedef struct hk_binding {
 typedef struct hk_forward_options {
     uint32_t struct_size;
     int32_t attention; // not 0: also the map of every attention, "attention.0", "attention.1", ...: [B, H, Tq, Tk]
-    hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
+    hk_string model;   // as hk_model_open opens it
     int64_t rows, length;
     const hk_string* ports; // places of the network: "hidden", "layer.3.hidden"; none only with attention or lens
     uint64_t port_count;

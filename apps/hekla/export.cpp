@@ -1,0 +1,64 @@
+// hekla export: a model as the one file that a program ships.
+#include "command.hpp"
+#include "output.hpp"
+
+#include "infer/exported_model.hpp"
+
+#include <cstdio>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+struct ExportArguments {
+    std::string model, file;
+    infer::ExportOptions options;
+};
+
+Status run_export(const Globals& globals, ExportArguments a) {
+    std::error_code problem;
+    if (std::filesystem::is_directory(a.file, problem))
+        return failed_precondition(fmt::format("{}: is a folder; a file's name was expected, like game.hekla", a.file));
+    const Log log = globals.log();
+    const plugin::Registry registry = scan_plugins(globals);
+    gpu::GlslOptions glsl;
+    glsl.log = log;
+    glsl.cache = folder_cache(globals.cache_folder());
+    gpu::GlslCompiler compiler(std::move(glsl));
+    a.options.version = HEKLA_VERSION;
+    HK_ASSIGN(const infer::ExportReport report,
+              infer::export_model(registry, compiler, a.model, a.file, a.options, log));
+    std::string can;
+    for (const std::string& one : report.can) can += (can.empty() ? "" : " and ") + one;
+    std::printf("%s\n",
+                fmt::format("{}: {}, to {} with rows of up to {} tokens: {} tensors, {} graphs, {} kernels", a.file,
+                            size_text(report.bytes), can, report.length, report.tensors, report.graphs, report.kernels)
+                    .c_str());
+    for (const auto& [what, why] : report.left_out) std::printf("  without %s: %s\n", what.c_str(), why.c_str());
+    return {};
+}
+
+} // namespace
+
+void add_export(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = app.add_subcommand(
+        "export",
+        "Write a model as one file to ship: its graphs, weights, tokenizer, and its kernels for every kind of "
+        "device. It runs with neither plugins nor a shader compiler.");
+    const auto a = std::make_shared<ExportArguments>();
+    parser->add_option("model", a->model, "the folder of the run or model")->required();
+    parser->add_option("file", a->file, "a file, by custom ending in .hekla")->required();
+    parser
+        ->add_option(
+            "--length", a->options.length,
+            fmt::format("tokens of the longest row; without it what the model takes, {} at most", infer::kUsualLength))
+        ->check(CLI::Range(1, 1 << 20));
+    parser->footer("Example: hekla export out/quickstart quickstart.hekla\n"
+                   "         hekla generate quickstart.hekla --prompt \"namespace\"");
+    verbs.push_back({parser, [&globals, a] {
+                         const Status status = run_export(globals, *a);
+                         return status.ok() ? kDone : fail(status);
+                     }});
+}
+
+} // namespace hekla::app

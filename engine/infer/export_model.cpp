@@ -1,0 +1,438 @@
+// export_model(): everything that the engine asks of a model's plugins and of the shader compiler, asked beforehand.
+#include "generate/decoder_program.hpp"
+#include "graph/sized_text.hpp"
+#include "graph/text.hpp"
+#include "infer/base_model.hpp"
+#include "infer/exported_model.hpp"
+#include "infer/forward.hpp"
+#include "infer/sources.hpp"
+#include "plugin/model_names.hpp"
+#include "plugin/parts_stored.hpp"
+#include "text/tokenizer_files.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace hekla::infer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using plugin::GraphFamily;
+using program::Storage;
+
+constexpr int64_t kMostRows = 65536;
+
+// Devices as lowering tells them apart where it writes kernels: a GPU, a CPU, and Mesa's own with 4, 8 or 16 lanes.
+std::vector<program::Limits> tiers() {
+    std::vector<program::Limits> all;
+    const auto add = [&](bool cpu, bool uniform_loads, uint32_t lanes) {
+        program::Limits limits;
+        limits.cpu = cpu;
+        limits.uniform_loads = uniform_loads;
+        limits.subgroup_size = lanes;
+        limits.storage16 = true;
+        all.push_back(limits);
+    };
+    add(false, false, 32);
+    add(true, false, 8);
+    for (const uint32_t lanes : {4u, 8u, 16u}) add(true, true, lanes);
+    return all;
+}
+
+// Values of a size at which a graph is described: the first two make the text, all others are compared with it.
+std::vector<int64_t> sampled(const GraphFamily::Size& size) {
+    std::vector<int64_t> values;
+    for (const int64_t value : {2, 3, 1, 4, 5, 7, 8, 15, 16, 17, 32, 64, 100, 128, 500})
+        if (value >= size.least && value <= size.most) values.push_back(value);
+    if (size.most < kMostRows && std::ranges::find(values, size.most) == values.end()) values.push_back(size.most);
+    return values;
+}
+
+// Every size at its first two values, then each at every value beside the others' first, then all at once.
+std::vector<std::vector<int64_t>> sampled(const std::vector<GraphFamily::Size>& sizes) {
+    std::vector<std::vector<int64_t>> values, all;
+    for (const GraphFamily::Size& size : sizes) values.push_back(sampled(size));
+    std::size_t longest = 0;
+    for (std::size_t corner = 0; corner < std::size_t{1} << sizes.size(); ++corner) {
+        std::vector<int64_t>& one = all.emplace_back();
+        for (std::size_t i = 0; i < sizes.size(); ++i) one.push_back(values[i][corner >> i & 1]);
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        longest = std::max(longest, values[i].size());
+        for (const int64_t value : values[i]) all.emplace_back(all[0])[i] = value;
+    }
+    for (std::size_t k = 0; k < longest; ++k) {
+        std::vector<int64_t>& one = all.emplace_back();
+        for (const std::vector<int64_t>& of_one : values) one.push_back(of_one[std::min(k, of_one.size() - 1)]);
+    }
+    return all;
+}
+
+// A head of the model with all its graphs.
+struct Head {
+    Model model;
+    std::vector<GraphFamily> families;
+    std::vector<std::string> texts; // as the families
+    graph::Graph smallest;
+    Status not_of_tokens;                      // why it takes no rows of tokens
+    std::vector<plugin::StoredTensor> tensors; // of the folder
+};
+
+class Exporter {
+public:
+    Exporter(const plugin::Registry& registry, const ExportOptions& options, const Log& log)
+        : registry_(registry), options_(options), log_(log) {}
+
+    // Opens the model and asks for everything.
+    Status describe(const fs::path& folder) {
+        if (options_.length < 0)
+            return invalid_argument(fmt::format("a longest row of {} tokens: 1 or more", options_.length));
+        HK_TRY(open(folder, ""));
+        HK_TRY(take(embedding(*heads_[0]), "embed"));
+        if (heads_[0]->model.composition->head() != "lm") {
+            const Status opened = open(folder, "lm");
+            if (!opened.ok()) heads_.resize(1);
+            HK_TRY(take(opened.ok() ? generation(*heads_[1]) : opened, "generate"));
+            if (report_.can.empty() || report_.can.back() != "generate") heads_.resize(1);
+        } else {
+            HK_TRY(take(generation(*heads_[0]), "generate"));
+        }
+        report_.left_out.emplace_back("predict, eval and train", "what they need of plugins is code");
+        if (!report_.can.empty()) return {};
+        std::string why;
+        for (const auto& [what, reason] : report_.left_out) why += fmt::format("\n  {}: {}", what, reason);
+        return unsupported(fmt::format("{}: nothing of this model can be exported:{}", folder.string(), why));
+    }
+
+    Result<ExportReport> write(gpu::GlslCompiler& compiler, const fs::path& file) {
+        const Model& model = heads_[0]->model;
+        ExportedContents contents;
+        json& manifest = contents.manifest;
+        manifest["version"] = options_.version;
+        manifest["architecture"] = model.composition->architecture().id;
+        manifest["config"] = model.config;
+        manifest["length"] = report_.length;
+        manifest["can"] = report_.can;
+        manifest["both_sides"] = both_sides_;
+        manifest["source"] = source_;
+        HK_TRY(add_tokenizer(model, contents));
+        add_graphs(contents);
+        HK_TRY(add_kernels(compiler, contents));
+        add_tensors(contents);
+        HK_TRY(write_exported_file(file, std::move(contents)));
+        std::error_code ignored;
+        report_.bytes = fs::file_size(file, ignored);
+        return report_;
+    }
+
+private:
+    Status open(const fs::path& folder, const std::string& head) {
+        auto one = std::make_unique<Head>();
+        ModelOptions options;
+        options.head = head;
+        options.tokenizer_required = false;
+        HK_ASSIGN(one->model, describe_model(registry_, folder, options, log_));
+        if (one->model.exported != nullptr)
+            return invalid_argument(fmt::format("{}: is exported already: give the model's folder", folder.string()));
+        HK_ASSIGN(one->smallest, describe_smallest(one->model));
+        if (!folder_) {
+            HK_ASSIGN(folder_, model::ModelFolder::open(one->model.path));
+            HK_ASSIGN(base_, open_base(one->model.config, one->model.path));
+        }
+        const plugin::NameRules& names = one->model.composition->architecture().names;
+        HK_ASSIGN(one->tensors, base_ ? find_with_base(one->smallest, folder_->weights(), base_->weights(), names)
+                                      : plugin::find_tensors(one->smallest, folder_->weights(), names));
+        one->not_of_tokens = add_smallest(*one);
+        heads_.push_back(std::move(one));
+        return {};
+    }
+
+    // Notes whether the model can do something. A length that it cannot take ends the export.
+    Status take(const Status& status, const std::string& what) {
+        if (status.ok()) {
+            report_.can.push_back(what);
+            return {};
+        }
+        HK_TRY(too_long_);
+        report_.left_out.emplace_back(what, status.message());
+        return {};
+    }
+
+    // Features: rows of tokens, with a mask where the model reads one.
+    Status embedding(Head& head) {
+        HK_TRY(head.not_of_tokens);
+        const plugin::Composition& composition = *head.model.composition;
+        const auto row = [](const char* name, int64_t length) {
+            return plugin::BatchField{name, graph::Kind::int32, graph::Shape{1, length}};
+        };
+        const std::vector<plugin::BatchField> fields{row("input_ids", 1), row("attention_mask", 1)};
+        HK_ASSIGN(const graph::Graph both, composition.build(HK_MODE_EVALUATE, fields));
+        if (both.find_leaf(graph::Op::input, "input_ids") == graph::kNone)
+            return unsupported("the model reads no tokens, and graphs are exported for rows of these");
+        if (report_.length == 0) {
+            HK_ASSIGN(report_.length, longest([&](int64_t length) {
+                          return composition.check(HK_MODE_EVALUATE, std::vector{row("input_ids", length)});
+                      }));
+        }
+        const std::vector<std::string> shape{"rows", "tokens"};
+        const GraphFamily::Field ids{"input_ids", graph::Kind::int32, shape},
+            mask{"attention_mask", graph::Kind::int32, shape};
+        HK_TRY(add_family(head, HK_MODE_EVALUATE, {ids}, sizes_of_rows(report_.length)));
+        HK_TRY(add_family(head, HK_MODE_EVALUATE, {ids, mask}, sizes_of_rows(report_.length)));
+
+        const bool masked = both.find_leaf(graph::Op::input, "attention_mask") != graph::kNone;
+        HK_ASSIGN(const std::vector<std::string> ports, port_names(head.model, fields_of(1, 1, masked)));
+        return on_every_tier(head, {Storage::f32}, [&](program::Estimator& estimator) -> Status {
+            for (const int64_t rows : {1, 8})
+                for (const int64_t length : {1, 3, 8, 16, 20})
+                    for (const std::string& port : ports)
+                        if (length <= report_.length)
+                            HK_TRY(Forward::estimate(estimator, head.model, fields_of(rows, length, masked), {port},
+                                                     false));
+            return {};
+        });
+    }
+
+    static Tensors fields_of(int64_t rows, int64_t length, bool masked) {
+        const graph::Shape shape{rows, length};
+        const graph::Tensor one{graph::Kind::int32, shape,
+                                std::vector<double>(static_cast<std::size_t>(shape.elements()))};
+        Tensors fields{{"input_ids", one}};
+        if (masked) fields.emplace("attention_mask", one);
+        return fields;
+    }
+
+    Status generation(Head& head) {
+        HK_TRY(head.not_of_tokens);
+        const plugin::Composition& composition = *head.model.composition;
+        HK_ASSIGN(const generate::DecoderGraphs graphs, generate::DecoderGraphs::create(composition));
+        const bool encodes = graphs.encoder_decoder();
+        std::vector<std::string> sources; // fields of the encoder
+        if (encodes) {
+            HK_ASSIGN(const SourceLayout layout, source_layout([&](std::span<const std::vector<int32_t>> texts) {
+                          return source_fields(registry_, head.model, texts);
+                      }));
+            for (const SourceLayout::Field& field : layout.fields) sources.push_back(field.name);
+            source_ = layout_json(layout);
+        } else {
+            HK_ASSIGN(both_sides_, reads_both_sides(registry_, head.model));
+        }
+        HK_ASSIGN(const int64_t length,
+                  longest([&](int64_t n) { return graphs.check_length(n, source_tensors(sources, 1, n)); }));
+        report_.length = report_.length == 0 ? length : std::min(length, report_.length);
+        HK_TRY(add_turns(head, graphs, sources));
+        // Rows of different lengths get a mask where the objective makes none.
+        const bool masked = std::ranges::find(sources, "attention_mask") != sources.end();
+        if (encodes && !masked) {
+            std::vector<std::string> with_mask = sources;
+            with_mask.emplace_back("attention_mask");
+            HK_TRY(add_turns(head, graphs, with_mask));
+        }
+        return on_every_tier(
+            head, {Storage::f32, Storage::f16, Storage::bf16}, [&](program::Estimator& estimator) -> Status {
+                for (const int64_t rows : {1, 2, 3, 4, 8}) {
+                    for (int64_t capacity = generate::capacity_for(1);; capacity *= 2) {
+                        generate::Session session;
+                        session.rows = rows;
+                        session.length = std::min(capacity, report_.length);
+                        session.sources = source_tensors(sources, rows, std::min(capacity + 1, report_.length));
+                        if (both_sides_) session.prompt_chunk = session.length;
+                        HK_TRY(generate::estimate_decoder(estimator, composition, session));
+                        if (capacity >= report_.length) break;
+                    }
+                }
+                return {};
+            });
+    }
+
+    static GraphFamily::Field one_token(const char* name) { return {name, graph::Kind::int32, {"1", "1"}}; }
+
+    // What describe_smallest() asks for.
+    Status add_smallest(Head& head) {
+        return add_family(head, HK_MODE_EVALUATE, {one_token("input_ids"), one_token("decoder_input_ids")}, {});
+    }
+
+    // What DecoderGraphs::create() asks for, the encoder's pass and the decoder's turns.
+    Status add_turns(Head& head, const generate::DecoderGraphs& graphs, const std::vector<std::string>& sources) {
+        std::vector<GraphFamily::Field> fields;
+        for (const std::string& name : sources) fields.push_back({name, graph::Kind::int32, {"rows", "source"}});
+        fields.push_back({graphs.token_field(), graph::Kind::int32, {"rows", "tokens"}});
+        std::vector<GraphFamily::Size> sizes = sizes_of_rows(report_.length);
+        if (!sources.empty()) sizes.push_back({"source", 1, report_.length});
+        HK_TRY(add_family(head, HK_MODE_DECODE, {one_token("input_ids"), one_token("decoder_input_ids")}, {}));
+        HK_TRY(add_family(head, HK_MODE_ENCODE, fields, sizes));
+        return add_family(head, HK_MODE_DECODE, fields, sizes);
+    }
+
+    static generate::Fields source_tensors(const std::vector<std::string>& names, int64_t rows, int64_t length) {
+        generate::Fields fields;
+        for (const std::string& name : names)
+            fields[name] = graph::Tensor{graph::Kind::int32, graph::Shape{rows, length},
+                                         std::vector<double>(static_cast<std::size_t>(rows * length))};
+        return fields;
+    }
+
+    template<class Check>
+    Result<int64_t> longest(const Check& check) {
+        HK_TRY(check(1));
+        if (options_.length > 0) {
+            too_long_ = check(options_.length);
+            HK_TRY(too_long_);
+            return options_.length;
+        }
+        if (check(kUsualLength).ok()) return kUsualLength;
+        int64_t fits = 1, too_long = kUsualLength;
+        while (too_long - fits > 1) {
+            const int64_t middle = fits + (too_long - fits) / 2;
+            (check(middle).ok() ? fits : too_long) = middle;
+        }
+        return fits;
+    }
+
+    static std::vector<GraphFamily::Size> sizes_of_rows(int64_t length) {
+        return {{"rows", 1, kMostRows}, {"tokens", 1, length}};
+    }
+
+    // One text for all of these sizes, or, where one row or one token makes another graph, several.
+    Status add_family(Head& head, int32_t mode, const std::vector<GraphFamily::Field>& fields,
+                      const std::vector<GraphFamily::Size>& sizes) {
+        GraphFamily family;
+        family.mode = mode;
+        family.fields = fields;
+        for (const GraphFamily::Size& size : sizes) {
+            if (size.least < size.most) {
+                family.sizes.push_back(size);
+                continue;
+            }
+            for (GraphFamily::Field& field : family.fields)
+                std::ranges::replace(field.shape, size.name, std::to_string(size.least));
+        }
+        Result<std::string> text = text_of(*head.model.composition, family);
+        if (text.ok()) {
+            head.families.push_back(std::move(family));
+            head.texts.push_back(text.take());
+            return {};
+        }
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            if (sizes[i].least != 1 || sizes[i].most == 1) continue;
+            std::vector<GraphFamily::Size> parts = sizes;
+            parts[i].most = 1;
+            HK_TRY(add_family(head, mode, fields, parts));
+            parts[i] = {sizes[i].name, 2, sizes[i].most};
+            return add_family(head, mode, fields, parts);
+        }
+        return text.status();
+    }
+
+    static Result<std::string> text_of(const plugin::Composition& composition, const GraphFamily& family) {
+        std::vector<graph::SizedText> texts;
+        for (std::vector<int64_t>& at : sampled(family.sizes)) {
+            HK_ASSIGN(const graph::Graph graph,
+                      composition.build(family.mode, family.fields_at(at), {}, /*all_ports=*/true));
+            texts.push_back({std::move(at), graph::print(graph)});
+        }
+        return graph::open_text(texts);
+    }
+
+    // Notes the kernels of what `add` adds.
+    template<class Add>
+    Status on_every_tier(const Head& head, std::initializer_list<Storage> storages, const Add& add) {
+        const std::vector<program::ParameterEntry> table = program::parameter_table(head.smallest);
+        for (const program::Limits& limits : tiers()) {
+            HK_ASSIGN(const program::Target target,
+                      program::described_target(limits, program::speed_of(limits), uint64_t{1} << 40, true));
+            for (const Storage weights : storages) {
+                program::Estimator estimator(target);
+                HK_TRY(estimator.add_store(table, {.weights = weights}));
+                HK_TRY(add(estimator));
+                sources_.insert(estimator.sources().begin(), estimator.sources().end());
+            }
+        }
+        return {};
+    }
+
+    Status add_tokenizer(const Model& model, ExportedContents& contents) {
+        json& names = contents.manifest["tokenizer"] = json::array();
+        if (model.tokenizer == nullptr) {
+            report_.left_out.emplace_back("a tokenizer", model.tokenizer_problem.message());
+            return {};
+        }
+        const FilePlace folder(model.path);
+        HeldFiles held;
+        for (const std::string& name : text::tokenizer_files_in(folder)) {
+            HK_ASSIGN(std::string content, (folder / name).read());
+            names.push_back(name);
+            held[name] = contents.contents["tokenizer/" + name] = std::move(content);
+        }
+        HK_ASSIGN(const std::unique_ptr<text::Tokenizer> again, text::load_tokenizer(FilePlace(held, model.path)));
+        if (again->hash() == model.tokenizer->hash()) return {};
+        return internal_error(fmt::format("{}: its tokenizer would become another one", model.path.string()));
+    }
+
+    void add_graphs(ExportedContents& contents) {
+        json& heads = contents.manifest["heads"] = json::array();
+        std::map<std::string_view, std::string> known; // the text -> its name
+        for (const std::unique_ptr<Head>& head : heads_) {
+            json graphs = json::array();
+            for (std::size_t i = 0; i < head->families.size(); ++i) {
+                const auto [at, fresh] = known.emplace(head->texts[i], fmt::format("graphs/{}", known.size()));
+                if (fresh) contents.contents[at->second] = head->texts[i];
+                graphs.push_back(plugin::family_json(head->families[i]));
+                graphs.back()["text"] = at->second;
+            }
+            heads.push_back({{"head", head->model.composition->head()}, {"graphs", graphs}});
+        }
+        report_.graphs = known.size();
+    }
+
+    Status add_kernels(gpu::GlslCompiler& compiler, ExportedContents& contents) {
+        json& names = contents.manifest["kernels"] = json::object();
+        for (const auto& [shader, source] : sources_) {
+            HK_ASSIGN(const gpu::Shader compiled, compiler.compile(shader, source));
+            const std::string name = fmt::format("kernels/{}", names.size());
+            contents.contents[name].assign(reinterpret_cast<const char*>(compiled.words().data()),
+                                           compiled.words().size_bytes());
+            names[shader] = name;
+        }
+        report_.kernels = sources_.size();
+        return {};
+    }
+
+    void add_tensors(ExportedContents& contents) {
+        std::set<std::string> known;
+        for (const std::unique_ptr<Head>& head : heads_) {
+            for (const plugin::StoredTensor& tensor : head->tensors) {
+                if (!known.insert(tensor.tensor.name).second) continue;
+                contents.tensors.push_back(*tensor.stored);
+                contents.tensors.back().name = tensor.tensor.name;
+            }
+        }
+        report_.tensors = known.size();
+    }
+
+    const plugin::Registry& registry_;
+    const ExportOptions& options_;
+    const Log& log_;
+    std::optional<model::ModelFolder> folder_, base_; // of an adapter: whose body it was trained with
+    std::vector<std::unique_ptr<Head>> heads_;        // the model's own first
+    bool both_sides_ = false;
+    json source_;                                // layout_json()
+    Status too_long_;                            // the length that was asked for
+    std::map<std::string, std::string> sources_; // GLSL by program::Dispatch::shader
+    ExportReport report_;
+};
+
+} // namespace
+
+Result<ExportReport> export_model(const plugin::Registry& registry, gpu::GlslCompiler& compiler, const fs::path& folder,
+                                  const fs::path& file, const ExportOptions& options, const Log& log) {
+    Exporter exporter(registry, options, log);
+    HK_TRY(exporter.describe(folder));
+    return exporter.write(compiler, file);
+}
+
+} // namespace hekla::infer

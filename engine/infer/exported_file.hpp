@@ -1,0 +1,55 @@
+// The file that `hekla export` writes, as a container: a model's tensors under their names, and other content under
+// names that begin with "hekla/", in one file of the safetensors layout.
+//
+//     tensors            as they are stored in the model's folder
+//     hekla/manifest     JSON: what there is (exported_model.cpp), with the hash of every tensor and content
+//     hekla/...          graphs, kernels, tokenizer files
+//     hekla/hash         of the file's header and of the manifest; the last
+#pragma once
+
+#include "base/file.hpp"
+#include "model/safetensors.hpp"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::infer {
+
+// Mapped read-only; what it hands out stays valid while it lives. Thread: any.
+class ExportedFile {
+public:
+    // Checks everything but the tensors' bytes. Errors name the file: not_found; corrupt for what is damaged or no such
+    // file; unsupported for one that a newer version wrote.
+    static Result<std::shared_ptr<const ExportedFile>> open(const std::filesystem::path& path);
+
+    const std::filesystem::path& path() const { return path_; }
+    const nlohmann::json& manifest() const { return manifest_; }               // an object
+    const std::vector<model::TensorView>& tensors() const { return tensors_; } // by place in the file
+    Status check(const model::TensorView& tensor) const;                       // its bytes are those that were exported
+    Result<std::string_view> content(std::string_view name) const;             // without "hekla/"
+
+private:
+    Status read();
+    Status damaged(const std::string& what) const;
+    std::filesystem::path path_;
+    MappedFile map_;
+    nlohmann::json manifest_;
+    std::vector<model::TensorView> tensors_;
+    std::map<std::string, std::string_view, std::less<>> contents_;
+};
+
+struct ExportedContents {
+    nlohmann::json manifest = nlohmann::json::object(); // hashes are added
+    std::vector<model::TensorView> tensors;             // whose bytes stay valid until it is written
+    std::map<std::string, std::string> contents;        // by name, without "hekla/"
+};
+
+// The file appears complete, synced, or not at all. invalid_argument: a tensor's name begins with "hekla/".
+Status write_exported_file(const std::filesystem::path& path, ExportedContents contents);
+
+} // namespace hekla::infer

@@ -1,0 +1,146 @@
+#include "infer/exported_model.hpp"
+
+#include "plugin/parts_stored.hpp"
+#include "text/tokenizer_files.hpp"
+
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::infer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The manifest:
+//     version       of the Hekla that exported it
+//     architecture  the plugin's id
+//     config        config.json
+//     length        tokens of the longest row
+//     can           what the model can do here: "generate", "embed"
+//     both_sides    see reads_both_sides()
+//     source        layout_json(), of one with an encoder
+//     heads         [{head, graphs: [{text: a content, and family_json()}]}]; the first is the model's own
+//     kernels       Dispatch::shader -> a content, its SPIR-V
+//     tokenizer     names of files, each a content "tokenizer/NAME"
+
+// What to say of something that the file has not.
+std::string what_it_holds(const ExportedFile& file) {
+    const json& m = file.manifest();
+    return fmt::format(
+        "it was exported to {}, with rows of up to {} tokens; `hekla export MODEL {} --length N` makes one "
+        "for longer rows",
+        fmt::join(m.at("can").get<std::vector<std::string>>(), " and "), m.at("length").get<int64_t>(),
+        file.path().filename().string());
+}
+
+// A manifest's hash was right: what is not as it should be then was made by someone else.
+template<class F>
+auto reading(const ExportedFile& file, F&& f) -> decltype(f()) {
+    try {
+        return f();
+    } catch (const json::exception& e) {
+        return corrupt(fmt::format("{}: its manifest: {}", file.path().string(), e.what()));
+    }
+}
+
+Status read_tokenizer(const ExportedFile& file, Model& m) {
+    HeldFiles files;
+    for (const std::string& name : file.manifest().at("tokenizer").get<std::vector<std::string>>()) {
+        HK_ASSIGN(files[name], file.content("tokenizer/" + name));
+    }
+    if (files.empty()) {
+        m.tokenizer_problem = not_found(file.path().string() + ": was exported from a folder without a tokenizer");
+        return {};
+    }
+    HK_ASSIGN(m.tokenizer, text::load_tokenizer(FilePlace(files, file.path())));
+    return {};
+}
+
+// The one that was asked for, or the model's own.
+Result<const json*> find_head(const ExportedFile& file, const std::string& wanted) {
+    std::string names;
+    for (const json& one : file.manifest().at("heads")) {
+        const auto name = one.at("head").get<std::string>();
+        if (wanted.empty() || wanted == name) return &one;
+        names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
+    }
+    return unsupported(
+        fmt::format("{}: has no head '{}'; it was exported with {}", file.path().string(), wanted, names));
+}
+
+} // namespace
+
+Result<Model> describe_exported(const plugin::Registry& registry, const fs::path& path, const ModelOptions& options) {
+    HK_ASSIGN(const std::shared_ptr<const ExportedFile> file, ExportedFile::open(path));
+    const std::string where = path.string();
+    return reading(*file, [&]() -> Result<Model> {
+        const json& manifest = file->manifest();
+        if (options.objective)
+            return unsupported(fmt::format("{}: what makes batches of texts and says what outputs mean is a plugin's "
+                                           "code, which an exported model does not have: use the folder that it was "
+                                           "exported from",
+                                           where));
+        if (!options.class_name.empty())
+            return unsupported(fmt::format("{}: is exported already: another class ({}) needs the folder that it was "
+                                           "exported from",
+                                           where, options.class_name));
+        HK_ASSIGN(const json* head, find_head(*file, options.head));
+        Model m;
+        m.path = path;
+        m.exported = file;
+        m.config = manifest.at("config");
+        HK_TRY(read_tokenizer(*file, m));
+        if (m.tokenizer == nullptr && options.tokenizer_required) return m.tokenizer_problem;
+        plugin::StoredGraphs graphs;
+        for (const json& one : head->at("graphs")) {
+            graphs.families.push_back(plugin::family_from(one));
+            HK_ASSIGN(graphs.families.back().text, file->content(one.at("text").get<std::string>()));
+        }
+        graphs.where = where;
+        graphs.missing = what_it_holds(*file);
+        m.composition = plugin::Composition::restore(registry, manifest.at("architecture").get<std::string>(),
+                                                     head->at("head").get<std::string>(), m.config,
+                                                     plugin::make_parts_stored(std::move(graphs)), m.tokenizer.get());
+        return m;
+    });
+}
+
+Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file) {
+    return reading(file, [&]() -> Result<std::shared_ptr<const program::CompiledKernels>> {
+        auto kernels = std::make_shared<program::CompiledKernels>();
+        const json& manifest = file.manifest();
+        for (const auto& [shader, content] : manifest.at("kernels").items()) {
+            HK_ASSIGN(const std::string_view bytes, file.content(content.get<std::string>()));
+            std::vector<uint32_t> words(bytes.size() / sizeof(uint32_t));
+            std::memcpy(words.data(), bytes.data(), words.size() * sizeof(uint32_t));
+            Result<gpu::Shader> made = gpu::Shader::from_words(shader, std::move(words));
+            if (!made.ok()) return made.status().with_context(file.path().string());
+            kernels->shaders.emplace(shader, made.take());
+        }
+        kernels->missing =
+            fmt::format("Hekla {} exported {} without it: `hekla export` the model again with this version",
+                        manifest.at("version").get<std::string>(), file.path().string());
+        return std::shared_ptr<const program::CompiledKernels>(std::move(kernels));
+    });
+}
+
+Result<ExportSummary> exported_summary(const ExportedFile& file) {
+    return reading(file, [&]() -> Result<ExportSummary> {
+        const json& manifest = file.manifest();
+        return ExportSummary{manifest.at("version").get<std::string>(),
+                             manifest.at("can").get<std::vector<std::string>>(), manifest.at("length").get<int64_t>()};
+    });
+}
+
+Result<SourceLayout> exported_source_layout(const ExportedFile& file) {
+    return reading(file, [&]() -> Result<SourceLayout> { return layout_from(file.manifest().at("source")); });
+}
+
+bool exported_for_both_sides(const ExportedFile& file) {
+    const auto found = file.manifest().find("both_sides");
+    return found != file.manifest().end() && *found == true;
+}
+
+} // namespace hekla::infer

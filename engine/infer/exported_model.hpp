@@ -1,0 +1,52 @@
+// A model in the one file that `hekla export` writes: its graphs, kernels, tokenizer and weights. What it computes are
+// the bits of the folder that it was exported from; no plugin, compiler or other process takes part.
+#pragma once
+
+#include "gpu/glsl.hpp"
+#include "infer/exported_file.hpp"
+#include "infer/model.hpp"
+#include "infer/source_layout.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hekla::infer {
+
+struct ExportOptions {
+    int64_t length = 0;  // tokens of the longest row; 0: what the model takes, kUsualLength at most
+    std::string version; // Hekla's, for messages
+};
+inline constexpr int64_t kUsualLength = 4096;
+
+struct ExportReport {
+    int64_t length = 0; // tokens of the longest row
+    std::size_t graphs = 0, kernels = 0, tensors = 0;
+    uint64_t bytes = 0;                                        // of the file
+    std::vector<std::string> can;                              // "generate", "embed"
+    std::vector<std::pair<std::string, std::string>> left_out; // what it cannot, and why
+};
+
+// Writes `file`: for any number of rows, with kernels for every kind of device there is. unsupported, with the reason,
+// where nothing of the model can be exported.
+Result<ExportReport> export_model(const plugin::Registry& registry, gpu::GlslCompiler& compiler,
+                                  const std::filesystem::path& folder, const std::filesystem::path& file,
+                                  const ExportOptions& options, const Log& log);
+
+// As describe_model(), of such a file.
+Result<Model> describe_exported(const plugin::Registry& registry, const std::filesystem::path& file,
+                                const ModelOptions& options);
+Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file);
+// What it says of itself.
+struct ExportSummary {
+    std::string version;          // of the Hekla that exported it
+    std::vector<std::string> can; // as ExportReport has it
+    int64_t length = 0;
+};
+Result<ExportSummary> exported_summary(const ExportedFile& file);
+// How texts stand in the rows of its encoder.
+Result<SourceLayout> exported_source_layout(const ExportedFile& file);
+// As reads_both_sides().
+bool exported_for_both_sides(const ExportedFile& file);
+
+} // namespace hekla::infer

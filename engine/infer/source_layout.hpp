@@ -1,0 +1,41 @@
+// How a text stands in a row of an encoder, as data: what an objective does with one text, for a model that is used
+// without its plugins.
+#pragma once
+
+#include "data/batcher.hpp"
+#include "infer/sources.hpp"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::infer {
+
+struct SourceLayout {
+    // Of every row: `before`, for each token of the text `each`, `after`, and `padding` up to the longest row.
+    struct Field {
+        std::string name;
+        std::vector<int32_t> before, after;
+        std::optional<int32_t> each; // nothing: the token itself
+        int32_t padding = 0;
+    };
+    std::vector<Field> fields; // "input_ids" among them
+};
+
+// What the objective makes of a batch of texts, given as token ids.
+using MakeBatch = std::function<Result<std::vector<data::Field>>(std::span<const std::vector<int32_t>> texts)>;
+
+// From what it makes of a few. unsupported: it lays them out in another way.
+Result<SourceLayout> source_layout(const MakeBatch& make);
+
+// As the objective would.
+SourceRows laid_out(const SourceLayout& layout, std::span<const std::vector<int32_t>> texts);
+
+// The other way: a JSON exception for what is none.
+nlohmann::json layout_json(const SourceLayout& layout);
+SourceLayout layout_from(const nlohmann::json& json);
+
+} // namespace hekla::infer

@@ -1,0 +1,17 @@
+// A tokenizer from the files of its folder, wherever they lie.
+#pragma once
+
+#include "base/file_place.hpp"
+#include "text/tokenizer.hpp"
+
+#include <vector>
+
+namespace hekla::text {
+
+// As load_tokenizer() of a path.
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const FilePlace& place);
+
+// The names of those files of a folder that load_tokenizer() may read, sorted.
+std::vector<std::string> tokenizer_files_in(const FilePlace& folder);
+
+} // namespace hekla::text

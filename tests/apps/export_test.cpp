@@ -1,0 +1,114 @@
+// hekla export, and the program that runs such a file alone: beside it are neither plugins, nor the shader compiler,
+// nor hekla-describe.
+#include "program.hpp"
+
+#include <doctest/doctest.h>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+using hekla::test::has;
+using hekla::test::Place;
+using hekla::test::Ran;
+using hekla::test::succeed;
+using nlohmann::json;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* const kRecipe = R"([model]
+architecture = "gpt2"
+n_layer = 2
+n_head = 2
+n_embd = 16
+n_positions = 32
+[data]
+train = "text.txt"
+[tokenizer]
+kind = "bpe"
+vocab_size = 300
+[train]
+max_steps = 4
+context_length = 16
+per_device_train_batch_size = 4
+eval_steps = 0
+save_steps = 0
+[output]
+dir = "run"
+)";
+
+void train(const Place& place) {
+    std::string text;
+    for (int i = 0; i < 200; ++i)
+        text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
+    place.write("text.txt", text);
+    place.write("recipe.toml", kRecipe);
+    succeed(place.run({"train", "recipe.toml"}));
+}
+
+std::vector<std::string> generating(const std::string& model, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"--no-cache", "generate", model, "--json", "--max-new-tokens", "40", "--seed", "3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+} // namespace
+
+TEST_CASE("an exported model generates and embeds as its folder does, beside nothing of Hekla's") {
+    const Place place;
+    train(place);
+    const Ran said = succeed(place.run({"export", "run", "game.hekla"}));
+    CHECK(has(said.out, "to embed and generate with rows of up to 32 tokens"));
+    CHECK(has(said.out, "without predict, eval and train: "));
+
+    const Ran shown = succeed(place.run({"inspect", "game.hekla"}));
+    CHECK(has(shown.out, "gpt2, exported by Hekla 0.1.0 to embed and generate with rows of up to 32 tokens; whole"));
+    CHECK(has(shown.out, "transformer.wte.weight"));
+
+    fs::create_directories(place.path("alone"));
+    const fs::path alone = place.path("alone") / "hekla";
+    fs::copy_file(HEKLA_PROGRAM, alone);
+    const Ran folder = place.run_copy(alone, generating("run"));
+    CHECK(folder.status == 1); // there is no plugin
+    CHECK(has(folder.err, "gpt2"));
+
+    for (const std::vector<std::string>& more :
+         {std::vector<std::string>{"--prompt", "line 7"},
+          {"--prompt", "line 7", "--prompt", "a text that is long enough, and longer", "--greedy"},
+          {"--prompt", "of", "--beams", "3"},
+          {"--prompt", "line", "--dtype", "bf16"},
+          {"--prompt", "line", "--max-new-tokens", "5", "--reference"},
+          {}}) {
+        const json by_folder = json::parse(succeed(place.run(generating("run", more))).out);
+        const json by_file = json::parse(succeed(place.run_copy(alone, generating("game.hekla", more))).out);
+        CHECK(by_folder["rows"] == by_file["rows"]);
+        CHECK(by_folder["new_tokens"] == by_file["new_tokens"]);
+    }
+    for (const char* port : {"hidden", "layer.1.hidden", "logits"}) {
+        std::vector<std::string> embed{"embed", "run", "line 7", "of a text", "--port", port};
+        const Ran by_folder = succeed(place.run(embed));
+        embed[1] = "game.hekla";
+        CHECK(succeed(place.run_copy(alone, embed)).out == by_folder.out);
+    }
+}
+
+TEST_CASE("what an exported model is not for says so") {
+    const Place place;
+    train(place);
+    succeed(place.run({"export", "run", "game.hekla", "--length", "20"}));
+    const auto refused = [&](const std::vector<std::string>& words, const std::string& why) {
+        const Ran ran = place.run(words);
+        CAPTURE(ran.err);
+        CHECK(ran.status == 1);
+        CHECK(has(ran.err, why));
+    };
+    refused({"predict", "game.hekla", "--text", "line"}, "use the folder that it was exported from");
+    refused({"train", "recipe.toml", "model.from=game.hekla"}, "exported from");
+    refused({"export", "game.hekla", "again.hekla"}, "is exported already");
+    refused({"export", "run", "."}, "is a folder");
+    refused({"export", "run", "long.hekla", "--length", "33"}, "32");
+    CHECK(!place.exists("long.hekla"));
+    refused({"embed", "game.hekla", place.read("text.txt").substr(0, 900)}, "--length N");
+    place.write("broken.hekla", place.read("game.hekla").substr(0, 5000));
+    refused({"generate", "broken.hekla"}, "broken.hekla");
+}

@@ -1,0 +1,93 @@
+// Texts of graphs whose sizes are left open.
+#include "graph/sized_text.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+using namespace hekla;
+using namespace hekla::graph;
+
+namespace {
+
+std::string described(int64_t rows, int64_t tokens) {
+    return fmt::format(
+        "x = input(shape=[{0}, {1}])\n%2 = reshape(x, shape=[{2}]) # block.0 0.05\n%3 = slice(end={3})\n", rows, tokens,
+        rows * tokens * 12, 2 * tokens - 1);
+}
+
+std::vector<SizedText> samples(const std::vector<std::pair<int64_t, int64_t>>& sizes) {
+    std::vector<SizedText> all;
+    for (const auto& [rows, tokens] : sizes) all.push_back({{rows, tokens}, described(rows, tokens)});
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("a text is made again for any sizes") {
+    const Result<std::string> open = open_text(samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}, {1, 1}, {7, 4096}}));
+    REQUIRE_MESSAGE(open.ok(), open.message());
+    for (const auto& [rows, tokens] : {std::pair<int64_t, int64_t>{1, 1}, {1, 128}, {4, 5}, {31, 77}, {65536, 4096}}) {
+        const Result<std::string> closed = close_text(open.value(), std::vector{rows, tokens});
+        REQUIRE_MESSAGE(closed.ok(), closed.message());
+        CHECK(closed.value() == described(rows, tokens));
+    }
+}
+
+TEST_CASE("a text without sizes is itself") {
+    const Result<std::string> open = open_text(std::vector<SizedText>{{{}, described(3, 4)}});
+    REQUIRE(open.ok());
+    CHECK(open.value() == described(3, 4));
+    const Result<std::string> closed = close_text(open.value(), {});
+    REQUIRE(closed.ok());
+    CHECK(closed.value() == described(3, 4));
+}
+
+TEST_CASE("what depends on sizes otherwise is refused") {
+    std::vector<SizedText> square = samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}, {2, 9}});
+    square.back().text = described(2, 81);
+    CHECK(open_text(square).code() == Code::unsupported);
+    std::vector<SizedText> longer = samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}});
+    longer[2].text += "more\n";
+    CHECK(open_text(longer).code() == Code::unsupported);
+    std::vector<SizedText> halves = samples({{2, 2}, {4, 2}, {2, 4}, {4, 4}}); // (rows + 1) / 2 is no sum of products
+    for (SizedText& one : halves) one.text += fmt::format("{}\n", (one.sizes[0] + 1) / 2);
+    halves.push_back({{3, 2}, described(3, 2) + "2\n"});
+    CHECK(open_text(halves).code() == Code::unsupported);
+    CHECK(open_text(samples({{2, 2}, {3, 2}})).code() == Code::invalid_argument);
+}
+
+TEST_CASE("a damaged text is an error, whatever was changed") {
+    const Result<std::string> open = open_text(samples({{2, 2}, {3, 2}, {2, 3}, {3, 3}}));
+    REQUIRE(open.ok());
+    for (std::size_t at = 0; at < open.value().size(); ++at) {
+        for (const char changed : {'\x01', '\x02', '\x03', '\x04', '9', '-', ' ', '\xff'}) {
+            std::string text = open.value();
+            text[at] = changed;
+            const Result<std::string> closed = close_text(text, std::vector<int64_t>{2, 3});
+            CHECK((closed.ok() || closed.code() == Code::corrupt));
+        }
+        static_cast<void>(close_text(std::string_view(open.value()).substr(0, at), std::vector<int64_t>{2, 3}));
+    }
+    CHECK(close_text("\x01"
+                     "9223372036854775807 1 0 0\x02",
+                     std::vector<int64_t>{2, 3})
+              .code() == Code::corrupt);
+    CHECK(close_text("\x01"
+                     "1 2\x02",
+                     std::vector<int64_t>{2, 3})
+              .code() == Code::corrupt);
+    CHECK(close_text("\x01"
+                     "-5 0 0 0\x02",
+                     std::vector<int64_t>{2, 3})
+              .code() == Code::corrupt);
+    CHECK(close_text("[\x02"
+                     "3 0 0 0\x03"
+                     "1, 2\x04]",
+                     std::vector<int64_t>{2, 3})
+              .code() == Code::corrupt);
+    CHECK(close_text("[\x02"
+                     "1 0 0 0\x03"
+                     "1, 2",
+                     std::vector<int64_t>{2, 3})
+              .code() == Code::corrupt);
+}

@@ -1,0 +1,80 @@
+// Tokenizers whose files lie in memory are those of their folder.
+#include "text/tokenizer_files.hpp"
+
+#include "support.hpp"
+#include "text/trainer.hpp"
+
+#include <algorithm>
+#include <doctest/doctest.h>
+#include <map>
+
+using namespace hekla;
+using namespace hekla::text;
+using namespace hekla::text::testing;
+
+namespace {
+
+std::unique_ptr<Tokenizer> trained(std::unique_ptr<TokenizerTrainer> trainer) {
+    must(trainer->add("The cat sat on the mat. The cats sat, and the mats were flat: \u00e9t\u00e9, caf\u00e9!\n", {}));
+    Result<std::unique_ptr<Tokenizer>> made = trainer->finish();
+    REQUIRE_MESSAGE(made.ok(), made.message());
+    return made.take();
+}
+
+// The folder's tokenizer from its files in memory, without those that `leave_out` names.
+void check_held(const std::filesystem::path& path, const std::vector<std::string>& leave_out = {}) {
+    for (const std::string& name : leave_out) std::filesystem::remove(path / name);
+    const FilePlace folder(path);
+    std::map<std::string, std::string> contents;
+    for (const std::string& name : tokenizer_files_in(folder)) {
+        const Result<std::string> content = (folder / name).read();
+        REQUIRE_MESSAGE(content.ok(), content.message());
+        contents[name] = content.value();
+    }
+    const HeldFiles files(contents.begin(), contents.end());
+    const Result<std::unique_ptr<Tokenizer>> by_path = load_tokenizer(path);
+    REQUIRE_MESSAGE(by_path.ok(), by_path.message());
+    const Result<std::unique_ptr<Tokenizer>> held = load_tokenizer(FilePlace(files, "game.hekla"));
+    REQUIRE_MESSAGE(held.ok(), held.message());
+    const std::string text = "the cats sat on the caf\u00e9 mat";
+    CHECK(held.value()->hash() == by_path.value()->hash());
+    CHECK(held.value()->kind() == by_path.value()->kind());
+    const Result<std::vector<int32_t>> ids = held.value()->encode(text), expected = by_path.value()->encode(text);
+    REQUIRE_MESSAGE(ids.ok(), ids.message());
+    CHECK(ids.value() == expected.value());
+    for (int32_t role = 0; role < kTokenRoles; ++role)
+        CHECK(held.value()->special(static_cast<TokenRole>(role)) ==
+              by_path.value()->special(static_cast<TokenRole>(role)));
+}
+
+} // namespace
+
+TEST_CASE("a tokenizer is read from files in memory as from its folder") {
+    for (const bool json : {true, false}) {
+        CAPTURE(json);
+        const std::vector<std::string> left =
+            json ? std::vector<std::string>() : std::vector{std::string("tokenizer.json")};
+        {
+            const TemporaryFolder folder;
+            must(trained(make_byte_bpe_trainer({.vocabulary_size = 290}))->save(folder.path()));
+            check_held(folder.path(), left);
+        }
+        const TemporaryFolder folder;
+        must(trained(make_wordpiece_trainer({.vocabulary_size = 60}))->save(folder.path()));
+        check_held(folder.path(), left);
+    }
+    const TemporaryFolder characters, words;
+    must(trained(make_character_trainer())->save(characters.path()));
+    check_held(characters.path());
+    must(trained(make_word_trainer({}))->save(words.path()));
+    check_held(words.path());
+}
+
+TEST_CASE("what is wrong with files in memory names them") {
+    const HeldFiles none, broken{{"tokenizer.json", "{"}}, half{{"vocab.json", "{}"}};
+    CHECK(
+        load_tokenizer(FilePlace(none, "game.hekla")).status().message().starts_with("game.hekla: holds no tokenizer"));
+    CHECK(
+        load_tokenizer(FilePlace(broken, "game.hekla")).status().message().starts_with("game.hekla/tokenizer.json: "));
+    CHECK(load_tokenizer(FilePlace(half, "game.hekla")).status().message().find("not merges.txt") != std::string::npos);
+}
