@@ -35,8 +35,8 @@ std::filesystem::path built_in_folder();
 class Registry {
 public:
     // Reads the manifests (*.json) of each folder, in order; an id that an earlier folder has wins, and `warnings` says
-    // so. A damaged manifest is a warning, not an end: the others still work. Folders that do not exist or that others
-    // may write to are refused with a warning.
+    // so. A damaged manifest is a warning, not an end: the others still work. Folders that do not exist, and folders,
+    // manifests and libraries that others may write to, are refused with a warning.
     static Registry scan(const std::vector<std::filesystem::path>& folders, Log log = {});
     // The same of manifests by their paths.
     static Registry of(const std::vector<std::filesystem::path>& manifests, Log log = {});
