@@ -2,6 +2,7 @@
 // nor hekla-describe.
 #include "program.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -47,8 +48,10 @@ void train(const Place& place) {
 }
 
 std::vector<std::string> generating(const std::string& model, std::vector<std::string> more = {}) {
-    std::vector<std::string> words{"--no-cache", "generate", model, "--json", "--max-new-tokens", "40", "--seed", "3"};
+    std::vector<std::string> words{"--no-cache", "generate", model, "--json", "--seed", "3"};
     words.insert(words.end(), more.begin(), more.end());
+    if (std::ranges::find(more, "--max-new-tokens") == more.end()) // past the context, which slides
+        words.insert(words.end(), {"--max-new-tokens", "40"});
     return words;
 }
 
@@ -75,7 +78,7 @@ TEST_CASE("an exported model generates and embeds as its folder does, beside not
     for (const std::vector<std::string>& more :
          {std::vector<std::string>{"--prompt", "line 7"},
           {"--prompt", "line 7", "--prompt", "a text that is long enough, and longer", "--greedy"},
-          {"--prompt", "of", "--beams", "3"},
+          {"--prompt", "of", "--beams", "3", "--max-new-tokens", "20"},
           {"--prompt", "line", "--dtype", "bf16"},
           {"--prompt", "line", "--max-new-tokens", "5", "--reference"},
           {}}) {
