@@ -282,6 +282,8 @@ Status apply_override(toml::table& root, const std::string& text) {
     toml::table* table = root.get(section)->as_table();
     if (table == nullptr) return invalid_argument(fmt::format("override '{}': [{}] is no table", text, section));
     table->insert_or_assign(key, std::move(*node));
+    // How long a run is was asked for last by this: epochs of the file would win otherwise.
+    if (section == "train" && key == "max_steps") table->erase("num_train_epochs");
     return {};
 }
 

@@ -135,6 +135,13 @@ TEST_CASE("classification: trained, scored, asked; a run that was stopped goes o
     CHECK(asked["probabilities"][0].get<double>() ==
           doctest::Approx(first["said"]["probabilities"][0].get<double>()).epsilon(1e-5));
 
+    // How long a run is: what an override says last.
+    succeed(place.run({"train", "task.toml", "output.dir=two", "train.num_train_epochs=50", "train.max_steps=2"}));
+    CHECK(place.exists("two/checkpoint-2"));
+    const Ran epochs = succeed(
+        place.run({"train", "task.toml", "output.dir=epochs", "train.max_steps=2", "train.num_train_epochs=0.5"}));
+    CHECK(has(epochs.out + epochs.err, "0.5 epochs of "));
+
     succeed(place.run({"train", "task.toml", "output.dir=parts", "train.max_steps=6", "train.num_train_epochs=0"}));
     fs::remove_all(place.path("parts/checkpoint-6"));
     fs::remove_all(place.path("parts/checkpoint-4"));
