@@ -5,7 +5,7 @@
 #include "infer/exported_model.hpp"
 
 #include <cstdio>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hekla::app {
 namespace {
@@ -28,12 +28,10 @@ Status run_export(const Globals& globals, ExportArguments a) {
     a.options.version = HEKLA_VERSION;
     HK_ASSIGN(const infer::ExportReport report,
               infer::export_model(registry, compiler, a.model, a.file, a.options, log));
-    std::string can;
-    for (const std::string& one : report.can) can += (can.empty() ? "" : " and ") + one;
-    std::printf("%s\n",
-                fmt::format("{}: {}, to {} with rows of up to {} tokens: {} tensors, {} graphs, {} kernels", a.file,
-                            size_text(report.bytes), can, report.length, report.tensors, report.graphs, report.kernels)
-                    .c_str());
+    std::printf("%s\n", fmt::format("{}: {}, to {} with rows of up to {} tokens: {} tensors, {} graphs, {} kernels",
+                                    a.file, size_text(report.bytes), fmt::join(report.can, " and "), report.length,
+                                    report.tensors, report.graphs, report.kernels)
+                            .c_str());
     for (const auto& [what, why] : report.left_out) std::printf("  without %s: %s\n", what.c_str(), why.c_str());
     return {};
 }

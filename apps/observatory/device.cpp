@@ -179,6 +179,19 @@ uint32_t Device::memory_type(uint32_t allowed, VkMemoryPropertyFlags wanted) con
     throw Failure(name_ + " has no memory with VkMemoryPropertyFlags " + std::to_string(wanted));
 }
 
+void Device::make_commands(VkCommandPool& pool, std::span<VkCommandBuffer> commands) const {
+    VkCommandPoolCreateInfo create{};
+    create.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    create.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    create.queueFamilyIndex = family_;
+    require(vkCreateCommandPool(device_, &create, nullptr, &pool), "vkCreateCommandPool");
+    VkCommandBufferAllocateInfo allocate{};
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = pool;
+    allocate.commandBufferCount = static_cast<uint32_t>(commands.size());
+    require(vkAllocateCommandBuffers(device_, &allocate, commands.data()), "vkAllocateCommandBuffers");
+}
+
 void Device::wait_idle() {
     const std::lock_guard guard(queue_mutex_);
     vkDeviceWaitIdle(device_);

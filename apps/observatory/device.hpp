@@ -6,6 +6,7 @@
 #include <atomic>
 #include <hekla/device.h>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 #include <vulkan/vulkan.h>
@@ -41,6 +42,8 @@ public:
 
     // Throws where the device has no such memory.
     uint32_t memory_type(uint32_t allowed, VkMemoryPropertyFlags wanted) const;
+    // Command buffers that are recorded anew each time, and go with their pool.
+    void make_commands(VkCommandPool& pool, std::span<VkCommandBuffer> commands) const;
     void wait_idle();
 
 private:

@@ -166,7 +166,8 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
         return invalid_argument(
             "hk_context_options.vulkan goes with device_kind = HK_DEVICE_WRAPPED, and with that alone");
     std::shared_ptr<Context> context(new Context);
-    context->own_threads_ = options.no_threads == 0 && options.job == nullptr;
+    context->gives_jobs_ = options.job != nullptr;
+    context->own_threads_ = options.no_threads == 0 && !context->gives_jobs_;
     const std::shared_ptr<HostFunctions> functions = context->functions_;
     functions->messages.replace({.user = options.user, .log = options.log, .job = options.job});
     if (options.log != nullptr)
@@ -242,8 +243,6 @@ void Context::add(const std::shared_ptr<Guest>& guest) {
     std::erase_if(guests_, [](const auto& one) { return one.expired(); });
     guests_.push_back(guest);
 }
-
-bool Context::gives_jobs() const { return functions_->messages.get().job != nullptr; }
 
 void Context::give_job(void(HK_ABI* run)(void* data), void* data) const {
     functions_->messages.call([&](const HostFunctions::Messages& host) { host.job(host.user, run, data); });

@@ -29,7 +29,7 @@ public:
     const plugin::Registry& registry() const { return registry_; }
     const std::string& device_name() const { return device_name_; }
     bool own_threads() const { return own_threads_; } // false: hk_context_options.no_threads, or jobs
-    bool gives_jobs() const;                          // hk_context_options.job
+    bool gives_jobs() const { return gives_jobs_; }   // hk_context_options.job
     void give_job(void(HK_ABI* run)(void* data), void* data) const;
     // hekla/capture.h. begin_capture(""): none from now on.
     Status begin_capture(const std::string& path);
@@ -105,7 +105,7 @@ private:
     mutable std::mutex capture_mutex_;
     std::shared_ptr<Capture> capture_;
     std::atomic<bool> captured_{false};
-    bool own_threads_ = true;
+    bool own_threads_ = true, gives_jobs_ = false;
     const std::shared_ptr<HostFunctions> functions_ = std::make_shared<HostFunctions>();
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;

@@ -92,9 +92,11 @@ Status ExportedFile::read() {
 }
 
 Status ExportedFile::check(const model::TensorView& tensor) const {
-    const json hashes = manifest_.value("tensors", json());
-    const auto known = hashes.is_object() ? hashes.find(tensor.name) : hashes.end();
-    if (known != hashes.end() && *known == to_hex(hash128(tensor.bytes))) return {};
+    const auto hashes = manifest_.find("tensors");
+    if (hashes != manifest_.end() && hashes->is_object()) {
+        const auto known = hashes->find(tensor.name);
+        if (known != hashes->end() && *known == to_hex(hash128(tensor.bytes))) return {};
+    }
     return damaged(fmt::format("tensor {}", model::in_quotes(tensor.name)));
 }
 

@@ -43,6 +43,13 @@ std::string_view who_may_write(const struct stat& info) {
     return (info.st_mode & S_IWGRP) != 0 && info.st_gid != ::getegid() ? "its group" : "";
 }
 
+// Why a plugin's file is not used; empty: it is.
+std::string not_used(const fs::path& file) {
+    struct stat info {};
+    if (::stat(file.c_str(), &info) != 0 || who_may_write(info).empty()) return {};
+    return fmt::format("plugin {} can be written by {}: not used (chmod go-w it)", file.string(), who_may_write(info));
+}
+
 // Why a folder is not searched; empty: it is. What stands above it counts too: who may rename it puts another there;
 // but not above the installation's own, where the program itself would be another.
 std::string not_searched(const fs::path& folder, bool built_in) {
@@ -90,10 +97,8 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
             if (it->path().extension() == ".json") files.push_back(it->path());
         std::ranges::sort(files); // names resolve the same way every time
         for (const fs::path& file : files) {
-            struct stat info {};
-            if (::stat(file.c_str(), &info) == 0 && !who_may_write(info).empty())
-                registry.warnings_.push_back(fmt::format("plugin {} can be written by {}: not used (chmod go-w it)",
-                                                         file.string(), who_may_write(info)));
+            if (std::string why = not_used(file); !why.empty())
+                registry.warnings_.push_back(std::move(why));
             else
                 registry.take(file, built_in, seen);
         }
@@ -120,10 +125,8 @@ void Registry::take(const fs::path& file, bool built_in,
     }
     Manifest kept = manifest.take();
     kept.built_in = built_in;
-    struct stat info {};
-    if (::stat(kept.library.c_str(), &info) == 0 && !who_may_write(info).empty()) {
-        warnings_.push_back(fmt::format("plugin {} can be written by {}: not used (chmod go-w it)",
-                                        kept.library.string(), who_may_write(info)));
+    if (std::string why = not_used(kept.library); !why.empty()) {
+        warnings_.push_back(std::move(why));
         return;
     }
     std::erase_if(kept.provides, [&](const Provided& p) {

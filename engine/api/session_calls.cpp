@@ -1,0 +1,244 @@
+// hekla/session.h: the calls on sessions, written down where their context is captured.
+#include "hekla/session.h"
+
+#include "api/boundary.hpp"
+#include "api/capture.hpp"
+#include "api/handles.hpp"
+#include "api/session.hpp"
+
+#include <memory>
+
+using hekla::Result;
+using hekla::Status;
+using hekla::api::complete;
+using hekla::api::Context;
+using hekla::api::guarded;
+using hekla::api::Handles;
+using hekla::api::Session;
+
+namespace {
+
+using nlohmann::ordered_json;
+
+// Null where there is none.
+std::shared_ptr<Session> session_of(hk_session handle) noexcept {
+    std::shared_ptr<Session> session;
+    guarded(nullptr, [&]() -> Status {
+        HK_ASSIGN(session, Handles<Session>::all().find(handle.id, "session"));
+        return {};
+    });
+    return session;
+}
+
+std::shared_ptr<hekla::api::Capture> capture_of(const std::shared_ptr<Session>& session) {
+    return session != nullptr ? session->capture() : nullptr;
+}
+
+// A call on a session; with its arguments, if it is captured.
+template<class Arguments, class F>
+int32_t on_session(hk_session handle, const char* name, hk_error* error, const Arguments& arguments, F&& f) noexcept {
+    const std::shared_ptr<Session> session = session_of(handle);
+    return hekla::api::captured(
+        capture_of(session), name, error, arguments, [&] { return handle.id; },
+        [&]() -> Status {
+            if (session != nullptr) return f(*session);
+            return Handles<Session>::all().find(handle.id, "session").status(); // what is wrong with it
+        });
+}
+
+ordered_json nothing() { return ordered_json::object(); }
+
+template<class Options, class F>
+int32_t begin_session(hk_context context, const char* name, const Options* options, const hk_session_options* own,
+                      hk_session* out, hk_error* error, F&& begin) noexcept {
+    hk_session made{};
+    const auto arguments = [&] {
+        ordered_json all = hekla::api::fields_of(options);
+        all["session_options"] = hekla::api::fields_of(own);
+        return all;
+    };
+    return hekla::api::captured(
+        hekla::api::capture_of(context), name, error, arguments, [&] { return made.id; },
+        [&]() -> Status {
+            if (out == nullptr) return hekla::invalid_argument("out is null");
+            HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+            HK_ASSIGN(const std::shared_ptr<Session> session, begin(found));
+            made.id = Handles<Session>::all().add(session);
+            *out = made;
+            session->announce(made.id);
+            return {};
+        });
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t hk_session_train(hk_context context, const hk_train_options* options, const hk_session_options* session_options,
+                         hk_session* out, hk_error* error) {
+    return begin_session(context, "hk_session_train", options, session_options, out, error,
+                         [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
+                             HK_TRY(complete(options, "hk_train_options"));
+                             return Session::train(found, *options, session_options);
+                         });
+}
+
+int32_t hk_session_generate(hk_context context, const hk_generate_options* options,
+                            const hk_session_options* session_options, hk_session* out, hk_error* error) {
+    return begin_session(context, "hk_session_generate", options, session_options, out, error,
+                         [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
+                             HK_TRY(complete(options, "hk_generate_options"));
+                             return Session::generate(found, *options, session_options);
+                         });
+}
+
+int32_t hk_session_forward(hk_context context, const hk_forward_options* options,
+                           const hk_session_options* session_options, hk_session* out, hk_error* error) {
+    return begin_session(context, "hk_session_forward", options, session_options, out, error,
+                         [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
+                             HK_TRY(complete(options, "hk_forward_options"));
+                             if (options->bindings == nullptr && options->binding_count > 0)
+                                 return hekla::invalid_argument("hk_forward_options.bindings is null");
+                             return Session::forward(found, *options, session_options);
+                         });
+}
+
+int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error) {
+    std::size_t rows = 0, tokens = 0;
+    const auto arguments = [&] { // null: what lies in the host's buffers
+        ordered_json all{{"ids", nullptr}, {"lengths", nullptr}};
+        if (ids != nullptr) all["ids"] = std::vector<int32_t>(ids, ids + tokens);
+        if (lengths != nullptr) all["lengths"] = std::vector<uint64_t>(lengths, lengths + rows);
+        return all;
+    };
+    return on_session(session, "hk_session_pass", error, arguments, [&](Session& found) -> Status {
+        rows = found.pass_rows();
+        tokens = rows * found.pass_length();
+        HK_TRY(found.pass(ids, lengths));
+        found.ask_for_job();
+        return {};
+    });
+}
+
+int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(out, "hk_tensor"));
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->tensor(hekla::api::string_of(name), *out);
+    });
+}
+
+int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error) {
+    const auto arguments = [&] {
+        ordered_json all = nothing();
+        all["prompts"] = hekla::api::texts(prompts, prompts != nullptr ? count : 0);
+        return all;
+    };
+    return on_session(session, "hk_session_prompt", error, arguments, [&](Session& found) -> Status {
+        if (prompts == nullptr && count > 0) return hekla::invalid_argument("prompts is null");
+        HK_TRY(found.prompt(hekla::api::texts(prompts, count)));
+        found.ask_for_job();
+        return {};
+    });
+}
+
+int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_info* out, hk_error* error) {
+    const auto look = [&](Session& found) -> Status {
+        HK_TRY(complete(out, "hk_session_info"));
+        found.wait(hekla::api::nanoseconds_of(nanoseconds), *out);
+        return {};
+    };
+    const auto arguments = [&] { return ordered_json{{"nanoseconds", nanoseconds}}; };
+    if (nanoseconds > 0) return on_session(session, "hk_session_wait", error, arguments, look);
+    return guarded(error, [&]() -> Status { // a look alone is not worth a line in a capture
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return look(*found);
+    });
+}
+
+int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error) {
+    hk_advanced done{};
+    const auto arguments = [&] { // with what came of it
+        ordered_json all = nothing();
+        if (!complete(advance, "").ok()) return all;
+        all["microseconds"] = advance->microseconds;
+        all["waits"] = advance->wait_count;
+        all["signals"] = advance->signal_count;
+        all["recorded"] = advance->command_buffer != nullptr;
+        all["state"] = done.state;
+        all["pieces"] = done.pieces;
+        all["expected"] = done.expected;
+        all["measured"] = done.measured;
+        return all;
+    };
+    return on_session(session, "hk_session_advance", error, arguments, [&](Session& found) -> Status {
+        HK_TRY(complete(advance, "hk_advance"));
+        if (out != nullptr) HK_TRY(complete(out, "hk_advanced"));
+        HK_TRY(found.advance(*advance, &done));
+        if (out == nullptr) return {};
+        done.struct_size = out->struct_size;
+        *out = done;
+        return {};
+    });
+}
+
+int32_t hk_session_run(hk_session session, hk_error* error) {
+    return on_session(session, "hk_session_run", error, nothing, [](Session& found) { return found.run(); });
+}
+
+int32_t hk_context_pump(hk_context context, uint64_t nanoseconds, hk_pumped* out, hk_error* error) {
+    const auto arguments = [&] { return ordered_json{{"nanoseconds", nanoseconds}}; };
+    return hekla::api::captured(
+        hekla::api::capture_of(context), "hk_context_pump", error, arguments, [] { return uint64_t{0}; },
+        [&]() -> Status {
+            if (out != nullptr) HK_TRY(complete(out, "hk_pumped"));
+            HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+            HK_ASSIGN(const Context::Pumped pumped, found->pump(hekla::api::nanoseconds_of(nanoseconds)));
+            if (out != nullptr) {
+                out->sessions = pumped.guests;
+                out->waiting = pumped.waiting;
+            }
+            return {};
+        });
+}
+
+int32_t hk_session_replace_callbacks(hk_session session, const hk_session_callbacks* callbacks, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_TRY(complete(callbacks, "hk_session_callbacks"));
+        HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
+        return found->replace(*callbacks);
+    });
+}
+
+int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_error* error) {
+    const auto arguments = [&] { return ordered_json{{"nanoseconds", nanoseconds}}; };
+    return on_session(session, "hk_session_release_memory", error, arguments, [&](Session& found) -> Status {
+        HK_ASSIGN(const bool released, found.release_memory(hekla::api::nanoseconds_of(nanoseconds)));
+        if (released) return {};
+        return {hekla::Code::cancelled,
+                "the session did not come to rest in that time, and keeps its memory: call it again"};
+    });
+}
+
+int32_t hk_session_restore_memory(hk_session session, hk_error* error) {
+    return on_session(session, "hk_session_restore_memory", error, nothing,
+                      [](Session& found) { return found.restore_memory(); });
+}
+
+int32_t hk_session_stop(hk_session session, hk_error* error) {
+    return on_session(session, "hk_session_stop", error, nothing, [](Session& found) -> Status {
+        found.stop();
+        return {};
+    });
+}
+
+void hk_session_destroy(hk_session session) {
+    hekla::api::captured(
+        capture_of(session_of(session)), "hk_session_destroy", nullptr, nothing, [&] { return session.id; },
+        [&]() -> Status {
+            if (const std::shared_ptr<Session> gone = Handles<Session>::all().remove(session.id)) gone->destroy();
+            return {};
+        });
+}
+
+} // extern "C"
