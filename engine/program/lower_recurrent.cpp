@@ -2,6 +2,7 @@
 #include "program/lower_common.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace hekla::program {
 
@@ -27,7 +28,10 @@ struct Layer {
     View x, input_weight, hidden_weight, input_bias, hidden_bias, lengths, initial, initial_cell;
     int64_t batch = 0, time = 0, in = 0, hidden = 0, width = 0; // width: gates H
     uint32_t flags = 0;                                         // of the layer; not of what a gradient is given
-    uint32_t group = 0;                                         // lanes of a workgroup
+    uint32_t lanes = 0;                                         // of a workgroup
+    const char* kernel = "lane";                                // the variant that walks through time
+    int64_t rows = 1;                                           // of the batch that a workgroup does
+    bool subgroup = false;                                      // a workgroup is one
 
     int64_t tokens() const { return batch * time; }
 };
@@ -59,11 +63,25 @@ Layer layer_of(Lowering& lowering, const graph::Node& node, std::size_t x, bool 
     l.flags = (lstm ? kLstm : 0u) | (node.integer("reverse") != 0 ? kReverse : 0u) |
               (l.lengths.resource != 0 ? kLengths : 0u) | (l.initial.resource != 0 ? kInitial : 0u) |
               (l.initial_cell.resource != 0 ? kInitialCell : 0u);
-    // Lanes of one subgroup on a CPU, where a barrier between more of them is dear; else as many as have a unit.
+    // On a CPU a workgroup is one subgroup, since a barrier between more of them is dear, and does many rows with what
+    // it loads of a weight; elsewhere a row has a workgroup of as many lanes as there are units.
     const int64_t most = lowering.limits.cpu ? lanes(lowering) : std::min(256u, lowering.limits.max_group_invocations);
     const int64_t wanted = divide_up(std::max<int64_t>(l.hidden, 1), lanes(lowering)) * lanes(lowering);
-    l.group = word(std::min(most, wanted));
+    l.lanes = word(std::min(most, wanted));
+    if (lowering.limits.cpu) {
+        l.subgroup = true;
+        l.rows = l.batch >= 32 ? 16 : l.batch >= 4 ? 4 : 1;
+        l.kernel = l.rows == 16 ? "r16" : l.rows == 4 ? "r4" : "r1";
+    }
     return l;
+}
+
+void walk(Lowering& lowering, const Layer& l, const char* shader, uint32_t flags, Dispatch& dispatch) {
+    dispatch.shader = fmt::format("recurrent/{}.{}", shader, l.kernel);
+    dispatch.constants = {l.lanes, flags};
+    if (l.subgroup) dispatch.subgroup_size = lanes(lowering);
+    dispatch.groups = static_cast<uint64_t>(divide_up(l.batch, l.rows));
+    dispatch.flops = 2.0 * static_cast<double>(l.tokens()) * static_cast<double>(l.width * l.hidden);
 }
 
 // [B T, gates H]: rows [B T, depth] by a weight [gates H, depth], plus its bias.
@@ -100,8 +118,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
     const View weight = lowering.contiguous(turned);
 
     Dispatch dispatch;
-    dispatch.shader = "recurrent/forward";
-    dispatch.constants = {l.group, l.flags};
+    walk(lowering, l, "forward", l.flags, dispatch);
     Arguments& r = dispatch.arguments;
     for (const View& view : {inputs, weight, l.hidden_bias, l.lengths, l.initial, l.initial_cell}) {
         optional_address(dispatch, view);
@@ -115,10 +132,10 @@ void forward(Lowering& lowering, graph::NodeId id) {
     dispatch.reads(cells);
     r.u32(word(l.time));
     r.u32(word(l.hidden));
-    dispatch.groups = static_cast<uint64_t>(l.batch);
-    dispatch.flops = 2.0 * static_cast<double>(l.tokens()) * static_cast<double>(l.width * l.hidden);
-    dispatch.bytes = static_cast<double>(inputs.bytes() + y.bytes()) +
-                     static_cast<double>(l.tokens()) * static_cast<double>(weight.bytes());
+    r.u32(word(l.batch));
+    dispatch.bytes = static_cast<double>(inputs.bytes() + y.bytes()) + static_cast<double>(l.tokens()) /
+                                                                           static_cast<double>(l.rows) *
+                                                                           static_cast<double>(weight.bytes());
     lowering.append(std::move(dispatch));
 }
 
@@ -127,7 +144,7 @@ View before(Lowering& lowering, const Layer& l, const View& after, const View& i
     const View result = lowering.allocate({l.batch, l.time, l.hidden}, Storage::f32, "states before the tokens");
     Dispatch dispatch;
     dispatch.shader = "recurrent/before";
-    dispatch.constants = {l.group, (l.flags & ~uint32_t{kInitial}) | (initial.resource != 0 ? kInitial : 0u)};
+    dispatch.constants = {l.lanes, (l.flags & ~uint32_t{kInitial}) | (initial.resource != 0 ? kInitial : 0u)};
     for (const View& view : {after, l.lengths, initial}) {
         optional_address(dispatch, view);
         dispatch.reads(view);
@@ -181,9 +198,10 @@ void gradient(Lowering& lowering, graph::NodeId id) {
         lstm ? dhiddens : lowering.allocate({l.tokens(), l.width}, Storage::f32, "gradient of the gates from inputs");
 
     Dispatch dispatch;
-    dispatch.shader = "recurrent/gradient";
-    dispatch.constants = {l.group, l.flags | (dy.resource != 0 ? kDy : 0u) | (dlast.resource != 0 ? kDlast : 0u) |
-                                       (dlast_cell.resource != 0 ? kDlastCell : 0u)};
+    walk(lowering, l, "gradient",
+         l.flags | (dy.resource != 0 ? kDy : 0u) | (dlast.resource != 0 ? kDlast : 0u) |
+             (dlast_cell.resource != 0 ? kDlastCell : 0u),
+         dispatch);
     for (const View& view :
          {dy, dlast, dlast_cell, inputs, hiddens, states, before_cells, cells, l.hidden_weight, l.lengths}) {
         optional_address(dispatch, view);
@@ -196,10 +214,10 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     }
     dispatch.arguments.u32(word(l.time));
     dispatch.arguments.u32(word(l.hidden));
-    dispatch.groups = static_cast<uint64_t>(l.batch);
-    dispatch.flops = 2.0 * static_cast<double>(l.tokens()) * static_cast<double>(l.width * l.hidden);
-    dispatch.bytes = 4.0 * static_cast<double>(inputs.bytes()) +
-                     static_cast<double>(l.tokens()) * static_cast<double>(l.hidden_weight.bytes());
+    dispatch.arguments.u32(word(l.batch));
+    dispatch.bytes = 4.0 * static_cast<double>(inputs.bytes()) + static_cast<double>(l.tokens()) /
+                                                                     static_cast<double>(l.rows) *
+                                                                     static_cast<double>(l.hidden_weight.bytes());
     lowering.append(std::move(dispatch));
 
     multiply(lowering, dinputs, false, l.input_weight, false, matrix(dx, l.tokens(), l.in), {});

@@ -22,13 +22,14 @@ void main() {
     const bool real = place < count;
     const bool begins = real && place == (REVERSE ? count - 1u : 0u);
     const uint source = !real || begins ? token : REVERSE ? token + 1u : token - 1u;
-    HEKLA_EACH_UNIT(u, live, hidden, {
+    HEKLA_EACH_TURN(turn, 1u, hidden, {
+        const uint u = turn_from(turn, hidden);
         float state = load_float(r.after, uint64_t(source) * hidden + u, kF32);
         if (begins || !real) state = 0.0;
         if (INITIAL) {
             const float start = load_float(r.initial, uint64_t(row) * hidden + u, kF32);
             if (begins) state = start;
         }
-        if (live) store_float(r.y, uint64_t(token) * hidden + u, state, kF32);
+        if (is_live(turn, u, hidden)) store_float(r.y, uint64_t(token) * hidden + u, state, kF32);
     })
 }

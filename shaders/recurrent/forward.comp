@@ -1,7 +1,12 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+//! no-optimizer
+//! variant lane ROWS=1
+//! variant r1 ROWS=1 SUBGROUP
+//! variant r4 ROWS=4 SUBGROUP
+//! variant r16 ROWS=16 SUBGROUP
 // GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997) over padded sequences, in PyTorch's form. What comes
-// from the inputs is there already, as one matmul; this walks through time, each step reading the state that the step
+// from the inputs is there already, as one matmul; this walks through time, each step reading the states that the step
 // before has written to y.
 #include "recurrent/gates.glsl"
 
@@ -12,93 +17,108 @@ RECORD(Record) {
     uint64_t bias;   // [gates H]
     uint64_t lengths, initial, initial_cell;
     uint64_t y, last, last_cell, cells;
-    uint time, hidden;
+    uint time, hidden, batch;
 };
 PUSH_RECORD(Record);
 
+// Where the state before step s of a row lies: past the row's end, and at the first step without initial states, somewhere
+// that may be read.
+uint64_t state_before(Record r, uint row, uint count, uint s) {
+    if (INITIAL && s == 0u) return r.initial + uint64_t(row) * r.hidden * 4ul;
+    const uint step = min(max(s, 1u) - 1u, max(count, 1u) - 1u);
+    return r.y + (uint64_t(row) * r.time + token_of(step, count)) * r.hidden * 4ul;
+}
+
 void main() {
     Record r = record;
-    HEKLA_GROUP(row, r)
-    const uint hidden = r.hidden, width = GATES * hidden;
-    const uint count = length_of(r.lengths, row, r.time);
-    const uint first = row * r.time; // token of the row's beginning
-    const uint64_t state0 = uint64_t(row) * hidden;
-    uint before = first + token_of(0u, count); // where the state before the step is; at the first step nothing yet
+    HEKLA_GROUP(group, r)
+    const uint hidden = r.hidden, width = GATES * hidden, time = r.time;
+    uint row[ROWS], count[ROWS];
+    [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+        row[i] = min(group * ROWS + i, r.batch - 1u);
+        count[i] = length_of(r.lengths, row[i], time);
+    }
+    uint slot_rows[SLOTS], slot_counts[SLOTS];
+    [[unroll]] for (uint q = 0u; q < SLOTS; ++q) {
+        slot_rows[q] = min(group * ROWS + slot_row(q), r.batch - 1u);
+        slot_counts[q] = length_of(r.lengths, slot_rows[q], time);
+    }
     uint s = 0u;
     do {
-        const uint token = first + token_of(s, count);
-        const bool real = s < count;
-        HEKLA_EACH_UNIT(u, live, hidden, {
-            const uint64_t given = uint64_t(token) * width + u;
-            vec4 h = vec4(0.0);
-            if (real) {
-                uint k = 0u;
-                uint64_t w = 0ul;
-                do {
-                    float state = load_shared(r.y, uint64_t(before) * hidden + k);
-                    if (s == 0u) state = 0.0;
-                    if (INITIAL) {
-                        const float start = load_float(r.initial, state0 + k, kF32);
-                        if (s == 0u) state = start;
-                    }
-                    Floats weight = Floats(r.weight + w);
-                    h.x += state * weight.v[u];
-                    h.y += state * weight.v[u + hidden];
-                    h.z += state * weight.v[u + 2u * hidden];
-                    if (LSTM) h.w += state * weight.v[u + 3u * hidden];
-                    w += uint64_t(width) * 4ul;
-                } while (++k < hidden);
+        uint64_t states[ROWS], slots[SLOTS];
+        [[unroll]] for (uint i = 0u; i < ROWS; ++i) states[i] = state_before(r, row[i], count[i], s);
+        [[unroll]] for (uint q = 0u; q < SLOTS; ++q)
+            slots[q] = state_before(r, slot_rows[q], slot_counts[q], s) ;
+        HEKLA_EACH_TURN(turn, 1u, hidden, {
+            const uint from = turn_from(turn, hidden);
+            const uint unit = unit_of(from, hidden);
+            const bool live = is_live(turn, from, hidden);
+            float h[ROWS * 4];
+            [[unroll]] for (uint i = 0u; i < ROWS * 4; ++i) h[i] = 0.0;
+            if (INITIAL || s > 0u) {
+                uint64_t columns[4];
+                [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                    columns[j] = r.weight + uint64_t(min(j, GATES - 1u) * hidden + from) * 4ul;
+                HEKLA_MULTIPLY(4u, GATES, states, slots, hidden, columns, uint64_t(width) * 4ul, h)
             }
-            h.x += load_float(r.bias, u, kF32);
-            h.y += load_float(r.bias, u + hidden, kF32);
-            h.z += load_float(r.bias, u + 2u * hidden, kF32);
-            const float x0 = load_float(r.inputs, given, kF32);
-            const float x1 = load_float(r.inputs, given + hidden, kF32);
-            const float x2 = load_float(r.inputs, given + 2u * hidden, kF32);
-            float next;
-            if (LSTM) {
-                h.w += load_float(r.bias, u + 3u * hidden, kF32);
-                const float x3 = load_float(r.inputs, given + 3u * hidden, kF32);
-                float cell = load_float(r.cells, uint64_t(before) * hidden + u, kF32);
-                if (s == 0u) cell = 0.0;
-                if (INITIAL_CELL) {
-                    const float start = load_float(r.initial_cell, state0 + u, kF32);
-                    if (s == 0u) cell = start;
+            float bias[4];
+            [[unroll]] for (uint j = 0u; j < 4u; ++j)
+                bias[j] = load_units(r.bias, min(j, GATES - 1u) * hidden + from);
+            [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+                const bool real = s < count[i];
+                const uint64_t token = uint64_t(row[i]) * time + token_of(s, count[i]);
+                const uint64_t given = r.inputs + token * width * 4ul;
+                const float h0 = h[i * 4u] + bias[0];
+                const float h1 = h[i * 4u + 1u] + bias[1];
+                const float h2 = h[i * 4u + 2u] + bias[2];
+                const float x0 = load_units(given, from);
+                const float x1 = load_units(given, from + hidden);
+                const float x2 = load_units(given, from + 2u * hidden);
+                float next;
+                if (LSTM) {
+                    const float h3 = h[i * 4u + 3u] + bias[3];
+                    const float x3 = load_units(given, from + 3u * hidden);
+                    float cell = 0.0;
+                    if (s > 0u) cell = load_units(r.cells + (states[i] - r.y), from);
+                    if (INITIAL_CELL && s == 0u)
+                        cell = load_units(r.initial_cell + uint64_t(row[i]) * hidden * 4ul, from);
+                    cell = sigmoid_(x1 + h1) * cell + sigmoid_(x0 + h0) * tanh_(x2 + h2);
+                    next = sigmoid_(x3 + h3) * tanh_(cell);
+                    if (live && group * ROWS + i < r.batch)
+                        store_float(r.cells, token * hidden + unit, real ? cell : 0.0, kF32);
+                } else {
+                    float state = 0.0;
+                    if (INITIAL || s > 0u) state = load_units(states[i], from);
+                    const float z = sigmoid_(x1 + h1);
+                    const float n = tanh_(x2 + sigmoid_(x0 + h0) * h2);
+                    next = (1.0 - z) * n + z * state;
                 }
-                cell = sigmoid_(x1 + h.y) * cell + sigmoid_(x0 + h.x) * tanh_(x2 + h.z);
-                next = sigmoid_(x3 + h.w) * tanh_(cell);
-                if (live) store_float(r.cells, uint64_t(token) * hidden + u, real ? cell : 0.0, kF32);
-            } else {
-                float state = load_shared(r.y, uint64_t(before) * hidden + u);
-                if (s == 0u) state = 0.0;
-                if (INITIAL) {
-                    const float start = load_float(r.initial, state0 + u, kF32);
-                    if (s == 0u) state = start;
-                }
-                const float z = sigmoid_(x1 + h.y);
-                const float n = tanh_(x2 + sigmoid_(x0 + h.x) * h.z);
-                next = (1.0 - z) * n + z * state;
+                if (live && group * ROWS + i < r.batch)
+                    store_shared(r.y, token * hidden + unit, real ? next : 0.0);
             }
-            if (live) store_shared(r.y, uint64_t(token) * hidden + u, real ? next : 0.0);
         })
-        if (real) before = token;
         memoryBarrierBuffer();
         barrier();
-    } while (++s < r.time);
+    } while (++s < time);
 
-    HEKLA_EACH_UNIT(u, live, hidden, {
-        float state = load_shared(r.y, uint64_t(before) * hidden + u);
-        float cell = 0.0;
-        if (LSTM) cell = load_float(r.cells, uint64_t(before) * hidden + u, kF32);
-        if (count == 0u) {
-            state = 0.0;
-            cell = 0.0;
-            if (INITIAL) state = load_float(r.initial, state0 + u, kF32);
-            if (INITIAL_CELL) cell = load_float(r.initial_cell, state0 + u, kF32);
-        }
-        if (live) {
-            store_float(r.last, state0 + u, state, kF32);
-            if (LSTM) store_float(r.last_cell, state0 + u, cell, kF32);
-        }
-    })
+    [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
+        const uint64_t state = uint64_t(row[i]) * hidden * 4ul;
+        const uint64_t at = (uint64_t(row[i]) * time + token_of(max(count[i], 1u) - 1u, count[i])) * hidden * 4ul;
+        HEKLA_EACH_TURN(turn, 1u, hidden, {
+            const uint from = turn_from(turn, hidden);
+            float last = load_shared(r.y + at, uint64_t(unit_of(from, hidden)));
+            float cell = 0.0;
+            if (LSTM) cell = load_units(r.cells + at, from);
+            if (count[i] == 0u) {
+                last = 0.0;
+                cell = 0.0;
+                if (INITIAL) last = load_units(r.initial + state, from);
+                if (INITIAL_CELL) cell = load_units(r.initial_cell + state, from);
+            }
+            if (is_live(turn, from, hidden) && group * ROWS + i < r.batch) {
+                store_float(r.last + state, uint64_t(unit_of(from, hidden)), last, kF32);
+                if (LSTM) store_float(r.last_cell + state, uint64_t(unit_of(from, hidden)), cell, kF32);
+            }
+        })
+    }
 }

@@ -1,14 +1,22 @@
-// What the recurrent kernels share: a workgroup does one row of the batch and walks through time; its lanes share the
-// units of the state. Flags (specialization constant 1) say which layer this is and which tensors there are.
+// What the recurrent kernels share: a workgroup does ROWS rows of the batch and walks through time; its lanes share the
+// units of the state. Flags (specialization constant 1) say which layer this is and which tensors there are. A step is a
+// product of the rows' states and a matrix: the more rows, the more often a weight that was loaded is used. With SUBGROUP
+// a workgroup is one subgroup, and without loads that are the same for all lanes it loads states together and passes them
+// round (shaders/TRIED.md); without SUBGROUP a lane is a unit.
 #ifndef HEKLA_GATES_GLSL
 #define HEKLA_GATES_GLSL
 
 #include "common.glsl"
+#ifdef SUBGROUP
+#include "lanes.glsl"
+const uint LANES = S;
+#else
+layout(constant_id = 0) const uint LANES = 8;
+layout(local_size_x_id = 0) in;
+#endif
 #include "math.glsl"
 
-layout(constant_id = 0) const uint LANES = 8;
 layout(constant_id = 1) const uint FLAGS = 0;
-layout(local_size_x_id = 0) in;
 
 const bool LSTM = (FLAGS & 1u) != 0u;
 const bool REVERSE = (FLAGS & 2u) != 0u;
@@ -34,17 +42,108 @@ uint length_of(uint64_t lengths, uint row, uint time) {
 // The token of a row that step s reads; past the end of the row the padding itself, so that every token has its step.
 uint token_of(uint s, uint count) { return REVERSE && s < count ? count - 1u - s : s; }
 
-#define HEKLA_EACH_UNIT(u, live, hidden, body)                                                                         \
+// A turn of the lanes over the units of a state: `from` says where its vector begins (SUBGROUP; where it would reach past
+// the last unit it begins earlier) or which unit is this lane's, `unit` is this lane's, and it is `live` where no other
+// turn has it.
+#ifdef SUBGROUP
+float load_units(uint64_t address, uint from) { return load_consecutive(address + uint64_t(from) * 4ul); }
+uint turn_from(uint turn, uint hidden) { return min(turn, max(hidden, LANES) - LANES); }
+uint unit_of(uint from, uint hidden) { return min(from + gl_SubgroupInvocationID, hidden - 1u); }
+bool is_live(uint turn, uint from, uint hidden) {
+    const uint unit = from + gl_SubgroupInvocationID;
+    return unit >= turn && unit < hidden;
+}
+#else
+float load_units(uint64_t address, uint from) { return Floats(address + uint64_t(from) * 4ul).v[0]; }
+uint turn_from(uint turn, uint hidden) { return min(turn + gl_LocalInvocationIndex, hidden - 1u); }
+uint unit_of(uint from, uint hidden) { return from; }
+bool is_live(uint turn, uint from, uint hidden) { return turn + gl_LocalInvocationIndex < hidden; }
+#endif
+
+#define HEKLA_EACH_TURN(turn, vectors, hidden, body)                                                                   \
     {                                                                                                                  \
-        uint hekla_unit = gl_LocalInvocationIndex;                                                                     \
-        uint hekla_first = 0u;                                                                                         \
+        uint turn = 0u;                                                                                                \
         do {                                                                                                           \
-            const bool live = hekla_unit < (hidden);                                                                   \
-            const uint u = min(hekla_unit, (hidden) - 1u);                                                             \
             body                                                                                                       \
-            hekla_unit += LANES;                                                                                       \
-            hekla_first += LANES;                                                                                      \
-        } while (hekla_first < (hidden));                                                                              \
+            turn += LANES * (vectors);                                                                                 \
+        } while (turn < (hidden));                                                                                     \
     }
+
+#ifdef ROWS
+// What is loaded of the rows' states (or gates) in a step over four of their elements.
+const uint STEP = 4u;
+#ifdef SUBGROUP
+const uint SLOTS = (ROWS * STEP + S - 1u) / S;
+#else
+const uint SLOTS = 1u;
+#endif
+
+// Which of the workgroup's rows the lane's slot q is of, and which of a step's elements it is.
+uint slot_row(uint q) {
+#ifdef SUBGROUP
+    return min(q * S + gl_SubgroupInvocationID, ROWS * STEP - 1u) / STEP;
+#else
+    return 0u;
+#endif
+}
+uint slot_element(uint q) {
+#ifdef SUBGROUP
+    return min(q * S + gl_SubgroupInvocationID, ROWS * STEP - 1u) % STEP;
+#else
+    return 0u;
+#endif
+}
+
+// Adds to sum [ROWS, N] the product of rows [ROWS, depth], each at its address (`slots` for the lanes' slots), and a matrix
+// of `depth` rows, `step` bytes apart, whose N vectors of columns begin at `columns`.
+#define HEKLA_MULTIPLY(N, used, rows, slots, depth, columns, step, sum)                                                \
+    {                                                                                                                  \
+        uint k = 0u;                                                                                                   \
+        do {                                                                                                           \
+            float x[ROWS * STEP];                                                                                      \
+            HEKLA_LOAD_ROWS(rows, slots, depth, x)                                                                     \
+            float y[STEP * N];                                                                                         \
+            [[unroll]] for (uint kk = 0u; kk < STEP; ++kk) {                                                           \
+                const uint64_t down = uint64_t(min(k + kk, (depth) - 1u)) * (step);                                    \
+                [[unroll]] for (uint j = 0u; j < N; ++j)                                                               \
+                    y[kk * N + j] = j < (used) ? load_units(columns[j] + down, 0u) : 0.0;                              \
+            }                                                                                                          \
+            [[unroll]] for (uint i = 0u; i < ROWS; ++i) {                                                              \
+                float part[N];                                                                                         \
+                [[unroll]] for (uint j = 0u; j < N; ++j) part[j] = 0.0;                                                \
+                [[unroll]] for (uint kk = 0u; kk < STEP; ++kk) {                                                       \
+                    const float factor = HEKLA_FACTOR(x, i * STEP + kk);                                               \
+                    [[unroll]] for (uint j = 0u; j < N; ++j) part[j] = fma(factor, y[kk * N + j], part[j]);            \
+                }                                                                                                      \
+                [[unroll]] for (uint j = 0u; j < N; ++j) sum[i * N + j] += part[j];                                    \
+            }                                                                                                          \
+            k += STEP;                                                                                                 \
+        } while (k < (depth));                                                                                         \
+    }
+#ifdef SUBGROUP
+// With UNIFORM_LOADS every element by itself; else x holds the lanes' slots.
+#define HEKLA_LOAD_ROWS(rows, slots, depth, x)                                                                         \
+    if (UNIFORM_LOADS != 0u) {                                                                                         \
+        [[unroll]] for (uint i = 0u; i < ROWS * STEP; ++i) {                                                           \
+            const float value = load_shared(rows[i / STEP], uint64_t(min(k + i % STEP, (depth) - 1u)));                \
+            x[i] = k + i % STEP < (depth) ? value : 0.0;                                                               \
+        }                                                                                                              \
+    } else {                                                                                                           \
+        [[unroll]] for (uint q = 0u; q < SLOTS; ++q) {                                                                 \
+            const uint at = k + slot_element(q);                                                                       \
+            const float value = load_shared(slots[q], uint64_t(min(at, (depth) - 1u)));                                \
+            x[q] = at < (depth) ? value : 0.0;                                                                         \
+        }                                                                                                              \
+    }
+#define HEKLA_FACTOR(x, e) (UNIFORM_LOADS != 0u ? x[e] : subgroupBroadcast(x[(e) / S], (e) % S))
+#else
+#define HEKLA_LOAD_ROWS(rows, slots, depth, x)                                                                         \
+    [[unroll]] for (uint i = 0u; i < ROWS * STEP; ++i) {                                                               \
+        const float value = load_shared(rows[i / STEP], uint64_t(min(k + i % STEP, (depth) - 1u)));                    \
+        x[i] = k + i % STEP < (depth) ? value : 0.0;                                                                   \
+    }
+#define HEKLA_FACTOR(x, e) x[e]
+#endif
+#endif
 
 #endif

@@ -12,8 +12,17 @@ struct Case {
 };
 
 constexpr Case kCases[] = {
-    {1, 1, 1, 1, false, false, false}, {2, 5, 3, 4, false, true, false}, {3, 7, 5, 9, true, false, false},
-    {3, 7, 5, 9, true, true, true},    {2, 4, 8, 33, true, true, false}, {2, 6, 20, 24, false, false, true},
+    {1, 1, 1, 1, false, false, false},
+    {2, 5, 3, 4, false, true, false},
+    {3, 7, 5, 9, true, false, false},
+    {3, 7, 5, 9, true, true, true},
+    {2, 4, 8, 33, true, true, false},
+    {2, 6, 20, 24, false, false, true},
+    // Several rows a workgroup, the last of them with fewer; more units than a workgroup's lanes do in a turn.
+    {7, 5, 4, 71, true, true, true},
+    {5, 3, 2, 6, false, false, false},
+    {37, 3, 3, 37, true, true, false},
+    {32, 4, 2, 130, false, false, true},
 };
 
 // All outputs side by side, so that every one of them gets a gradient.
