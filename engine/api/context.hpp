@@ -6,6 +6,7 @@
 #include "hekla/hekla.h"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
+#include "program/shared_weights.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -28,8 +29,9 @@ public:
     const Log& log() const { return log_; }
     const plugin::Registry& registry() const { return registry_; }
     const std::string& device_name() const { return device_name_; }
-    bool own_threads() const { return own_threads_; } // false: hk_context_options.no_threads, or jobs
-    bool gives_jobs() const { return gives_jobs_; }   // hk_context_options.job
+    program::WeightsPool& weights() { return weights_; } // that its sessions read
+    bool own_threads() const { return own_threads_; }    // false: hk_context_options.no_threads, or jobs
+    bool gives_jobs() const { return gives_jobs_; }      // hk_context_options.job
     void give_job(void(HK_ABI* run)(void* data), void* data) const;
     // hekla/capture.h. begin_capture(""): none from now on.
     Status begin_capture(const std::string& path);
@@ -106,6 +108,7 @@ private:
     std::shared_ptr<Capture> capture_;
     std::atomic<bool> captured_{false};
     bool own_threads_ = true, gives_jobs_ = false;
+    program::WeightsPool weights_;
     const std::shared_ptr<HostFunctions> functions_ = std::make_shared<HostFunctions>();
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;

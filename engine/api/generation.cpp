@@ -15,9 +15,13 @@ Result<std::unique_ptr<Generation>> Generation::open(const Place& place, const h
     if (o.reference != 0 && o.weights != 0)
         return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
     std::unique_ptr<Generation> g(new Generation(place, o));
-    HK_ASSIGN(g->model_,
-              infer::open_model(place.registry, place.runtime, string_of(o.model),
-                                {.head = "lm", .weights = static_cast<program::Storage>(o.weights)}, place.log));
+    HK_ASSIGN(g->model_, infer::open_model(place.registry, place.runtime, string_of(o.model),
+                                           {.head = "lm",
+                                            .weights = static_cast<program::Storage>(o.weights),
+                                            .pool = place.weights,
+                                            .may_wait = place.own_threads,
+                                            .stopping = place.stopping},
+                                           place.log));
     const infer::Model& m = g->model_;
     HK_ASSIGN(g->both_sides_, infer::reads_both_sides(place.registry, m));
     if (place.runtime == nullptr) {

@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
+#include "program/shared_weights.hpp"
 
 #include <functional>
 
@@ -15,6 +16,7 @@ struct Place {
     program::Runtime* runtime = nullptr; // null: the interpreter
     std::function<bool()> stopping;      // whether what runs should end
     bool own_threads = true;
+    program::WeightsPool* weights = nullptr; // of the other sessions; null: none are shared
 };
 
 } // namespace hekla::api

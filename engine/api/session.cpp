@@ -80,8 +80,9 @@ Session::~Session() {
 }
 
 Place Session::place() {
-    return {context_->registry(), context_->log(), runtime_.get(),
-            [this] { return stopping_.load(std::memory_order_relaxed); }, context_->own_threads()};
+    return {context_->registry(),    context_->log(),
+            runtime_.get(),          [this] { return stopping_.load(std::memory_order_relaxed); },
+            context_->own_threads(), &context_->weights()};
 }
 
 void Session::begin(std::function<Status()> body) {
@@ -447,8 +448,12 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
 
 Status Session::run_forward(Passes& p) {
     const Place here = place();
-    HK_ASSIGN(infer::Model model,
-              infer::open_model(here.registry, here.runtime, p.model, {.tokenizer_required = false}, here.log));
+    HK_ASSIGN(infer::Model model, infer::open_model(here.registry, here.runtime, p.model,
+                                                    {.tokenizer_required = false,
+                                                     .pool = here.weights,
+                                                     .may_wait = here.own_threads,
+                                                     .stopping = here.stopping},
+                                                    here.log));
     set_progress(0.5);
     const graph::Tensor whole{graph::Kind::int32, graph::Shape{p.rows, p.length},
                               std::vector<double>(static_cast<std::size_t>(p.rows * p.length), 1.0)};

@@ -390,6 +390,10 @@ Status MeteredQueue::park(const std::function<Status()>& parked) {
     return status;
 }
 
+void MeteredQueue::give_way() {
+    if (!pause_ || !pause_(false)) Queue::give_way();
+}
+
 Status MeteredQueue::wait_all() {
     uint64_t number = 0;
     {

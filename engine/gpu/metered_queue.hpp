@@ -29,6 +29,7 @@ public:
 
     Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {}) override;
     Status wait_all() override;
+    void give_way() override;
 
     double longest(); // seconds of the longest segment measured so far
 

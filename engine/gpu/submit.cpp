@@ -3,7 +3,9 @@
 #include "gpu/result.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <fmt/format.h>
+#include <thread>
 
 namespace hekla::gpu {
 
@@ -206,6 +208,8 @@ Result<bool> Queue::wait_for(uint64_t value, std::chrono::nanoseconds timeout) {
 }
 
 Result<bool> Queue::reached(uint64_t value) { return wait_value(value, 0); }
+
+void Queue::give_way() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
 Status Queue::wait_all() {
     const uint64_t value = last_submitted();

@@ -62,6 +62,8 @@ public:
     Result<bool> wait_for(uint64_t value, std::chrono::nanoseconds timeout);
     Result<bool> reached(uint64_t value);
     virtual Status wait_all(); // everything submitted so far
+    // For code that waits for another's: sleeps a little, or lets others run on this thread.
+    virtual void give_way();
     uint64_t last_submitted() const;
 
     VkSemaphore timeline() const { return timeline_; }

@@ -100,6 +100,34 @@ Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& g
     return std::move(found.tensors);
 }
 
+// What the weights of a model on a device are: of which files, as they are now, and which tensors of them.
+Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, const ModelOptions& options) {
+    std::string key = fmt::format("{}", static_cast<int>(options.weights));
+    std::error_code problem;
+    const auto add = [&](const fs::path& file) {
+        const fs::path whole = fs::canonical(file, problem);
+        const auto bytes = fs::file_size(whole, problem);
+        key += fmt::format("\n{} {} {}", whole.string(), bytes,
+                           fs::last_write_time(whole, problem).time_since_epoch().count());
+    };
+    const auto add_folder = [&](const fs::path& folder) {
+        std::vector<fs::path> files;
+        for (const auto& entry : fs::directory_iterator(folder, problem))
+            if (entry.is_regular_file(problem)) files.push_back(entry.path());
+        std::ranges::sort(files);
+        for (const fs::path& file : files) add(file);
+    };
+    if (m.exported != nullptr)
+        add(m.exported->path());
+    else
+        add_folder(m.path);
+    if (base != nullptr) add_folder(base->path());
+    if (problem) return io_error(fmt::format("{}: {}", m.path.string(), problem.message()));
+    for (const program::ParameterEntry& entry : m.table)
+        key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
+    return key;
+}
+
 } // namespace
 
 Result<fs::path> weights_folder(const fs::path& folder) {
@@ -224,9 +252,18 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
         HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
     }
     if (options.describe_only) return m;
+    std::optional<program::WeightsPool::Loading> loading;
+    if (options.pool != nullptr && runtime != nullptr) {
+        HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options));
+        HK_ASSIGN(program::WeightsPool::Found found, options.pool->find(key, options.may_wait, options.stopping));
+        store.shared = std::move(found.weights);
+        store.share = found.loading.has_value();
+        if (found.loading) loading.emplace(std::move(*found.loading));
+    }
     if (m.exported != nullptr && runtime != nullptr) { HK_ASSIGN(store.kernels, exported_kernels(*m.exported)); }
     if (runtime != nullptr) { HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, store)); }
     for (const plugin::StoredTensor& found : tensors) {
+        if (store.shared != nullptr && !found.tensor.buffer) continue; // loaded by another
         if (m.exported != nullptr) HK_TRY(m.exported->check(*found.stored));
         if (runtime != nullptr) {
             HK_TRY(upload(*m.store, found));
@@ -236,6 +273,10 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
         values.data.resize(static_cast<std::size_t>(values.shape.elements()));
         HK_TRY(model::load_float64(*found.stored, values.data));
         m.parameters.emplace(found.tensor.name, std::move(values));
+    }
+    if (loading) {
+        HK_TRY(runtime->gpu().queue->wait_all()); // others read them on queues of their own
+        loading->loaded(m.store->shared());
     }
     return m;
 }

@@ -6,6 +6,7 @@
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
+#include "program/shared_weights.hpp"
 #include "text/tokenizer.hpp"
 
 #include <filesystem>
@@ -28,6 +29,10 @@ struct ModelOptions {
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
     bool describe_only = false;                       // weights are looked up and left unread
+    // Where weights that others of this device have loaded are found, and others find these; null: its own.
+    program::WeightsPool* pool = nullptr;
+    bool may_wait = false;                    // for another who is loading them
+    std::function<bool()> stopping = nullptr; // ends that wait
 };
 
 // What a folder says of its model's parts: architecture and configuration, head, with ModelOptions::objective the

@@ -1,5 +1,6 @@
 #include "program/half.hpp"
 #include "program/program.hpp"
+#include "program/shared_weights.hpp"
 #include "program/storage16.hpp"
 
 #include <fmt/format.h>
@@ -46,6 +47,12 @@ Status place(ParameterEntry& entry, std::vector<StoreChunk>& chunks, uint64_t la
 }
 
 } // namespace
+
+class ParameterStore::Shared {
+public:
+    explicit Shared(std::shared_ptr<SharedWeights> weights) : reader(std::move(weights)) {}
+    SharedWeights::Reader reader;
+};
 
 std::string chunk_name(uint32_t chunk) { return kChunkPrefix + std::to_string(chunk); }
 
@@ -110,6 +117,16 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
     const uint64_t largest = options.max_chunk_bytes > 0 ? options.max_chunk_bytes : memory.max_buffer_bytes();
     HK_ASSIGN(store->chunks_, place_parameters(store->table_, runtime.device_limits(), options, largest));
     for (std::size_t i = 0; i < store->table_.size(); ++i) store->index_.emplace(store->table_[i].name, i);
+    if (options.share || options.shared != nullptr) {
+        if (options.gradients || options.moments)
+            return invalid_argument("a store that is trained has parameters of its own: leave StoreOptions::share out");
+        std::shared_ptr<SharedWeights> weights = options.shared;
+        if (weights == nullptr) { HK_ASSIGN(weights, SharedWeights::create(runtime, store->chunks_)); }
+        store->shared_ = std::make_unique<Shared>(std::move(weights));
+        runtime.sharing_.insert(store.get());
+        if (options.shared == nullptr) HK_TRY(store->zero(StoreArena::parameters));
+        return store;
+    }
     const bool wanted[kStoreArenas] = {true, options.gradients, options.moments, options.moments};
     for (std::size_t a = 0; a < kStoreArenas; ++a) {
         const auto arena = static_cast<StoreArena>(a);
@@ -130,6 +147,19 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
 ParameterStore::~ParameterStore() {
     static_cast<void>(
         runtime_->gpu().queue->wait_all()); // buffers must not go while commands that use them are pending
+    runtime_->sharing_.erase(this);
+}
+
+std::shared_ptr<SharedWeights> ParameterStore::shared() const {
+    return shared_ != nullptr ? shared_->reader.weights() : nullptr;
+}
+
+Status ParameterStore::sleep() { return shared_ != nullptr ? shared_->reader.sleep(runtime_->gpu().queue) : Status(); }
+Status ParameterStore::wake() { return shared_ != nullptr ? shared_->reader.wake(runtime_->gpu().queue) : Status(); }
+
+const std::vector<gpu::Buffer>& ParameterStore::arena(StoreArena arena) const {
+    if (arena == StoreArena::parameters && shared_ != nullptr) return shared_->reader.chunks();
+    return arenas_[static_cast<std::size_t>(arena)];
 }
 
 const ParameterEntry* ParameterStore::find(std::string_view name) const {
@@ -145,21 +175,19 @@ std::map<std::string, Storage> ParameterStore::storage() const {
 }
 
 bool ParameterStore::has(StoreArena arena, uint32_t chunk) const {
-    return static_cast<bool>(arenas_[static_cast<std::size_t>(arena)][chunk]);
+    const std::vector<gpu::Buffer>& buffers = this->arena(arena);
+    return chunk < buffers.size() && static_cast<bool>(buffers[chunk]);
 }
 
 bool ParameterStore::has(StoreArena arena) const {
-    return std::ranges::any_of(arenas_[static_cast<std::size_t>(arena)],
-                               [](const gpu::Buffer& buffer) { return static_cast<bool>(buffer); });
+    return std::ranges::any_of(this->arena(arena), [](const gpu::Buffer& buffer) { return static_cast<bool>(buffer); });
 }
 
-const gpu::Buffer& ParameterStore::buffer(StoreArena arena, uint32_t chunk) const {
-    return arenas_[static_cast<std::size_t>(arena)][chunk];
-}
+const gpu::Buffer& ParameterStore::buffer(StoreArena arena, uint32_t chunk) const { return this->arena(arena)[chunk]; }
 
 uint64_t ParameterStore::bytes(StoreArena arena) const {
     uint64_t sum = 0;
-    for (const gpu::Buffer& buffer : arenas_[static_cast<std::size_t>(arena)]) sum += buffer.bytes();
+    for (const gpu::Buffer& buffer : this->arena(arena)) sum += buffer.bytes();
     return sum;
 }
 
@@ -201,7 +229,7 @@ Result<std::vector<float>> ParameterStore::download(std::string_view name, Store
 
 Status ParameterStore::zero(StoreArena arena) {
     if (!has(arena)) return failed_precondition(fmt::format("this store was made without {}", arena_name(arena)));
-    for (const gpu::Buffer& chunk : arenas_[static_cast<std::size_t>(arena)])
+    for (const gpu::Buffer& chunk : this->arena(arena))
         if (chunk) HK_TRY(runtime_->gpu().staging->fill(chunk, 0, chunk.bytes(), 0));
     return {};
 }

@@ -45,6 +45,7 @@ struct RuntimeOptions {
     // Where several kernels would do, measure them once (tuning.hpp). Never: the same kernels on every run.
     Measure measure_kernels = Measure::never;
     std::shared_ptr<Cache> cache = nullptr; // what was measured is read from and written to it; null: in memory only
+    bool kernels_of_gpus = false;           // for tests: choose kernels as on a GPU, whatever the device is
     std::span<const gpu::EmbeddedShader> kernels =
         {}; // other SPIR-V of the same kernels, for tests; empty: the engine's
 };
@@ -72,6 +73,7 @@ struct CompiledKernels {
 };
 
 class ParameterStore;
+class SharedWeights;
 
 // A device with its pipelines, shader tables and options. Made once a run.
 class Runtime {
@@ -107,8 +109,10 @@ public:
 
 private:
     friend class Program;
+    friend class ParameterStore;
     Runtime() = default;
     std::map<const void*, std::function<Status(gpu::Staging&)>> programs_; // how each finds its memory again
+    std::set<ParameterStore*> sharing_;                                    // stores that read SharedWeights
     gpu::Context gpu_;
     RuntimeOptions options_;
     Limits device_limits_;
@@ -147,6 +151,10 @@ struct StoreOptions {
     uint64_t max_chunk_bytes = 0;                             // of one allocation; 0: what the device takes
     std::set<std::string, std::less<>> frozen = {};           // parameters that have neither
     std::shared_ptr<const CompiledKernels> kernels = nullptr; // for the programs made with the store; null: none
+    // For inference: the parameters are made so that other stores of the same table may read them
+    // (ParameterStore::shared), or are those of such a store, and are not uploaded again.
+    bool share = false;
+    std::shared_ptr<SharedWeights> shared = nullptr;
 };
 
 // A tensor on the host.
@@ -216,6 +224,11 @@ public:
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
+    std::shared_ptr<SharedWeights> shared() const; // with StoreOptions::share; else null
+    // As SharedWeights::Reader, of the runtime's queue; nothing where they are its own.
+    Status sleep();
+    Status wake();
+
     const CompiledKernels* kernels() const { return kernels_.get(); } // StoreOptions::kernels
     uint64_t bytes() const;                                           // everything, for the memory plan
     std::pmr::memory_resource* host_memory() const { return runtime_->gpu().device->host_memory(); }
@@ -229,6 +242,9 @@ private:
     std::vector<StoreChunk> chunks_;
     std::shared_ptr<const CompiledKernels> kernels_;
     std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null where a chunk has none
+    class Shared;
+    std::unique_ptr<Shared> shared_; // whose parameters are read instead of arenas_[parameters]; null: its own
+    const std::vector<gpu::Buffer>& arena(StoreArena arena) const;
     std::map<std::string, gpu::Buffer, std::less<>> states_;
 };
 

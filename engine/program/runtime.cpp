@@ -25,7 +25,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     if (options.shared_memory_bytes > 0)
         limits.shared_memory = std::min(limits.shared_memory, options.shared_memory_bytes);
     limits.storage16 = device.storage_16bit;
-    limits.cpu = device.type == gpu::DeviceType::cpu;
+    limits.cpu = device.type == gpu::DeviceType::cpu && !options.kernels_of_gpus;
     limits.uniform_loads = device.uniform_loads;
     limits.generated_shaders = options.generated_shaders;
 
@@ -112,10 +112,28 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
     return gpu_.pipelines->get(description);
 }
 
-Status Runtime::give_up_memory() { return gpu_.memory->give_up(gpu_.queue); }
+Status Runtime::give_up_memory() {
+    const auto wake = [&]() -> Status {
+        for (ParameterStore* store : sharing_) HK_TRY(store->wake());
+        return {};
+    };
+    Status gone;
+    for (ParameterStore* store : sharing_)
+        if (gone.ok()) gone = store->sleep();
+    if (gone.ok()) gone = gpu_.memory->give_up(gpu_.queue);
+    if (!gone.ok()) HK_TRY(wake());
+    return gone;
+}
 
 Status Runtime::take_back_memory() {
     HK_TRY(gpu_.memory->take_back(gpu_.queue));
+    for (ParameterStore* store : sharing_) {
+        if (Status awake = store->wake(); !awake.ok()) {
+            for (ParameterStore* other : sharing_) HK_TRY(other->sleep());
+            HK_TRY(gpu_.memory->give_up(gpu_.queue));
+            return awake;
+        }
+    }
     // Made beside it: whoever waits in the runtime's own staging holds its lock.
     HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));
     HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging, gpu::Staging::create(beside, gpu_.queue, uint64_t{1} << 20));

@@ -1,6 +1,8 @@
 // Memory of sessions: given back and taken again, within ranges of the host's, through the host's allocator.
 #include "work.hpp"
 
+#include "hekla/model.h"
+
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -188,6 +190,90 @@ TEST_CASE("memory that a session gives back is free, and it goes on with the sam
     CHECK(writing.taken() == expected);
     release(session);
     hk_session_destroy(session); // as it is
+    hk_context_destroy(context);
+}
+
+TEST_CASE("sessions of one model read the same weights, which go when all of them have given theirs back") {
+    FaultDriver& driver = FaultDriver::get();
+    driver.reset();
+    const Place place;
+    Host host;
+    const Error error;
+    hk_context context{};
+    REQUIRE(host.context(context) == HK_OK);
+    train(context, Training(place, "whole"));
+    const std::string model = place.at("whole"), port = "hidden", name = "transformer.wte.weight";
+    const hk_string ports = view(port);
+    Writing alone(model);
+    REQUIRE(hk_generate(context, &alone.options, nullptr, error) == HK_OK);
+    const std::string expected = alone.taken();
+    const uint64_t before = driver.memory_in_use();
+
+    hk_forward_options options{};
+    options.struct_size = sizeof options;
+    options.model = view(model);
+    options.rows = 1;
+    options.length = 4;
+    options.ports = &ports;
+    options.port_count = 1;
+    const auto forward = [&] {
+        hk_session session{};
+        const int32_t code = hk_session_forward(context, &options, nullptr, &session, error);
+        REQUIRE_MESSAGE(code == HK_OK, error.message());
+        return session;
+    };
+    const auto address = [&](hk_session session) {
+        hk_tensor tensor{};
+        tensor.struct_size = sizeof tensor;
+        const int32_t code = hk_session_parameter(session, view(name), HK_PARAMETER_VALUE, &tensor, error);
+        REQUIRE_MESSAGE(code == HK_OK, error.message());
+        return tensor.buffer.address;
+    };
+    const auto is_idle = [](hk_session session) {
+        const hk_session_info info = state_of(session, 120 * kSecond);
+        REQUIRE_MESSAGE(info.state == HK_SESSION_IDLE, message_of(info));
+    };
+    // Begun together: one of them loads.
+    const hk_session first = forward(), second = forward();
+    Writing writing(model);
+    hk_session text{};
+    REQUIRE(hk_session_generate(context, &writing.options, nullptr, &text, error) == HK_OK);
+    is_idle(first);
+    is_idle(second);
+    CHECK(address(first) == address(second));
+    REQUIRE(state_of(text, 120 * kSecond).state == HK_SESSION_WORKING);
+
+    // What one gives back, the others read on.
+    advance_pieces(text, 7);
+    const uint64_t there = address(second);
+    release(first);
+    CHECK(address(second) == there);
+    advance_pieces(text, 7);
+    release(second);
+    advance_pieces(text, 7);
+    release(text);
+    CHECK(driver.memory_in_use() == before);
+    // Whoever comes back first brings them back for all.
+    restore(second);
+    restore(text);
+    run_until(text, HK_SESSION_IDLE, 500.0);
+    CHECK(writing.taken() == expected);
+    restore(first);
+    CHECK(address(first) == address(second));
+
+    // One more finds them; another precision, or files that have changed, has its own.
+    const hk_session third = forward();
+    is_idle(third);
+    CHECK(address(third) == address(first));
+    std::filesystem::last_write_time(place.folder / "whole" / "model.safetensors",
+                                     std::filesystem::file_time_type::clock::now());
+    const hk_session changed = forward();
+    is_idle(changed);
+    CHECK(address(changed) != address(first));
+    for (const hk_session session : {first, changed, text, third}) hk_session_destroy(session);
+    is_idle(second);
+    hk_session_destroy(second);
+    CHECK(driver.memory_in_use() == before);
     hk_context_destroy(context);
 }
 

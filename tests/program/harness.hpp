@@ -29,7 +29,8 @@ using graph::Shape;
 using graph::ValueId;
 
 // What a whole process of tests runs under, from its environment: HEKLA_TEST_VALIDATION=gpu for shaders instrumented to
-// find addresses out of bounds, HEKLA_TEST_SHARED_MEMORY=BYTES and HEKLA_TEST_DISABLE=BIT for a lesser device.
+// find addresses out of bounds, HEKLA_TEST_SHARED_MEMORY=BYTES and HEKLA_TEST_DISABLE=BIT for a lesser device,
+// HEKLA_TEST_KERNELS=gpu for the kernels that a GPU would get.
 inline gpu::Validation validation_of_process() {
     const char* given = std::getenv("HEKLA_TEST_VALIDATION");
     if (given == nullptr) return gpu::Validation::on;
@@ -48,6 +49,10 @@ class Bench {
 public:
     explicit Bench(program::RuntimeOptions options = {}, gpu::CapabilityOverrides overrides = {}) {
         options.keep_traces = true;
+        if (const char* of = std::getenv("HEKLA_TEST_KERNELS")) {
+            REQUIRE_MESSAGE(std::string_view(of) == "gpu", "HEKLA_TEST_KERNELS is ", of, ", expected gpu");
+            options.kernels_of_gpus = true;
+        }
         gpu::ContextOptions context_options;
         limit_as_process(overrides);
         context_options.device.overrides = std::move(overrides);

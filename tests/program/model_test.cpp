@@ -155,7 +155,7 @@ TEST_CASE("a small GPT in many submits and small arena blocks") {
     Bench cut(options);
     CHECK(same_bits(expected, run_on_device(*cut, graph, feeds, {})));
     CHECK(cut->arena().blocks().size() > 1);
-    CHECK(cut->gpu().queue->submits() > 10);
+    CHECK(cut->gpu().queue->submits() >= 10);
 }
 
 TEST_CASE("the device has the subgroup size that this process was started for") {

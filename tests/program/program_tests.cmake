@@ -15,6 +15,10 @@ set_tests_properties(program_shared_memory_of_16_kib PROPERTIES LABELS "long" TI
 add_test(NAME program_without_16_bit COMMAND test_program --test-suite-exclude=long)
 set_tests_properties(program_without_16_bit PROPERTIES LABELS "long" TIMEOUT 1800
   ENVIRONMENT "HEKLA_TEST_DISABLE=storage_16bit")
+# The kernels that a GPU would get, also where the tests run on a CPU.
+add_test(NAME program_kernels_of_gpus COMMAND test_program --test-suite-exclude=long)
+set_tests_properties(program_kernels_of_gpus PROPERTIES LABELS "long" TIMEOUT 1800
+  ENVIRONMENT "HEKLA_TEST_KERNELS=gpu;HEKLA_TEST_DISABLE=uniform_loads")
 # The kernels' own tests with shaders instrumented by GPU-assisted validation: none reads or writes outside of what it was
 # given. The driver compiles every instrumented shader for a long time: less so for vectors of 4, and unoptimized.
 foreach(kernels attention attention_cached math matmul optimizer recurrent row)

@@ -13,6 +13,10 @@
 // The callbacks of the options that a session was made with are called on the session's thread, under no lock of
 // Hekla's: they may call any function of a session or context. A session does the same work in the same order whatever
 // the budgets are, so it ends with the same bits.
+//
+// Texts and passes of one model on one context read the same weights on the device, as long as its files stay as they
+// are and both hold them in the same precision and have the same head. Where a context begins no threads, only what was
+// prepared before is found.
 #ifndef HEKLA_SESSION_H
 #define HEKLA_SESSION_H
 
@@ -219,10 +223,11 @@ HK_EXPORT int32_t hk_session_replace_callbacks(hk_session session, const hk_sess
                                                hk_error* error);
 
 // Gives the device memory of a prepared session back, all of it (vkFreeMemory; room in the host's ranges): what is in
-// it is kept on the host. In the middle of a step too: what the device was given ends first, leases included. Until it
-// is restored hk_session_advance begins nothing. Errors: HK_CANCELLED where the session did not come to rest within so
-// many nanoseconds (it works on the CPU, or waits for a lease), HK_OUT_OF_MEMORY on the host: nothing has changed then.
-// One that was released already is no error. [any-thread], not from a callback of the session
+// it is kept on the host. Weights that other sessions read go with the last of them. In the middle of a step too: what
+// the device was given ends first, leases included. Until it is restored hk_session_advance begins nothing. Errors:
+// HK_CANCELLED where the session did not come to rest within so many nanoseconds (it works on the CPU, or waits for a
+// lease), HK_OUT_OF_MEMORY on the host: nothing has changed then. One that was released already is no error.
+// [any-thread], not from a callback of the session
 HK_EXPORT int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_error* error);
 // Takes memory again and goes on where it was, with the same bits; ports and fields that lie in Hekla's buffers have
 // other addresses (hk_session_tensor). Waits until that is done. Errors: HK_OUT_OF_MEMORY: it stays released, ask

@@ -1,0 +1,111 @@
+#include "program/shared_weights.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace hekla::program {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLoading(1); // until what another loads is looked for again
+
+} // namespace
+
+Result<std::shared_ptr<SharedWeights>> SharedWeights::create(const Runtime& runtime,
+                                                             const std::vector<StoreChunk>& chunks) {
+    std::shared_ptr<SharedWeights> weights(new SharedWeights);
+    HK_ASSIGN(weights->memory_, gpu::Memory::create_beside(*runtime.gpu().memory));
+    for (const StoreChunk& chunk : chunks) {
+        HK_ASSIGN(gpu::Buffer buffer, weights->memory_->create_buffer(chunk.elements * bytes_of(chunk.storage),
+                                                                      gpu::Residence::device, "parameters"));
+        weights->chunks_.push_back(std::move(buffer));
+    }
+    return weights;
+}
+
+SharedWeights::Reader::Reader(std::shared_ptr<SharedWeights> weights) : weights_(std::move(weights)) {
+    const std::lock_guard guard(weights_->mutex_);
+    ++weights_->awake_;
+}
+
+SharedWeights::Reader::~Reader() {
+    const std::lock_guard guard(weights_->mutex_);
+    if (awake_) --weights_->awake_;
+}
+
+Status SharedWeights::Reader::sleep(const std::shared_ptr<gpu::Queue>& queue) {
+    SharedWeights& w = *weights_;
+    std::unique_lock lock(w.mutex_);
+    if (!awake_) return {};
+    if (w.awake_ == 1) { // so nobody else moves them, and nobody wakes until they are gone
+        w.moving_ = true;
+        lock.unlock();
+        const Status gone = w.memory_->give_up(queue);
+        lock.lock();
+        w.moving_ = false;
+        HK_TRY(gone);
+        w.gone_ = true;
+    }
+    awake_ = false;
+    --w.awake_;
+    return {};
+}
+
+Status SharedWeights::Reader::wake(const std::shared_ptr<gpu::Queue>& queue) {
+    SharedWeights& w = *weights_;
+    std::unique_lock lock(w.mutex_);
+    if (awake_) return {};
+    while (w.moving_) {
+        lock.unlock();
+        queue->give_way();
+        lock.lock();
+    }
+    if (w.gone_) {
+        w.moving_ = true;
+        lock.unlock();
+        const Status back = w.memory_->take_back(queue);
+        lock.lock();
+        w.moving_ = false;
+        HK_TRY(back);
+        w.gone_ = false;
+    }
+    awake_ = true;
+    ++w.awake_;
+    return {};
+}
+
+WeightsPool::Loading::Loading(Loading&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)), key_(std::move(other.key_)) {}
+
+WeightsPool::Loading::~Loading() {
+    if (pool_ == nullptr) return;
+    const std::lock_guard guard(pool_->mutex_);
+    pool_->loading_.erase(key_);
+}
+
+void WeightsPool::Loading::loaded(const std::shared_ptr<SharedWeights>& weights) {
+    const std::lock_guard guard(pool_->mutex_);
+    pool_->weights_[key_] = weights;
+    pool_->loading_.erase(key_);
+    pool_ = nullptr;
+}
+
+Result<WeightsPool::Found> WeightsPool::find(const std::string& key, bool may_wait,
+                                             const std::function<bool()>& stopping) {
+    for (;;) {
+        {
+            const std::lock_guard guard(mutex_);
+            std::erase_if(weights_, [](const auto& entry) { return entry.second.expired(); });
+            if (const auto found = weights_.find(key); found != weights_.end())
+                if (std::shared_ptr<SharedWeights> weights = found->second.lock()) return Found{std::move(weights), {}};
+            if (loading_.insert(key).second) return Found{nullptr, Loading(*this, key)};
+        }
+        if (!may_wait) return Found{};
+        if (stopping && stopping()) return Status(Code::cancelled, "stopped while another loads the weights");
+        std::this_thread::sleep_for(kLoading);
+    }
+}
+
+} // namespace hekla::program

@@ -1,0 +1,88 @@
+// Weights that several runtimes of one device read: memory of their own, which stays while one of them is awake, and a
+// pool in which the next one finds them.
+#pragma once
+
+#include "program/program.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace hekla::program {
+
+// The parameters' arena of a ParameterStore, read by others too. Nobody writes to it once it is in the pool.
+// Ownership: by the stores that read it; the last one gives the memory back. Thread: any.
+class SharedWeights {
+public:
+    // Beside the runtime's memory: counts towards the same cap. Content: undefined.
+    static Result<std::shared_ptr<SharedWeights>> create(const Runtime& runtime, const std::vector<StoreChunk>& chunks);
+
+    const std::vector<gpu::Buffer>& chunks() const { return chunks_; } // moved by give_up() and take_back()
+
+    // One who reads them. While any of them is awake they stay where they are. Made and destroyed with the store.
+    class Reader {
+    public:
+        explicit Reader(std::shared_ptr<SharedWeights> weights);
+        ~Reader();
+        Reader(const Reader&) = delete;
+        Reader& operator=(const Reader&) = delete;
+
+        const std::vector<gpu::Buffer>& chunks() const { return weights_->chunks_; }
+        const std::shared_ptr<SharedWeights>& weights() const { return weights_; }
+        // gpu::Memory::give_up where nobody else is awake, and take_back where they are gone; wakes after another that
+        // is about to move them. Errors: as theirs, and then the reader is as awake as it was.
+        Status sleep(const std::shared_ptr<gpu::Queue>& queue);
+        Status wake(const std::shared_ptr<gpu::Queue>& queue);
+
+    private:
+        std::shared_ptr<SharedWeights> weights_;
+        bool awake_ = true;
+    };
+
+private:
+    SharedWeights() = default;
+    std::shared_ptr<gpu::Memory> memory_;
+    std::vector<gpu::Buffer> chunks_;
+    std::mutex mutex_;      // below; not held while they move, since that may run other code on this thread
+    std::size_t awake_ = 0; // readers
+    bool gone_ = false, moving_ = false;
+};
+
+// Weights in use, by a key that says what they are (which files, which tensors, how they are stored).
+// Thread: any.
+class WeightsPool {
+public:
+    // Told when the weights are loaded; destroyed before, the next one loads.
+    class Loading {
+    public:
+        Loading(WeightsPool& pool, std::string key) : pool_(&pool), key_(std::move(key)) {}
+        ~Loading();
+        Loading(Loading&& other) noexcept;
+        Loading& operator=(Loading&&) = delete;
+        void loaded(const std::shared_ptr<SharedWeights>& weights);
+
+    private:
+        WeightsPool* pool_ = nullptr; // null: told
+        std::string key_;
+    };
+    struct Found {
+        std::shared_ptr<SharedWeights> weights; // null: load them
+        std::optional<Loading> loading;         // with it, others will find them; without, they are the caller's alone
+    };
+
+    // Where another is loading them: waits until it has, asking `stopping` now and then; with may_wait = false they are
+    // loaded once more. cancelled: stopping() was true.
+    Result<Found> find(const std::string& key, bool may_wait, const std::function<bool()>& stopping);
+
+private:
+    std::mutex mutex_;
+    std::map<std::string, std::weak_ptr<SharedWeights>>
+        weights_; // expired: being loaded, or nobody reads them any more
+    std::set<std::string> loading_;
+};
+
+} // namespace hekla::program
