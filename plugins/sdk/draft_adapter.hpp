@@ -6,8 +6,6 @@
 //     }
 //     const hk_draft_offers draft_offers = {drafts};
 //     HEKLA_PLUGIN({HK_DRAFT_OFFERS_INTERFACE, "", &draft_offers})
-//
-// (`offers` is the name of HEKLA_PLUGIN's own list, which would hide yours.)
 #pragma once
 
 #include "hekla_plugin.hpp"

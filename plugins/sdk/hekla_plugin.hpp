@@ -677,6 +677,7 @@ inline int32_t initialize(const hk_host* host, hk_error* error) {
 #define HEKLA_PLUGIN(...)                                                                                              \
     extern "C" HK_EXPORT const hk_plugin_entry* hekla_plugin_entry(void);                                              \
     extern "C" const hk_plugin_entry* hekla_plugin_entry(void) {                                                       \
+        static const hekla::plugin::Offer hekla_offers[] = {__VA_ARGS__};                                              \
         static const hk_plugin_entry entry = {                                                                         \
             HK_ENTRY_MAGIC,                                                                                            \
             static_cast<uint32_t>(sizeof(hk_plugin_entry)),                                                            \
@@ -688,8 +689,7 @@ inline int32_t initialize(const hk_host* host, hk_error* error) {
             [](const hk_host* host, hk_error* error) -> int32_t { return hekla::plugin::initialize(host, error); },    \
             [] { hekla::plugin::host_interfaces().host = nullptr; },                                                   \
             [](hk_string interface_id, hk_string id) -> const void* {                                                  \
-                static const hekla::plugin::Offer offers[] = {__VA_ARGS__};                                            \
-                for (const auto& offer : offers)                                                                       \
+                for (const auto& offer : hekla_offers)                                                                 \
                     if (hekla::plugin::view(interface_id) == offer.interface_id &&                                     \
                         hekla::plugin::view(id) == offer.id)                                                           \
                         return offer.table;                                                                            \

@@ -28,7 +28,7 @@ public:
     void build(Graph& g) {
         const Value words = g.parameter("embedding.weight", {s_.vocabulary, s_.embedding}, normal(1.0));
         const Value x = embedding(words, g.input("input_ids"));
-        g.offer("layer.0.hidden", x);
+        g.offer("layer.0.hidden", concat({x, x}, 2)); // as wide as the others where embedding_size is hidden_size
         // The way back begins at a row's last real token.
         const Value lengths = g.has_field("attention_mask") ? sum(g.input("attention_mask"), {1}) : Value{};
         Value f = x, b = x;

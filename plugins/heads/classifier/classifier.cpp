@@ -1,4 +1,5 @@
 // Classes, or numbers, from one vector a row: dropout and a layer. For bodies without a classifier of their own.
+#include "body_states.hpp"
 #include "decoding.hpp"
 #include "pooling.hpp"
 
@@ -13,7 +14,7 @@ public:
           labels_(c.integer("num_labels", 2)) {}
 
     void build(Graph& g) {
-        const Value x = pool_tokens(g, g.ask(port_), pooling_, "head.pooler");
+        const Value x = pool_tokens(g, body_states(g, port_), pooling_, "head.pooler");
         g.offer("logits", linear_layer(g, drop(g, x, dropout_), "head.classifier", labels_));
     }
 

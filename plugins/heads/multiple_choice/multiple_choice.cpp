@@ -1,5 +1,6 @@
 // Which of several texts (Radford et al. 2018): [START] premise [DELIM] hypothesis [EXTRACT], one number each, and the
 // softmax over them. input_ids [B, C, T]: a body that takes choices as rows of their own.
+#include "body_states.hpp"
 #include "decoding.hpp"
 #include "pooling.hpp"
 
@@ -14,7 +15,7 @@ public:
 
     void build(Graph& g) {
         const Dims shape = g.input("input_ids").shape();
-        const Value hidden = g.ask(port_);
+        const Value hidden = body_states(g, port_);
         if (shape.size() != 3 || hidden.rank() != 3 || hidden.dim(0) != shape[0] * shape[1]) {
             g.fail(
                 "choices need input_ids [rows, choices, tokens], and a body that takes choices as rows of their own");

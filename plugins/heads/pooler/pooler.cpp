@@ -1,4 +1,5 @@
 // One vector a row, for bodies that have no pooler of their own.
+#include "body_states.hpp"
 #include "decoding.hpp"
 #include "pooling.hpp"
 
@@ -12,7 +13,7 @@ public:
         : pooling_(pooling_kind(c)), port_(c.string("port", "hidden")), normalize_(c.boolean("normalize", false)) {}
 
     void build(Graph& g) {
-        Value x = pool_tokens(g, g.ask(port_), pooling_, "head.pooler");
+        Value x = pool_tokens(g, body_states(g, port_), pooling_, "head.pooler");
         if (normalize_) x = x / sqrt(reshape(sum(x * x, {1}), {x.dim(0), 1}) + 1e-12);
         g.offer("pooled", x);
     }

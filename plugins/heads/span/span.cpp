@@ -1,5 +1,5 @@
 // Where an answer begins and ends in a row (Devlin et al. 2019): two numbers a token.
-#include "block.hpp"
+#include "body_states.hpp"
 #include "decoding.hpp"
 
 using namespace hekla::plugin;
@@ -12,7 +12,7 @@ public:
 
     // start_logits, end_logits [B, T]; padding cannot be either.
     void build(Graph& g) {
-        const Value hidden = g.ask(port_);
+        const Value hidden = body_states(g, port_);
         const Value both = linear_layer(g, drop(g, hidden, dropout_), "head.span", 2);
         const auto of = [&](int64_t which, const char* port) {
             Value x = reshape(slice(both, 2, which, 1), {hidden.dim(0), hidden.dim(1)});

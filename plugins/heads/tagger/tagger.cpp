@@ -1,6 +1,6 @@
 // A class for every token. What is read of it is one a word: at the place that word_places names, the word's first
 // piece.
-#include "block.hpp"
+#include "body_states.hpp"
 #include "decoding.hpp"
 
 using namespace hekla::plugin;
@@ -13,7 +13,7 @@ public:
         : port_(c.string("port", "hidden")), dropout_(c.real("dropout", 0.1)), labels_(c.integer("num_labels", 2)) {}
 
     void build(Graph& g) {
-        g.offer("logits", linear_layer(g, drop(g, g.ask(port_), dropout_), "head.tagger", labels_));
+        g.offer("logits", linear_layer(g, drop(g, body_states(g, port_), dropout_), "head.tagger", labels_));
     }
 
     static std::vector<const char*> ports() { return {"logits"}; }
