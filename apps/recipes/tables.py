@@ -79,7 +79,8 @@ def tables() -> dict:
     made["tagging"] = table(["model", "tags that are right, %"], [
         ["BERT from random weights", score("tagging-ewt-random", "accuracy", **percent)],
         ["BERT pre-trained", score("tagging-ewt", "accuracy", **percent)],
-        ["word vectors, frozen", score("tagging-ewt-vectors", "accuracy", **percent)],
+        ["word vectors (skip-gram), frozen", score("tagging-ewt-vectors", "accuracy", **percent)],
+        ["the word vectors of ELMo's language model, frozen", score("tagging-ewt-elmo-words", "accuracy", **percent)],
         ["ELMo's features, frozen", score("tagging-ewt-elmo", "accuracy", **percent)]])
     left = load("flaubert-baselines")
     made["french"] = table(["what", "right, %"], [

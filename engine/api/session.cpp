@@ -284,9 +284,7 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
     HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(place(), &options, train::Purpose::train));
     step_ = trainer->step();
     set_progress(0.7);
-    HK_TRY(trainer->rehearse()); // a driver may compile when something first runs
-    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
-    HK_TRY(trainer->rehearse());
+    HK_TRY(measure([&] { return trainer->rehearse(); }));
     HK_TRY(prepared());
     const Shown shown(*this, trainer->store());
     HK_ASSIGN(const train::TrainerResult result, trainer->run());
@@ -339,9 +337,7 @@ Status Session::run_generation(const hk_generate_options& given, const std::stri
     Generation::Turn turn;
     turn.length = length_;
     turn.begun = [this](generate::Decoder& decoder) -> Status {
-        HK_TRY(decoder.prepare()); // a driver may compile when something first runs
-        HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
-        HK_TRY(decoder.prepare());
+        HK_TRY(measure([&] { return decoder.prepare(); }));
         return prepared();
     };
     turn.token = [this] { ++step_; };
@@ -508,11 +504,13 @@ Status Session::run_forward(Passes& p) {
         const std::lock_guard guard(mutex_);
         p.find_tensors();
     }
-    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
     // Over ids that are there whatever the host's buffers hold.
     const std::vector<int32_t> zeros(static_cast<std::size_t>(p.rows * p.length), 0);
     if (!p.bound("input_ids")) HK_TRY(model.store->upload_state("forward.input_ids", std::as_bytes(std::span(zeros))));
-    if (!p.bound("input_ids") && !p.bound("attention_mask")) HK_TRY(forward->run());
+    if (!p.bound("input_ids") && !p.bound("attention_mask"))
+        HK_TRY(measure([&] { return forward->run(); }));
+    else // nothing can be measured before the host's ids are there
+        HK_TRY(runtime_->gpu().staging->reserve());
     HK_TRY(prepared());
     const Shown shown(*this, *model.store);
     {
@@ -621,8 +619,18 @@ Status Session::tensors(const std::function<void(const std::string& name, const 
     return {};
 }
 
+Status Session::measure(const std::function<Status()>& rehearse) {
+    HK_TRY(rehearse()); // a driver may compile when something first runs
+    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
+    HK_TRY(rehearse());
+    HK_TRY(runtime_->gpu().staging->reserve()); // before what is left may go to the records of more pieces
+    HK_ASSIGN(const bool cut, runtime_->cut_anew());
+    if (!cut) return {};
+    queue_->forget();
+    return rehearse();
+}
+
 Status Session::prepared() {
-    HK_TRY(runtime_->gpu().staging->reserve());
     HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::metered));
     const double longest = queue_->longest();
     context_->keep_caches(*runtime_);

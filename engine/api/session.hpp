@@ -95,6 +95,8 @@ private:
     private:
         Session& session_;
     };
+    // Runs what the session will do, again and again, until it is known how long each piece takes.
+    Status measure(const std::function<Status()>& rehearse);
     // Everything is there: from now on the host's budgets hold.
     Status prepared();
     // By its own thread, with nothing pending: without its memory until that is wanted again.

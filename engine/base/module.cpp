@@ -44,7 +44,12 @@ Result<OpenLibrary> open_library(const ModuleName& name, const fs::path& path,
             continue;
         }
         void* const entry = dlsym(library.get(), name.entry);
-        if (entry != nullptr && accept(entry)) return library;
+        if (entry != nullptr && accept(entry)) {
+            // It stays for good: what is in it keeps thread-local storage of the process, of which there is an end (a
+            // thousand keys; glslang takes two whenever it is loaded anew), and threads run its destructors.
+            if (void* kept = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(kept);
+            return library;
+        }
         tried += fmt::format("\n  {}: not {} of this version", place, name.what);
     }
     return unsupported(fmt::format("{}. Tried:{}", name.lack, tried));

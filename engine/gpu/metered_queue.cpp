@@ -67,6 +67,11 @@ double MeteredQueue::longest() {
     return longest_;
 }
 
+void MeteredQueue::forget() {
+    const std::lock_guard guard(work_mutex_);
+    longest_ = measured_ = estimated_ = 0;
+}
+
 Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
     {
         const std::lock_guard guard(work_mutex_);

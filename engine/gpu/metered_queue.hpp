@@ -32,6 +32,7 @@ public:
     void give_way() override;
 
     double longest(); // seconds of the longest segment measured so far
+    void forget();    // what was measured: other segments take the place of those
 
     struct Work {
         double seconds = 0;                     // the budget: at least one segment is taken where any is there

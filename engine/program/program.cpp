@@ -24,7 +24,8 @@ struct Piece {
     uint32_t end_group = 0;
     uint64_t record = 0; // offset in the argument buffer
     bool barrier = false;
-    double seconds = 0;
+    double seconds = 0;      // estimated; once cut anew, measured where it was
+    std::size_t segment = 0; // that it was recorded in
 };
 
 struct Recording {
@@ -71,6 +72,7 @@ struct Program::State {
     gpu::Buffer arguments;
     uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied each time
     std::vector<Piece> pieces;
+    std::vector<double> took;                                    // seconds by dispatch, 0: not measured; or empty
     std::vector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
     std::shared_ptr<gpu::CommandPool> pool;
     Recording recordings[kRecordings];
@@ -92,6 +94,7 @@ struct Program::State {
     Status make_buffers();
     Status compile_pipelines();
     void cut_pieces();
+    Result<bool> cut_anew(); // Runtime::cut_anew
     Status write_arguments(gpu::Staging& staging);
     Status record(Recording& recording);
     Status renew(gpu::Staging& staging); // everything lies elsewhere
@@ -157,7 +160,8 @@ Status Program::State::prepare() {
     HK_TRY(write_arguments(*runtime->gpu().staging));
     HK_ASSIGN(pool, gpu::CommandPool::create(runtime->gpu().device));
     for (Recording& recording : recordings) HK_TRY(record(recording));
-    runtime->programs_.emplace(this, [this](gpu::Staging& staging) { return renew(staging); });
+    runtime->programs_.emplace(
+        this, Runtime::Hooks{[this](gpu::Staging& staging) { return renew(staging); }, [this] { return cut_anew(); }});
     return {};
 }
 
@@ -299,14 +303,17 @@ void Program::State::cut_pieces() {
     std::vector<bool> before = place_barriers(ranges);
     if (options.serialized || options.timings) before.assign(before.size(), true);
 
-    const double budget = runtime->options().budget_seconds;
+    const double budget = options.timings ? 0 : runtime->options().budget_seconds;
     uint64_t end = 0;
+    pieces.clear();
     for (uint32_t d = 0; d < lowering.dispatches.size(); ++d) {
         const Dispatch& dispatch = lowering.dispatches[d];
-        const double seconds = seconds_of(dispatch, speed);
+        const bool known = d < took.size() && took[d] > 0;
+        const double seconds = known ? took[d] : seconds_of(dispatch, speed);
         const uint64_t groups = dispatch.groups;
-        // A dispatch that alone would take longer than a submit may is cut into parts of its groups.
-        const uint64_t parts = parts_of(dispatch, seconds, options.timings ? 0 : budget);
+        // A dispatch that alone would take longer than a submit may is cut into parts of its groups; by a measured time
+        // into one more, since parts are not all as long.
+        const uint64_t parts = parts_of(dispatch, known && seconds > budget ? seconds + budget : seconds, budget);
         for (uint64_t p = 0; p < parts; ++p) {
             Piece piece;
             piece.dispatch = d;
@@ -320,6 +327,42 @@ void Program::State::cut_pieces() {
         }
     }
     plan.arguments = end;
+}
+
+Result<bool> Program::State::cut_anew() {
+    const double budget = runtime->options().budget_seconds;
+    if (budget <= 0 || options.timings) return false;
+    std::vector<double> estimated(measured.size());
+    for (const Piece& piece : pieces) estimated[piece.segment] += piece.seconds;
+    std::vector<double> found(lowering.dispatches.size());
+    bool shorter = false;
+    for (const Piece& piece : pieces) {
+        if (estimated[piece.segment] <= 0) continue;
+        const double seconds = *measured[piece.segment] * piece.seconds / estimated[piece.segment];
+        found[piece.dispatch] += seconds;
+        shorter = shorter || (seconds > budget && piece.end_group - piece.first_group > 1);
+    }
+    if (!shorter) return false;
+    HK_TRY(wait_for(last_value));
+    const std::vector<Piece> before = pieces;
+    const uint64_t size = plan.arguments;
+    took = std::move(found);
+    cut_pieces();
+    gpu::Buffer records = std::exchange(arguments, {});
+    if (const Status written = write_arguments(*runtime->gpu().staging); !written.ok()) {
+        if (written.code() != Code::out_of_memory) return written;
+        pieces = before; // there is no room for more records: as long as they are
+        plan.arguments = size;
+        arguments = std::move(records);
+        return false;
+    }
+    measured.clear();
+    for (Recording& recording : recordings) {
+        recording.commands.clear();
+        recording.segments.clear();
+        HK_TRY(record(recording));
+    }
+    return true;
 }
 
 Status Program::State::write_arguments(gpu::Staging& staging) {
@@ -381,11 +424,12 @@ Status Program::State::record(Recording& recording) {
         commands.timestamp(*recording.timer, 0);
     }
     for (std::size_t p = 0; p < pieces.size(); ++p) {
-        const Piece& piece = pieces[p];
+        Piece& piece = pieces[p];
         if (seconds > 0 && seconds + piece.seconds > runtime->options().segment_seconds) {
             HK_TRY(close());
             HK_TRY(open());
         }
+        if (!again) piece.segment = recording.segments.size();
         if (piece.barrier && p > 0) barrier();
         const bool labelled = runtime->gpu().device->labels();
         if (labelled) commands.begin_label(shown(labels[piece.dispatch]));

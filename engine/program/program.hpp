@@ -105,14 +105,22 @@ public:
     // between; what was submitted to a MeteredQueue and not begun may wait in it. out_of_memory: nothing has changed.
     Status give_up_memory();
     Status take_back_memory();
+    // What programs have run since a queue measures their segments (gpu::MeteredQueue) says how long pieces take: those
+    // that take longer than RuntimeOptions::budget_seconds are cut into more, with the same bits. Whether any was: they
+    // are measured again. Nothing may be pending. Without memory for more records a program stays as it is.
+    Result<bool> cut_anew();
     Tuning& tuning() { return *tuning_; }
 
 private:
     friend class Program;
     friend class ParameterStore;
     Runtime() = default;
-    std::map<const void*, std::function<Status(gpu::Staging&)>> programs_; // how each finds its memory again
-    std::set<ParameterStore*> sharing_;                                    // stores that read SharedWeights
+    struct Hooks {
+        std::function<Status(gpu::Staging&)> renew; // finds its memory again
+        std::function<Result<bool>()> cut_anew;
+    };
+    std::map<const void*, Hooks> programs_;
+    std::set<ParameterStore*> sharing_; // stores that read SharedWeights
     gpu::Context gpu_;
     RuntimeOptions options_;
     Limits device_limits_;

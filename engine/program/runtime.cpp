@@ -137,8 +137,17 @@ Status Runtime::take_back_memory() {
     // Made beside it: whoever waits in the runtime's own staging holds its lock.
     HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));
     HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging, gpu::Staging::create(beside, gpu_.queue, uint64_t{1} << 20));
-    for (const auto& [program, renew] : programs_) HK_TRY(renew(*staging));
+    for (const auto& [program, hooks] : programs_) HK_TRY(hooks.renew(*staging));
     return {};
+}
+
+Result<bool> Runtime::cut_anew() {
+    bool any = false;
+    for (const auto& [program, hooks] : programs_) {
+        HK_ASSIGN(const bool cut, hooks.cut_anew());
+        any = any || cut;
+    }
+    return any;
 }
 
 Status Runtime::save_caches() {
