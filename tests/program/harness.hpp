@@ -1,6 +1,7 @@
 // Running a graph on the device and in the interpreter, and comparing.
 #pragma once
 
+#include "gpu/metered_queue.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
 #include "program/program.hpp"
@@ -14,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -47,7 +49,9 @@ inline void limit_as_process(gpu::CapabilityOverrides& overrides) {
 // A device with the validation layer where it is installed; its complaints fail the test at the end.
 class Bench {
 public:
-    explicit Bench(program::RuntimeOptions options = {}, gpu::CapabilityOverrides overrides = {}) {
+    // measured: by a queue that measures every segment, as sessions prepare.
+    explicit Bench(program::RuntimeOptions options = {}, gpu::CapabilityOverrides overrides = {},
+                   bool measured = false) {
         options.keep_traces = true;
         if (const char* of = std::getenv("HEKLA_TEST_KERNELS")) {
             REQUIRE_MESSAGE(std::string_view(of) == "gpu", "HEKLA_TEST_KERNELS is ", of, ", expected gpu");
@@ -70,6 +74,15 @@ public:
         }
         REQUIRE_MESSAGE(context.ok(), context.message());
         device_ = context->device;
+        if (measured) {
+            auto queue = gpu::MeteredQueue::create(device_);
+            REQUIRE_MESSAGE(queue.ok(), queue.message());
+            REQUIRE(queue.value()->set_mode(gpu::MeteredQueue::Mode::measuring).ok());
+            context->queue = queue.value();
+            auto staging = gpu::Staging::create(context->memory, context->queue, uint64_t{1} << 20);
+            REQUIRE_MESSAGE(staging.ok(), staging.message());
+            context->staging = staging.take();
+        }
         auto made = program::Runtime::create(context.take(), options);
         REQUIRE_MESSAGE(made.ok(), made.message());
         runtime_ = made.take();
@@ -118,6 +131,7 @@ struct RunOptions {
     program::CompileOptions compile;
     program::RunScalars scalars;
     int runs = 1;
+    std::function<void(program::Runtime&)> between = nullptr; // two runs
 };
 
 // Feeds hold what the device stores: call rounded() first.
@@ -148,6 +162,7 @@ inline Outcome run_on_device(program::Runtime& runtime, const Graph& graph, cons
     options.scalars.step = static_cast<uint32_t>(feeds.step);
     options.scalars.first_example = static_cast<uint32_t>(feeds.first_example);
     for (int i = 0; i < options.runs; ++i) {
+        if (i > 0 && options.between) options.between(runtime);
         const Status status = program.submit(options.scalars);
         REQUIRE_MESSAGE(status.ok(), status.message());
     }

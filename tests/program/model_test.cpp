@@ -158,6 +158,35 @@ TEST_CASE("a small GPT in many submits and small arena blocks") {
     CHECK(cut->gpu().queue->submits() >= 10);
 }
 
+TEST_CASE("what took longer than the budget is cut anew, with the same bits") {
+    Bench plain;
+    const Graph graph = gpt({});
+    const graph::Feeds feeds = random_feeds(graph, 6, 37);
+    const Outcome expected = run_on_device(*plain, graph, feeds, {});
+    program::RuntimeOptions options;
+    // Longer than the estimate of most dispatches, and shorter than any takes.
+    options.budget_seconds = plain->device_limits().cpu ? 1e-5 : 1e-6;
+    options.segment_seconds = options.budget_seconds / 8;
+    Bench bench(options, {}, true);
+    std::vector<bool> cut;
+    RunOptions run;
+    run.runs = 3;
+    run.between = [&](program::Runtime& runtime) {
+        const Result<bool> any = runtime.cut_anew();
+        REQUIRE_MESSAGE(any.ok(), any.message());
+        cut.push_back(any.value());
+    };
+    CHECK(same_bits(expected, run_on_device(*bench, graph, feeds, run)));
+    REQUIRE(cut.size() == 2);
+    CHECK(cut[0]);
+    // Where there is no budget nothing is too long.
+    program::RuntimeOptions without = options;
+    without.budget_seconds = 0;
+    Bench unbudgeted(without, {}, true);
+    CHECK(same_bits(expected, run_on_device(*unbudgeted, graph, feeds, run)));
+    CHECK_FALSE(cut[2]);
+}
+
 TEST_CASE("the device has the subgroup size that this process was started for") {
     const char* wanted = std::getenv("HEKLA_TEST_SUBGROUPS");
     if (!wanted) return;
