@@ -1,6 +1,7 @@
 // How verbs show things: sizes in words, JSON, and text that goes to standard output or to a file.
 #pragma once
 
+#include "base/size_text.hpp"
 #include "base/status.hpp"
 
 #include <cstdint>
@@ -9,8 +10,6 @@
 #include <string_view>
 
 namespace hekla::app {
-
-std::string size_text(uint64_t bytes); // "512 B", "3.2 MiB"
 
 // One line. What is not UTF-8 (a part of a character) is replaced.
 std::string json_line(const nlohmann::ordered_json& value);

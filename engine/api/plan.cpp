@@ -4,6 +4,7 @@
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/context.hpp"
+#include "base/size_text.hpp"
 #include "generate/decoder_program.hpp"
 #include "infer/forward.hpp"
 #include "train/report.hpp"
@@ -88,13 +89,6 @@ Result<PlannedOn> planned_on(const Context::Call& call, const hk_plan_options& o
     return on;
 }
 
-std::string bytes_text(uint64_t bytes) {
-    const auto value = static_cast<double>(bytes);
-    if (bytes >= kGiB) return fmt::format("{:.2f} GiB", value / static_cast<double>(kGiB));
-    if (bytes >= kGiB / 1024) return fmt::format("{:.1f} MiB", value / 1048576.0);
-    return fmt::format("{:.1f} KiB", value / 1024.0);
-}
-
 std::string time_text(double seconds) {
     return seconds < 1e-3  ? fmt::format("{:.0f} us", seconds * 1e6)
            : seconds < 0.1 ? fmt::format("{:.1f} ms", seconds * 1e3)
@@ -119,10 +113,10 @@ std::string Report::text(uint64_t available) const {
         {"weights", e.weights},         {"gradients", e.gradients}, {"optimizer", e.optimizer}, {"states", e.states},
         {"activations", e.activations}, {"programs", e.programs},   {"staging", e.staging},     {"total", e.total()}};
     for (const auto& [name, bytes] : kinds)
-        if (bytes > 0) text += fmt::format("  {:<12} {:>12}\n", name, bytes_text(bytes));
+        if (bytes > 0) text += fmt::format("  {:<12} {:>12}\n", name, size_text(bytes));
     text += fmt::format("  {} parameters; the largest allocation is {}{}\n",
-                        train::grouped(static_cast<double>(e.parameters)), bytes_text(e.largest),
-                        available > 0 ? fmt::format("; {} are free", bytes_text(available)) : "");
+                        train::grouped(static_cast<double>(e.parameters)), size_text(e.largest),
+                        available > 0 ? fmt::format("; {} are free", size_text(available)) : "");
     const double tokens = static_cast<double>(rows * length);
     const char* how = time == HK_TIME_ESTIMATED  ? "estimated by what dispatches compute and move"
                       : time == HK_TIME_MEASURED ? "measured"

@@ -1,5 +1,6 @@
 #include "gpu/memory.hpp"
 
+#include "base/size_text.hpp"
 #include "gpu/result.hpp"
 #include "gpu/staging.hpp"
 #include "gpu/vma.hpp"
@@ -13,11 +14,6 @@ namespace hekla::gpu {
 namespace {
 
 constexpr VkDeviceSize alignment = 256;
-
-std::string in_mib(uint64_t bytes) {
-    if (bytes < (uint64_t{1} << 20)) return fmt::format("{} bytes", bytes);
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
-}
 
 VmaVulkanFunctions functions_for_vma(const Functions& f) {
     VmaVulkanFunctions v{};
@@ -177,7 +173,7 @@ Status Memory::reserve(uint64_t bytes, std::string_view name) {
     if (a.cap != 0 && (bytes > a.cap || a.current > a.cap - bytes)) {
         return out_of_memory(fmt::format("buffer \"{}\" needs {}; {} of the cap of {} are in use: raise the cap or ask "
                                          "for less",
-                                         name, in_mib(bytes), in_mib(a.current), in_mib(a.cap)));
+                                         name, size_text(bytes), size_text(a.current), size_text(a.cap)));
     }
     a.current += bytes;
     a.buffers += 1;
@@ -196,8 +192,8 @@ Result<Buffer> Memory::create_buffer(uint64_t bytes, Residence residence, std::s
     if (bytes == 0) return invalid_argument(fmt::format("buffer \"{}\": 0 bytes were asked for", name));
     if (bytes > max_buffer_bytes()) {
         return out_of_memory(fmt::format("buffer \"{}\" needs {}; one allocation on {} is at most {}: split it", name,
-                                         in_mib(bytes), device_->capabilities().device_name,
-                                         in_mib(max_buffer_bytes())));
+                                         size_text(bytes), device_->capabilities().device_name,
+                                         size_text(max_buffer_bytes())));
     }
     Buffer buffer;
     buffer.held_ = std::make_unique<Buffer::Held>();
@@ -251,9 +247,9 @@ Status Memory::place(Buffer::Held& held) {
                 const MemoryUsage now = usage();
                 return device_->check(result < 0 ? result : VK_ERROR_UNKNOWN,
                                       fmt::format("buffer \"{}\" of {} on {} ({} in use by us, {} on the device)",
-                                                  held.name, in_mib(held.bytes), device_->capabilities().device_name,
-                                                  in_mib(now.current_bytes - with_guard),
-                                                  in_mib(device_->capabilities().device_memory_bytes)));
+                                                  held.name, size_text(held.bytes), device_->capabilities().device_name,
+                                                  size_text(now.current_bytes - with_guard),
+                                                  size_text(device_->capabilities().device_memory_bytes)));
             }
             held.allocation = allocation;
             if (held.residence != Residence::device || maps_device()) {
@@ -313,7 +309,7 @@ Status Memory::place_in_range(Buffer::Held& held, const VkBufferCreateInfo& crea
     }
     return out_of_memory(fmt::format("buffer \"{}\" needs {}{}; the host's memory ranges have no room for it: give "
                                      "more, or ask for less",
-                                     held.name, in_mib(needs.size), device ? "" : " that are mapped"));
+                                     held.name, size_text(needs.size), device ? "" : " that are mapped"));
 }
 
 void Memory::take_away(Buffer::Held& held) noexcept {

@@ -1,5 +1,6 @@
 // The memory plan for people: a table, JSON, and a drawing of the arena over time.
 #include "base/markup.hpp"
+#include "base/size_text.hpp"
 #include "program/memory_plan.hpp"
 
 #include <algorithm>
@@ -9,17 +10,6 @@
 namespace hekla::program {
 
 namespace {
-
-std::string readable(uint64_t bytes) {
-    const char* units[] = {"B", "KiB", "MiB", "GiB"};
-    double value = static_cast<double>(bytes);
-    std::size_t unit = 0;
-    while (value >= 1024.0 && unit + 1 < std::size(units)) {
-        value /= 1024.0;
-        ++unit;
-    }
-    return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
-}
 
 std::vector<std::pair<const char*, uint64_t>> parts(const MemoryPlan& plan) {
     return {{"parameters", plan.parameters}, {"gradients", plan.gradients}, {"moments", plan.moments},
@@ -32,12 +22,12 @@ std::vector<std::pair<const char*, uint64_t>> parts(const MemoryPlan& plan) {
 std::string MemoryPlan::text() const {
     std::string out;
     for (const auto& [name, bytes] : parts(*this))
-        if (bytes > 0) out += fmt::format("  {:<12} {:>12}\n", name, readable(bytes));
-    out += fmt::format("  {:<12} {:>12}\n", "total", readable(total()));
+        if (bytes > 0) out += fmt::format("  {:<12} {:>12}\n", name, size_text(bytes));
+    out += fmt::format("  {:<12} {:>12}\n", "total", size_text(total()));
     if (arena() > 0)
         out += fmt::format("  activations: {} tensors of {} share {} in {} block{} ({} alive at the fullest moment)\n",
-                           placements.size(), readable(unshared_bytes), readable(arena()), blocks.size(),
-                           blocks.size() == 1 ? "" : "s", readable(live_bytes));
+                           placements.size(), size_text(unshared_bytes), size_text(arena()), blocks.size(),
+                           blocks.size() == 1 ? "" : "s", size_text(live_bytes));
     return out;
 }
 
@@ -74,8 +64,8 @@ std::string MemoryPlan::svg() const {
         "<text x=\"{2}\" y=\"22\" font-size=\"15\" fill=\"#1a1a1a\">Activation arena over one step</text>\n"
         "<text x=\"{2}\" y=\"41\" fill=\"#555555\">{3} in {4} tensors; {5} without sharing; {6} alive at the fullest "
         "moment</text>\n",
-        kLeft + kWidth + 24, bottom + 48, kLeft, readable(arena()), placements.size(), readable(unshared_bytes),
-        readable(live_bytes));
+        kLeft + kWidth + 24, bottom + 48, kLeft, size_text(arena()), placements.size(), size_text(unshared_bytes),
+        size_text(live_bytes));
 
     std::vector<double> base(blocks.size(), bottom); // y of each block's address 0
     double y = bottom;
@@ -86,7 +76,7 @@ std::string MemoryPlan::svg() const {
                            "<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\" fill=\"#555555\">{}</text>\n"
                            "<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\" fill=\"#555555\">0</text>\n",
                            kLeft, y - height, kWidth, height, kLeft - 8, std::min(y - height + 10, y - 14),
-                           readable(blocks[b]), kLeft - 8, y);
+                           size_text(blocks[b]), kLeft - 8, y);
         y -= height + kGap;
     }
     // Tones by length of life: what is kept from the forward to the backward pass stands out from passing scratch.
@@ -101,7 +91,7 @@ std::string MemoryPlan::svg() const {
                         kLeft + static_cast<double>(x.first) * per_dispatch,
                         base[x.block] - static_cast<double>(x.offset) * per_byte - height,
                         static_cast<double>(x.last - x.first + 1) * per_dispatch, height, fill, escape_markup(x.name),
-                        readable(x.bytes), x.first, x.last);
+                        size_text(x.bytes), x.first, x.last);
     }
     out += fmt::format("<text x=\"{}\" y=\"{:.2f}\" fill=\"#555555\">dispatch 0</text>\n"
                        "<text x=\"{}\" y=\"{:.2f}\" text-anchor=\"end\" fill=\"#555555\">{}</text>\n",

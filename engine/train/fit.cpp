@@ -1,5 +1,6 @@
 #include "train/fit.hpp"
 
+#include "base/size_text.hpp"
 #include "train/report.hpp"
 #include "train/training_graph.hpp"
 
@@ -14,12 +15,6 @@ constexpr uint64_t kSlack = uint64_t{64} << 20; // staging, the optimizer's tabl
 
 // Numbers of a trained parameter: itself, its gradient, two moments, its average.
 uint64_t arenas(const FitOptions& options) { return options.averages ? 5 : 4; }
-
-std::string size_text(uint64_t bytes) {
-    const auto size = static_cast<double>(bytes);
-    return size >= 1073741824.0 ? fmt::format("{:.1f} GiB", size / 1073741824.0)
-                                : fmt::format("{:.0f} MiB", std::max(1.0, size / 1048576.0));
-}
 
 bool fits(const MemoryNeed& need, const MemoryRoom& room) {
     return need.blocks_suffice && need.largest <= room.allocation && need.total() <= room.free &&

@@ -1,0 +1,11 @@
+// Sizes as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hekla {
+
+std::string size_text(uint64_t bytes); // "512 B", "3.2 MiB"
+
+} // namespace hekla
