@@ -72,11 +72,11 @@ grep -q '^line ' said || fail "embed_inference said: $(cat said)"
 grep -q 'the budget is 2000' table || fail "embed_inference has no table: $(cat table)"
 # One exported file is all that a game ships: the library alone, without plugins, beside it.
 "$work/hekla/bin/hekla" export model app.hekla >export.log 2>&1 || fail "$(cat export.log)"
-mkdir game && cp -P "$work"/hekla/lib/libhekla.so* game/
-[ "$(LD_LIBRARY_PATH=game ./embed_minimal app.hekla 'line ')" = "$said" ] || fail "the exported file writes another text"
-LD_LIBRARY_PATH=game ./embed_inference app.hekla 'line ' 2000 >exported 2>table || fail "embed_inference: $(cat table)"
+mkdir shipped && cp -P "$work"/hekla/lib/libhekla.so* shipped/
+[ "$(LD_LIBRARY_PATH=shipped ./embed_minimal app.hekla 'line ')" = "$said" ] || fail "the exported file writes another text"
+LD_LIBRARY_PATH=shipped ./embed_inference app.hekla 'line ' 2000 >exported 2>table || fail "embed_inference: $(cat table)"
 cmp -s said exported || fail "a session on the exported file writes another text: $(cat exported)"
-LD_LIBRARY_PATH=game ./embed_minimal model 'line ' 2>error && fail "without plugins a folder is no error"
+LD_LIBRARY_PATH=shipped ./embed_minimal model 'line ' 2>error && fail "without plugins a folder is no error"
 # Agents learn what the teacher does while the game goes on.
 ./learn_in_game lessons 200000 agents.ppm >game || fail "learn_in_game: $(cat game)"
 [[ $(tail -n 1 game) =~ in\ [0-9]+\ %\ of\ their\ moves,\ at\ the\ end\ in\ (6|7|8|9|10)[0-9] ]] || fail "the agents learnt nothing: $(cat game)"
