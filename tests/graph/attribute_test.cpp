@@ -18,6 +18,11 @@ void* operator new(std::size_t size) {
     if (void* const memory = std::malloc(size > 0 ? size : 1)) return memory;
     throw std::bad_alloc();
 }
+// std::stable_sort asks this one; a sanitizer's own would not go with our delete.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    if (allocations_left >= 0 && allocations_left-- == 0) return nullptr;
+    return std::malloc(size > 0 ? size : 1);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
