@@ -9,7 +9,8 @@ target_compile_options(hekla_fmt PRIVATE -O2 -fkeep-inline-functions -fno-inline
 add_library(hekla_library SHARED $<TARGET_OBJECTS:hekla_fmt>)
 set_target_properties(hekla_library PROPERTIES OUTPUT_NAME hekla LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR})
-target_include_directories(hekla_library INTERFACE ${hekla_SOURCE_DIR}/engine/include)
+# As of a library that is installed: the headers give no warnings that their user asked for.
+target_include_directories(hekla_library SYSTEM INTERFACE ${hekla_SOURCE_DIR}/engine/include)
 add_library(hekla::hekla ALIAS hekla_library)
 target_link_libraries(hekla_library PRIVATE hekla_options $<LINK_LIBRARY:WHOLE_ARCHIVE,hekla_api>)
 target_link_options(hekla_library PRIVATE -Wl,--version-script=${hekla_SOURCE_DIR}/engine/library/hekla.map -Wl,--no-undefined
@@ -46,7 +47,7 @@ if(count EQUAL 4 AND NOT HEKLA_SANITIZE)
   add_library(hekla_static INTERFACE)
   add_library(hekla::static ALIAS hekla_static)
   add_dependencies(hekla_static hekla_static_library hekla_plugins hekla-describe ${HEKLA_MODULES})
-  target_include_directories(hekla_static INTERFACE ${hekla_SOURCE_DIR}/engine/include)
+  target_include_directories(hekla_static SYSTEM INTERFACE ${hekla_SOURCE_DIR}/engine/include)
   target_link_libraries(hekla_static INTERFACE ${hekla_static} ${CMAKE_DL_LIBS} pthread m stdc++)
 else()
   set(hekla_static "")

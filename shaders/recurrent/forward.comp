@@ -48,7 +48,7 @@ void main() {
         uint64_t states[ROWS], slots[SLOTS];
         [[unroll]] for (uint i = 0u; i < ROWS; ++i) states[i] = state_before(r, row[i], count[i], s);
         [[unroll]] for (uint q = 0u; q < SLOTS; ++q)
-            slots[q] = state_before(r, slot_rows[q], slot_counts[q], s) ;
+            slots[q] = state_before(r, slot_rows[q], slot_counts[q], s);
         HEKLA_EACH_TURN(turn, 1u, hidden, {
             const uint from = turn_from(turn, hidden);
             const uint unit = unit_of(from, hidden);

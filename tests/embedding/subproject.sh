@@ -73,8 +73,10 @@ PROJECT
 done
 [ "${2:-}" = --build ] || exit 0
 cmake --build project/build --target with_hekla with_static >build.log 2>&1 || fail "$(tail -n 30 build.log)"
-for program in with_hekla with_static; do
-  [ "$(project/build/mine/$program)" = "1 1" ] || fail "$program says $(project/build/mine/$program)"
+# Plugins are found beside libhekla.so; a program that has the engine in itself lies elsewhere, and names their folder.
+for said in "with_hekla 1 1" "with_static 1 0"; do
+  program=${said%% *}
+  [ "$(project/build/mine/$program)" = "${said#* }" ] || fail "$program says $(project/build/mine/$program)"
 done
 grep -q OF_THE_PROJECT project/build/build.ninja || fail "the project's definitions are gone"
 cmake --install project/build --prefix "$work/installed" --component Unspecified >install.log 2>&1 || fail "$(cat install.log)"
