@@ -153,7 +153,7 @@ Result<Graph> DecoderGraphs::turn(int64_t rows, int64_t chunk, int64_t capacity,
 }
 
 Result<Graph> DecoderGraphs::encode(int64_t rows, const Fields& sources) const {
-    HK_ASSIGN(const Graph described, composition_->build(HK_MODE_ENCODE, fields(rows, 1, sources), kPorts));
+    HK_ASSIGN(const Graph described, composition_->build(HK_MODE_ENCODE, fields(rows, 1, sources)));
     return graph::encode_graph(described);
 }
 

@@ -16,6 +16,8 @@ public:
     static Result<DecoderGraphs> create(const plugin::Composition& composition);
 
     bool encoder_decoder() const { return encoder_decoder_; }
+    // A state is carried from token to token: every turn is of one token a row.
+    bool recurrent() const { return recurrent_; }
     // The field that generated tokens are fed by.
     const char* token_field() const { return encoder_decoder_ ? "decoder_input_ids" : "input_ids"; }
 

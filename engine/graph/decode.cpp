@@ -2,6 +2,7 @@
 
 #include "graph/rewrite.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -99,6 +100,14 @@ void cached_attention(Builder& b, const Node& node, const std::string& reasons, 
     outputs[0] = y.empty() ? kNone : y[0]; // no log-sum-exp: nothing is differentiated here
 }
 
+// Nothing is asked of it.
+Graph bare(Graph graph) {
+    graph.outputs.clear();
+    graph.losses.clear();
+    graph.metrics.clear();
+    return graph;
+}
+
 } // namespace
 
 Result<Graph> decode_graph(const Graph& described, int64_t capacity) {
@@ -146,11 +155,20 @@ Result<Graph> decode_graph(const Graph& described, int64_t capacity) {
     return rewrite(described, replace, true);
 }
 
+Result<Graph> encoding_part(const Graph& described) {
+    Graph part = bare(described);
+    for (const Node& node : described.nodes)
+        if (node.op == Op::once || node.op == Op::state_read)
+            part.outputs[fmt::format("kept.{}", part.outputs.size())] = node.outputs[0];
+    HK_ASSIGN(part, prune(part));
+    part.outputs.clear();
+    std::size_t scopes = 1; // those of a decoder's steps come after
+    for (const Node& node : part.nodes) scopes = std::max<std::size_t>(scopes, node.scope + 1);
+    part.scopes.resize(scopes);
+    return part;
+}
+
 Result<Graph> encode_graph(const Graph& described) {
-    Graph bare = described;
-    bare.outputs.clear();
-    bare.losses.clear();
-    bare.metrics.clear();
     const Replace replace = [](Builder& b, const Node& node, NodeId, std::vector<ValueId>& outputs) {
         const bool read = node.op == Op::state_read;
         switch (node.op) {
@@ -169,7 +187,7 @@ Result<Graph> encode_graph(const Graph& described) {
         default: return false;
         }
     };
-    return rewrite(bare, replace, true);
+    return rewrite(bare(described), replace, true);
 }
 
 } // namespace hekla::graph

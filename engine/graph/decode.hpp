@@ -14,4 +14,8 @@ Result<Graph> decode_graph(const Graph& described, int64_t capacity);
 // encode: outputs "once.NAME" and, for state_read, "state.NAME" (its initial value); everything else is removed.
 Result<Graph> encode_graph(const Graph& described);
 
+// The part of a graph described in encode mode that encode_graph() reads: what makes once() and state_read()'s first
+// values, these too. Without outputs.
+Result<Graph> encoding_part(const Graph& described);
+
 } // namespace hekla::graph

@@ -10,10 +10,12 @@ namespace hekla::graph {
 namespace {
 
 // A number that depends on sizes stands as kNumber, its 2^n factors, and kEndsFactors: "1 0 0 32" is
-// 1 + 32 * sizes[0] * sizes[1]. A list that grows with them as kList, its count in the same way, all elements that it
-// ever has, and kEndsList; its brackets are around that.
-constexpr char kNumber = '\x01', kList = '\x02', kEndsFactors = '\x03', kEndsList = '\x04';
-constexpr std::string_view kStarts = "\x01\x02";
+// 1 + 32 * sizes[0] * sizes[1]. A list that grows with them as one of kParts, its count in the same way, all elements
+// that it ever has, and kEndsList; its brackets are around that.
+constexpr char kNumber = '\x01', kEndsFactors = '\x03', kEndsList = '\x04';
+constexpr char kFirst = '\x02', kMiddle = '\x05', kLast = '\x06'; // which elements a shorter list has
+constexpr char kParts[] = {kFirst, kMiddle, kLast};
+constexpr std::string_view kStarts = "\x01\x02\x05\x06";
 constexpr std::string_view kComma = ", ";
 constexpr std::size_t kMostDigits = 18; // of a number that is looked at
 constexpr std::size_t kMostSizes = 4;
@@ -38,14 +40,17 @@ int64_t count_of(std::string_view list) {
     return count;
 }
 
-// The first so many of a list; nothing where it has fewer.
-std::optional<std::string_view> first_of(std::string_view list, int64_t count) {
+// So many of a list's elements; nothing where it has fewer, or no middle of so many.
+std::optional<std::string_view> part_of(std::string_view list, char part, int64_t count) {
+    const int64_t left_out = count_of(list) - count;
+    if (left_out < 0 || (part == kMiddle && left_out % 2 != 0)) return {};
     if (count == 0) return list.substr(0, 0);
-    std::size_t end = list.empty() ? std::string_view::npos : list.find(kComma);
-    for (int64_t i = 1; i < count && end != std::string_view::npos; ++i) end = list.find(kComma, end + kComma.size());
-    if (end != std::string_view::npos) return list.substr(0, end);
-    if (count_of(list) < count) return {};
-    return list;
+    const auto skip = [&](std::size_t at, int64_t elements) {
+        for (; elements > 0; --elements) at = list.find(kComma, at) + kComma.size();
+        return at;
+    };
+    const std::size_t start = skip(0, part == kFirst ? 0 : part == kMiddle ? left_out / 2 : left_out);
+    return list.substr(start, list.find(kComma, skip(start, count - 1)) - start);
 }
 
 std::vector<int64_t> counts(const std::vector<std::string_view>& texts) {
@@ -127,9 +132,15 @@ Result<std::string> open_text(std::span<const SizedText> samples) {
         std::vector<int64_t> sizes_of_lists = counts(rest);
         const auto longest = std::ranges::max_element(sizes_of_lists) - sizes_of_lists.begin();
         const std::string_view all = list_of(rest[static_cast<std::size_t>(longest)]);
+        const auto* const part = std::ranges::find_if(kParts, [&](char one) {
+            return std::ranges::all_of(rest, [&](std::string_view sample) {
+                const std::string_view list = list_of(sample);
+                return part_of(all, one, count_of(list)) == list;
+            });
+        });
         sizes_of_lists.resize(corners);
         text += first;
-        if (!put_factors(kList, std::move(sizes_of_lists))) return refuse(rest[0]);
+        if (part == std::end(kParts) || !put_factors(*part, std::move(sizes_of_lists))) return refuse(rest[0]);
         text += all;
         text += kEndsList;
         for (std::string_view& one : rest) one.remove_prefix(1 + list_of(one).size());
@@ -168,7 +179,7 @@ Result<std::string> close_text(std::string_view text, std::span<const int64_t> s
         }
         const std::size_t end = text.find(kEndsList);
         if (end == std::string_view::npos) return wrong();
-        const std::optional<std::string_view> list = first_of(text.substr(0, end), value);
+        const std::optional<std::string_view> list = part_of(text.substr(0, end), kind, value);
         if (!list) return wrong();
         closed += *list;
         text.remove_prefix(end + 1);

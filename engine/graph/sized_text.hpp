@@ -1,6 +1,6 @@
 // One text for the graphs of a network at many sizes. Where texts of graph/text.hpp that were made for other sizes
-// (rows, tokens) differ only in numbers that are sums of products of the sizes, and in lists (tables of positions) of
-// which each begins the longest, the sizes can be left open.
+// (rows, tokens) differ only in numbers that are sums of products of the sizes, and in lists (tables of positions and
+// of distances) of which each begins the longest, ends it or is its middle, the sizes can be left open.
 #pragma once
 
 #include "base/status.hpp"

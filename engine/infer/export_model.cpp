@@ -1,5 +1,6 @@
 // export_model(): everything that the engine asks of a model's plugins and of the shader compiler, asked beforehand.
 #include "generate/decoder_program.hpp"
+#include "graph/decode.hpp"
 #include "graph/sized_text.hpp"
 #include "graph/text.hpp"
 #include "infer/base_model.hpp"
@@ -46,9 +47,15 @@ std::vector<program::Limits> tiers() {
 // Values of a size at which a graph is described: the first two make the text, all others are compared with it.
 std::vector<int64_t> sampled(const GraphFamily::Size& size) {
     std::vector<int64_t> values;
-    for (const int64_t value : {2, 3, 1, 4, 5, 7, 8, 15, 16, 17, 32, 64, 100, 128, 500})
-        if (value >= size.least && value <= size.most) values.push_back(value);
-    if (size.most < kMostRows && std::ranges::find(values, size.most) == values.end()) values.push_back(size.most);
+    const auto add = [&](int64_t value) {
+        const bool fits = value >= size.least && value <= size.most;
+        if (fits && std::ranges::find(values, value) == values.end()) values.push_back(value);
+    };
+    const int64_t first = std::max<int64_t>(size.least, 2);
+    add(first);
+    add(first + 1);
+    for (const int64_t value : {1, 4, 5, 7, 8, 15, 16, 17, 32, 64, 100, 128, 500}) add(value);
+    if (size.most < kMostRows) add(size.most);
     return values;
 }
 
@@ -265,6 +272,7 @@ private:
         if (!sources.empty()) sizes.push_back({"source", 1, report_.length});
         HK_TRY(add_family(head, HK_MODE_DECODE, {one_token("input_ids"), one_token("decoder_input_ids")}, {}));
         HK_TRY(add_family(head, HK_MODE_ENCODE, fields, sizes));
+        if (graphs.recurrent()) sizes[1].most = 1; // one token a turn
         return add_family(head, HK_MODE_DECODE, fields, sizes);
     }
 
@@ -297,9 +305,50 @@ private:
         return {{"rows", 1, kMostRows}, {"tokens", 1, length}};
     }
 
-    // One text for all of these sizes, or, where one row or one token makes another graph, several.
+    // One text for all of these sizes, or, where one row or one token makes another graph, or a length from which on a
+    // table of distances grows no more, several.
     Status add_family(Head& head, int32_t mode, const std::vector<GraphFamily::Field>& fields,
                       const std::vector<GraphFamily::Size>& sizes) {
+        GraphFamily family = family_of(mode, fields, sizes);
+        Result<std::string> text = text_of(*head.model.composition, family);
+        if (text.ok()) {
+            head.families.push_back(std::move(family));
+            head.texts.push_back(text.take());
+            return {};
+        }
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            if (sizes[i].least != 1 || sizes[i].most == 1) continue;
+            return add_parts(head, mode, fields, sizes, i, 1);
+        }
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            const int64_t least = sizes[i].least;
+            if (least == sizes[i].most) continue;
+            // The greatest value up to which one text serves.
+            std::vector<GraphFamily::Size> part = sizes;
+            int64_t serves = least, too_far = sizes[i].most;
+            while (too_far - serves > 1) {
+                part[i].most = serves + (too_far - serves) / 2;
+                const bool one_text = text_of(*head.model.composition, family_of(mode, fields, part)).ok();
+                (one_text ? serves : too_far) = part[i].most;
+            }
+            if (serves > least) return add_parts(head, mode, fields, sizes, i, serves);
+        }
+        return text.status();
+    }
+
+    // add_family() up to this value of one of the sizes, and above it.
+    Status add_parts(Head& head, int32_t mode, const std::vector<GraphFamily::Field>& fields,
+                     std::vector<GraphFamily::Size> sizes, std::size_t i, int64_t value) {
+        const int64_t most = sizes[i].most;
+        sizes[i].most = value;
+        HK_TRY(add_family(head, mode, fields, sizes));
+        sizes[i].least = value + 1;
+        sizes[i].most = most;
+        return add_family(head, mode, fields, sizes);
+    }
+
+    static GraphFamily family_of(int32_t mode, const std::vector<GraphFamily::Field>& fields,
+                                 const std::vector<GraphFamily::Size>& sizes) {
         GraphFamily family;
         family.mode = mode;
         family.fields = fields;
@@ -311,29 +360,19 @@ private:
             for (GraphFamily::Field& field : family.fields)
                 std::ranges::replace(field.shape, size.name, std::to_string(size.least));
         }
-        Result<std::string> text = text_of(*head.model.composition, family);
-        if (text.ok()) {
-            head.families.push_back(std::move(family));
-            head.texts.push_back(text.take());
-            return {};
-        }
-        for (std::size_t i = 0; i < sizes.size(); ++i) {
-            if (sizes[i].least != 1 || sizes[i].most == 1) continue;
-            std::vector<GraphFamily::Size> parts = sizes;
-            parts[i].most = 1;
-            HK_TRY(add_family(head, mode, fields, parts));
-            parts[i] = {sizes[i].name, 2, sizes[i].most};
-            return add_family(head, mode, fields, parts);
-        }
-        return text.status();
+        return family;
     }
 
     static Result<std::string> text_of(const plugin::Composition& composition, const GraphFamily& family) {
+        const bool encodes = family.mode == HK_MODE_ENCODE; // where what comes after the encoder is not asked for
         std::vector<graph::SizedText> texts;
         for (std::vector<int64_t>& at : sampled(family.sizes)) {
-            HK_ASSIGN(const graph::Graph graph,
-                      composition.build(family.mode, family.fields_at(at), {}, /*all_ports=*/true));
+            HK_ASSIGN(graph::Graph graph,
+                      composition.build(family.mode, family.fields_at(at), {}, /*all_ports=*/!encodes));
+            if (encodes) { HK_ASSIGN(graph, graph::encoding_part(graph)); }
             texts.push_back({std::move(at), graph::print(graph)});
+            // Of what is unrolled token by token the small ones say so, long before the large ones are made.
+            if (texts.size() == std::size_t{1} << family.sizes.size()) HK_TRY(graph::open_text(texts).status());
         }
         return graph::open_text(texts);
     }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 using namespace hekla;
 using namespace hekla::graph;
@@ -31,6 +32,37 @@ TEST_CASE("a text is made again for any sizes") {
         REQUIRE_MESSAGE(closed.ok(), closed.message());
         CHECK(closed.value() == described(rows, tokens));
     }
+}
+
+TEST_CASE("a list that grows is made again from the longest: its beginning, its middle or its end") {
+    const auto with_lists = [](int64_t tokens) {
+        std::vector<int64_t> first, middle, last;
+        for (int64_t d = 0; d < tokens; ++d) first.push_back(d * d % 7);
+        for (int64_t d = 1 - tokens; d < tokens; ++d) middle.push_back(d < 0 ? 100 - d : 50 + d);
+        for (int64_t d = tokens; d > 0; --d) last.push_back(d / 2);
+        return fmt::format("a([{}]) b([{}]) c([{}]) d([1, 2])\n", fmt::join(first, ", "), fmt::join(middle, ", "),
+                           fmt::join(last, ", "));
+    };
+    std::vector<SizedText> all;
+    for (const int64_t tokens : {2, 3, 1, 8, 40}) all.push_back({{tokens}, with_lists(tokens)});
+    const Result<std::string> open = open_text(all);
+    REQUIRE_MESSAGE(open.ok(), open.message());
+    for (const int64_t tokens : {1, 2, 4, 17, 39, 40}) {
+        const Result<std::string> closed = close_text(open.value(), std::vector{tokens});
+        REQUIRE_MESSAGE(closed.ok(), closed.message());
+        CHECK(closed.value() == with_lists(tokens));
+    }
+    CHECK(close_text(open.value(), std::vector<int64_t>{41}).code() == Code::corrupt); // longer than the longest
+    for (std::size_t at = 0; at < open.value().size(); ++at) {
+        for (const char changed : {'\x02', '\x05', '\x06', '\x03', '\x04', '9', ','}) {
+            std::string text = open.value();
+            text[at] = changed;
+            const Result<std::string> closed = close_text(text, std::vector<int64_t>{5});
+            CHECK((closed.ok() || closed.code() == Code::corrupt));
+        }
+    }
+    all.push_back({{41}, "a([0]) b([0]) c([0]) d([1, 2])\n"});
+    CHECK(open_text(all).code() == Code::unsupported);
 }
 
 TEST_CASE("a text without sizes is itself") {
