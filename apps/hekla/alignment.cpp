@@ -19,7 +19,7 @@ using graph::Tensor;
 
 constexpr const char* kEnd = "(end)";
 
-// Adds the heads of a map [1, Tq, Tk] or [1, H, Tq, Tk] to `sum` [Tq, Tk]; says how many there were.
+// Adds the heads of a map [1, H, Tq, Tk] to `sum` [Tq, Tk]; says how many there were.
 std::size_t add_heads(const Tensor& map, std::vector<float>& sum) {
     const std::size_t heads = map.data.size() / sum.size();
     for (std::size_t i = 0; i < map.data.size(); ++i) sum[i % sum.size()] += static_cast<float>(map.data[i]);
@@ -40,18 +40,14 @@ Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::
     HK_ASSIGN(const bool encodes, infer::reads_field(m, fields, "decoder_input_ids"));
     if (!encodes) return std::optional<Alignment>();
 
-    HK_ASSIGN(const std::vector<std::string> offered, infer::port_names(m, fields));
-    std::vector<std::string> ports;
-    if (std::ranges::find(offered, kAttentionPort) != offered.end()) ports.emplace_back(kAttentionPort);
-    HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, ports, /*attention=*/true));
+    HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, {}, /*attention=*/true));
     HK_ASSIGN(const infer::Tensors outputs, forward->run(fields));
 
     Alignment a;
     a.weights.assign(target.data.size() * read.size(), 0.0F);
     std::size_t heads = 0;
     for (const graph::AttentionMap& map : forward->attention_maps())
-        if (looks_at_source(map.place)) heads += add_heads(outputs.at(map.output), a.weights);
-    if (!ports.empty()) heads += add_heads(outputs.at(kAttentionPort), a.weights);
+        if (map.queries_written && !map.keys_written) heads += add_heads(outputs.at(map.output), a.weights);
     if (heads == 0) return std::optional<Alignment>();
     for (float& weight : a.weights) weight /= static_cast<float>(heads);
     a.read = token_words(m.tokenizer.get(), fields.at("input_ids"));

@@ -1,6 +1,7 @@
 #include "attention.hpp"
 
 #include "attention_page.hpp"
+#include "generate/options.hpp"
 #include "infer/embed.hpp"
 #include "infer/forward.hpp"
 
@@ -23,16 +24,15 @@ std::vector<std::string> labels(const std::vector<std::string>& ids, int64_t len
     return result;
 }
 
-AttentionPicture picture(const std::string& place, const Tensor& map, const std::vector<std::string>& source,
-                         const std::vector<std::string>& target, bool cross, bool decoder) {
-    const int rank = map.shape.rank();
+AttentionPicture picture(const graph::AttentionMap& map, const Tensor& weights, const std::vector<std::string>& source,
+                         const std::vector<std::string>& target) {
     AttentionPicture p;
-    p.place = place;
-    p.heads = rank == 4 ? static_cast<std::size_t>(map.shape[1]) : 1;
-    p.queries = labels(decoder ? target : source, map.shape[rank - 2]);
-    p.keys = labels(cross || !decoder ? source : target, map.shape[rank - 1]);
+    p.place = map.place;
+    p.heads = static_cast<std::size_t>(map.shape[1]);
+    p.queries = labels(map.queries_written ? target : source, map.shape[2]);
+    p.keys = labels(map.keys_written ? target : source, map.shape[3]);
     const std::size_t size = p.heads * p.queries.size() * p.keys.size(); // the batch's first row
-    p.weights.assign(map.data.begin(), map.data.begin() + static_cast<std::ptrdiff_t>(size));
+    p.weights.assign(weights.data.begin(), weights.data.begin() + static_cast<std::ptrdiff_t>(size));
     return p;
 }
 
@@ -50,16 +50,21 @@ Result<infer::Tensors> fields_of(const infer::Model& m, const AttentionArguments
     HK_TRY(encode(a.text, "input_ids"));
     if (!a.target.empty()) {
         HK_TRY(encode(a.target, "decoder_input_ids"));
-        HK_ASSIGN(const bool encodes, infer::reads_field(m, fields, "decoder_input_ids"));
-        if (!encodes)
-            return invalid_argument("--target is for models with an encoder and a decoder; this one has one stack");
+    } else { // one that writes writes what it reads, a place later
+        Tensor written = fields.at("input_ids");
+        HK_ASSIGN(const generate::Options options, generate::options_from(m.config, nlohmann::json::object(), 0));
+        written.data.pop_back();
+        written.data.insert(written.data.begin(), options.decoder_start.value_or(0));
+        fields.emplace("decoder_input_ids", std::move(written));
     }
+    HK_ASSIGN(const bool writes, infer::reads_field(m, fields, "decoder_input_ids"));
+    if (!writes && !a.target.empty())
+        return invalid_argument("--target is for models with an encoder and a decoder; this one has one stack");
+    if (!writes) fields.erase("decoder_input_ids");
     return fields;
 }
 
 } // namespace
-
-bool looks_at_source(const std::string& place) { return place.find("cross") != std::string::npos; }
 
 std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const Tensor& ids) {
     std::vector<std::string> result;
@@ -82,11 +87,8 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
     options.tokenizer_required = false;
     HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), a.model, options, globals.log()));
     HK_ASSIGN(const infer::Tensors fields, fields_of(m, a));
-    HK_ASSIGN(const std::vector<std::string> offered, infer::port_names(m, fields));
-    std::vector<std::string> ports;
-    if (std::ranges::find(offered, kAttentionPort) != offered.end()) ports.emplace_back(kAttentionPort);
-    HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, ports, /*attention=*/true));
-    if (forward->attention_maps().empty() && ports.empty())
+    HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, {}, /*attention=*/true));
+    if (forward->attention_maps().empty())
         return unsupported(fmt::format("{}: there is no attention in this model", a.model));
     HK_ASSIGN(const infer::Tensors outputs, forward->run(fields));
 
@@ -96,13 +98,8 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
     };
     const std::vector<std::string> source = tokens("input_ids"), target = tokens("decoder_input_ids");
     std::vector<AttentionPicture> pictures;
-    for (const graph::AttentionMap& map : forward->attention_maps()) {
-        const bool cross = looks_at_source(map.place);
-        const bool decoder = cross || map.place.find("decoder") != std::string::npos;
-        pictures.push_back(picture(map.place, outputs.at(map.output), source, target, cross, decoder));
-    }
-    if (!ports.empty())
-        pictures.push_back(picture(kAttentionPort, outputs.at(kAttentionPort), source, target, true, true));
+    for (const graph::AttentionMap& map : forward->attention_maps())
+        pictures.push_back(picture(map, outputs.at(map.output), source, target));
     return attention_page(fmt::format("Attention of {}", a.model), pictures);
 }
 

@@ -10,17 +10,10 @@ namespace hekla::app {
 struct AttentionArguments {
     std::string model;
     std::string text;   // what the model reads
-    std::string target; // what an encoder-decoder has written; "": what the plugin makes of the text
+    std::string target; // what an encoder-decoder has written; "": the text itself
     std::string fields; // or a .safetensors with the model's fields; its first row is shown
     bool reference = false;
 };
-
-// A port of attention weights [B, Tq, Tk] or [B, H, Tq, Tk] that a plugin offers itself: recurrent models, whose
-// attention is no attention operation.
-inline constexpr const char* kAttentionPort = "attention";
-
-// Whether an attention operation (graph::AttentionMap::place) looks from what is written at what was read.
-bool looks_at_source(const std::string& place);
 
 // The tokens of [1, T] ids as they are shown; a null tokenizer: their numbers.
 std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const graph::Tensor& ids);

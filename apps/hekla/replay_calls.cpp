@@ -25,6 +25,13 @@ using nlohmann::ordered_json;
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr double kFrame = 2000.0; // microseconds that a session is given to catch up
 
+// Empty where they were null.
+template<class T>
+std::vector<T> numbers(const json& arguments, const char* name) {
+    const json given = arguments.value(name, json());
+    return given.is_array() ? given.get<std::vector<T>>() : std::vector<T>();
+}
+
 // visit_fields() out of JSON: what is not there stays as it is. Owns what the structs point to.
 class FieldReader {
 public:
@@ -340,9 +347,9 @@ void Replay::play_session(const std::string& name, const json& line) {
             return;
         }
         Session& session = found->second;
+        const bool is_pass = name == "hk_session_pass" || name == "hk_session_pass_pair";
         if (name != "hk_session_advance") // a pass is taken between passes alone
-            catch_up(number, session, current_->given,
-                     name == "hk_session_pass" && line.at("code").get<int32_t>() == HK_OK);
+            catch_up(number, session, current_->given, is_pass && line.at("code").get<int32_t>() == HK_OK);
         if (name == "hk_session_advance") {
             const int32_t before = session.state;
             session.state = arguments.value("state", before);
@@ -353,16 +360,18 @@ void Replay::play_session(const std::string& name, const json& line) {
             measured_there_ += arguments.value("measured", 0.0);
             measured_here_ += out.measured;
             ended(code);
-        } else if (name == "hk_session_pass") {
-            const json ids = arguments.value("ids", json()), lengths = arguments.value("lengths", json());
-            const auto all = ids.is_array() ? ids.get<std::vector<int32_t>>() : std::vector<int32_t>();
-            const auto of_rows = lengths.is_array() ? lengths.get<std::vector<uint64_t>>() : std::vector<uint64_t>();
-            if (all.empty()) { // they lay in a buffer of the host's
+        } else if (is_pass) {
+            const auto ids = numbers<int32_t>(arguments, "ids"),
+                       decoder_ids = numbers<int32_t>(arguments, "decoder_ids");
+            const auto lengths = numbers<uint64_t>(arguments, "lengths");
+            const bool pair = name == "hk_session_pass_pair";
+            if (ids.empty() || (pair && decoder_ids.empty())) { // they lay in a buffer of the host's
                 ++left_out_;
                 return;
             }
-            ended(
-                hk_session_pass(session.handle, all.data(), of_rows.empty() ? nullptr : of_rows.data(), error_.error));
+            const uint64_t* of_rows = lengths.empty() ? nullptr : lengths.data();
+            ended(pair ? hk_session_pass_pair(session.handle, ids.data(), of_rows, decoder_ids.data(), error_.error)
+                       : hk_session_pass(session.handle, ids.data(), of_rows, error_.error));
         } else if (name == "hk_session_prompt") {
             const hk_string* prompts = nullptr;
             uint64_t count = 0;

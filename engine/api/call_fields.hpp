@@ -93,6 +93,7 @@ void visit_fields(V& v, hk_forward_options& o) {
     v("length", o.length);
     v.list("ports", o.ports, o.port_count);
     v("lens", o.lens);
+    v("decoder_length", o.decoder_length);
 }
 
 } // namespace hekla::api

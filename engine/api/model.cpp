@@ -5,9 +5,13 @@
 #include "api/context.hpp"
 #include "api/handles.hpp"
 #include "api/parameter.hpp"
+#include "generate/options.hpp"
+#include "infer/exported_model.hpp"
 #include "infer/model.hpp"
+#include "infer/source_layout.hpp"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 
 namespace hekla::api {
@@ -27,6 +31,7 @@ public:
         model->head_ = described.composition->head();
         model->encoder_decoder_ = graph.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone;
         for (const auto& [name, value] : graph.parameters()) model->parameters_.emplace_back(name, graph.shape(value));
+        if (model->encoder_decoder_) model->describe_source(context.registry(), described);
         described.composition.reset(); // it borrows the tokenizer
         model->tokenizer_ = std::move(described.tokenizer);
         model->tokenizer_problem_ = std::move(described.tokenizer_problem);
@@ -42,6 +47,7 @@ public:
         out.elements = 0;
         for (const auto& [name, shape] : parameters_) out.elements += shape.elements();
         out.vocabulary = tokenizer_ != nullptr ? tokenizer_->vocabulary_size() : 0;
+        out.decoder_start = decoder_start_;
     }
     const std::vector<std::pair<std::string, graph::Shape>>& parameters() const { return parameters_; }
     Result<const text::Tokenizer*> tokenizer() const {
@@ -49,9 +55,40 @@ public:
         return tokenizer_.get();
     }
 
+    Result<std::vector<int32_t>> source_of(const std::string& text) const {
+        if (!encoder_decoder_)
+            return invalid_argument("the model has no encoder that reads one text to write another: hk_model_encode");
+        HK_ASSIGN(const text::Tokenizer* tokenizer, this->tokenizer());
+        HK_TRY(source_problem_);
+        HK_ASSIGN(const std::vector<int32_t> ids,
+                  tokenizer->encode(text.empty() ? text : infer::with_prefix(prefix_, text), {.match_special = false}));
+        return infer::laid_out(source_, std::span(&ids, 1)).ids.front();
+    }
+
 private:
+    void describe_source(const plugin::Registry& registry, const infer::Model& described) {
+        const Result<generate::Options> options = generate::options_from(described.config, nlohmann::json::object(), 0);
+        if (options.ok()) decoder_start_ = options->decoder_start.value_or(-1);
+        prefix_ = infer::trained_prefix(described.config, "source");
+        Result<infer::SourceLayout> layout =
+            described.exported != nullptr ? infer::exported_source_layout(*described.exported)
+                                          : infer::source_layout([&](std::span<const std::vector<int32_t>> texts) {
+                                                return infer::source_fields(registry, described, texts);
+                                            });
+        if (!layout.ok())
+            source_problem_ = layout.status();
+        else if (layout->fields.empty())
+            source_problem_ = unsupported(folder_ + ": was not exported to generate: how it reads texts is not in it");
+        else
+            source_ = layout.take();
+    }
+
     std::string folder_, architecture_, head_;
     bool encoder_decoder_ = false;
+    int32_t decoder_start_ = -1;
+    std::string prefix_;         // of a source
+    infer::SourceLayout source_; // where source_problem_ is none
+    Status source_problem_;
     std::vector<std::pair<std::string, graph::Shape>> parameters_;
     std::unique_ptr<text::Tokenizer> tokenizer_;
     Status tokenizer_problem_;
@@ -124,6 +161,17 @@ int32_t hk_model_encode(hk_model model, hk_string text, void* user,
         HK_ASSIGN(const hekla::text::Tokenizer* tokenizer, found->tokenizer());
         HK_ASSIGN(const std::vector<int32_t> ids,
                   tokenizer->encode(hekla::api::string_of(text), {.match_special = false}));
+        give(user, ids.data(), ids.size());
+        return {};
+    });
+}
+
+int32_t hk_model_encode_source(hk_model model, hk_string text, void* user,
+                               void (*give)(void* user, const int32_t* ids, uint64_t count), hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        std::shared_ptr<Model> found;
+        HK_TRY(find_model(model, give != nullptr, found));
+        HK_ASSIGN(const std::vector<int32_t> ids, found->source_of(hekla::api::string_of(text)));
         give(user, ids.data(), ids.size());
         return {};
     });

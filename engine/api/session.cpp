@@ -367,12 +367,12 @@ struct Session::Passes {
     std::vector<std::string> ports;
     std::vector<std::pair<std::string, hk_buffer>> bindings;
     bool attention = false, lens = false;
-    int64_t rows = 0, length = 0;
+    int64_t rows = 0, length = 0, decoder_length = 0;
 
     std::map<std::string, hk_tensor> tensors; // once prepared
     std::function<void()> find_tensors;       // where they lie now
     bool reads_mask = false, wanted = false;  // a pass is asked for
-    std::vector<int32_t> ids, mask;           // empty: as the bound buffers are
+    std::vector<int32_t> ids, mask, decoder;  // empty: as the bound buffers are
 
     bool bound(std::string_view name) const {
         return std::ranges::any_of(bindings, [&](const auto& one) { return one.first == name; });
@@ -422,6 +422,9 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
     if (options.rows < 1 || options.length < 1)
         return invalid_argument(fmt::format("hk_forward_options: {} rows of {} tokens: expected 1 or more of each",
                                             options.rows, options.length));
+    if (options.decoder_length < 0)
+        return invalid_argument(
+            fmt::format("hk_forward_options.decoder_length is {}, expected 0 or more", options.decoder_length));
     std::shared_ptr<Session> session(new Session);
     HK_TRY(session->open(context, own));
     auto passes = std::make_shared<Passes>();
@@ -431,6 +434,7 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
     passes->lens = options.lens != 0;
     passes->rows = options.rows;
     passes->length = options.length;
+    passes->decoder_length = options.decoder_length;
     session->callbacks_.replace({.user = options.user, .done = options.done});
     for (uint64_t i = 0; i < options.binding_count; ++i) {
         HK_TRY(complete(&options.bindings[i].buffer, "hk_buffer"));
@@ -456,6 +460,14 @@ Status Session::run_forward(Passes& p) {
     infer::Tensors fields{{"input_ids", whole}, {"attention_mask", whole}};
     HK_ASSIGN(p.reads_mask, infer::reads_field(model, fields, "attention_mask"));
     if (!p.reads_mask) fields.erase("attention_mask");
+    if (p.decoder_length > 0) {
+        fields["decoder_input_ids"] = {graph::Kind::int32, graph::Shape{p.rows, p.decoder_length},
+                                       std::vector<double>(static_cast<std::size_t>(p.rows * p.decoder_length), 1.0)};
+        HK_ASSIGN(const bool writes, infer::reads_field(model, fields, "decoder_input_ids"));
+        if (!writes)
+            return invalid_argument("hk_forward_options.decoder_length is for models with an encoder and a decoder; "
+                                    "this one has one stack: leave it 0");
+    }
     std::vector<std::string> unused;
     for (const auto& [name, buffer] : p.bindings) unused.push_back(name);
     const auto give = [&](const std::string& name, uint64_t bytes) -> Result<gpu::Buffer> {
@@ -484,6 +496,8 @@ Status Session::run_forward(Passes& p) {
             t.kind = value->kind == graph::Kind::int32 ? HK_TENSOR_INT32 : HK_TENSOR_FLOAT32;
             t.rank = static_cast<uint32_t>(value->shape.rank());
             std::ranges::copy(value->shape.dims(), t.dims);
+            for (const graph::AttentionMap& map : forward->attention_maps())
+                if (map.output == name) t.decoder_axes = (map.queries_written ? 4U : 0U) | (map.keys_written ? 8U : 0U);
             t.buffer.struct_size = sizeof t.buffer;
             for (const auto& [bound, given] : p.bindings)
                 if (bound == name) t.buffer = given;
@@ -505,9 +519,17 @@ Status Session::run_forward(Passes& p) {
         p.find_tensors();
     }
     // Over ids that are there whatever the host's buffers hold.
-    const std::vector<int32_t> zeros(static_cast<std::size_t>(p.rows * p.length), 0);
-    if (!p.bound("input_ids")) HK_TRY(model.store->upload_state("forward.input_ids", std::as_bytes(std::span(zeros))));
-    if (!p.bound("input_ids") && !p.bound("attention_mask"))
+    const std::vector<int32_t> zeros(static_cast<std::size_t>(p.rows * std::max(p.length, p.decoder_length)), 0);
+    const auto put = [&](const std::string& field, std::span<const int32_t> values) -> Status {
+        return model.store->upload_state(infer::forward_state(field), std::as_bytes(values));
+    };
+    const auto put_zeros = [&](const std::string& field, int64_t length) -> Status {
+        if (length == 0 || p.bound(field)) return {};
+        return put(field, std::span(zeros).first(static_cast<std::size_t>(p.rows * length)));
+    };
+    HK_TRY(put_zeros("input_ids", p.length));
+    HK_TRY(put_zeros("decoder_input_ids", p.decoder_length));
+    if (std::ranges::none_of(fields, [&](const auto& field) { return p.bound(field.first); }))
         HK_TRY(measure([&] { return forward->run(); }));
     else // nothing can be measured before the host's ids are there
         HK_TRY(runtime_->gpu().staging->reserve());
@@ -519,7 +541,7 @@ Status Session::run_forward(Passes& p) {
     }
     changed_.notify_all();
     for (;;) {
-        std::vector<int32_t> ids, mask;
+        std::vector<int32_t> ids, mask, decoder;
         HK_TRY(wait_for_work([&] { return p.wanted || stopping_; }));
         {
             const std::lock_guard guard(mutex_);
@@ -529,9 +551,11 @@ Status Session::run_forward(Passes& p) {
             }
             ids = std::move(p.ids);
             mask = std::move(p.mask);
+            decoder = std::move(p.decoder);
         }
-        if (!ids.empty()) HK_TRY(model.store->upload_state("forward.input_ids", std::as_bytes(std::span(ids))));
-        if (!mask.empty()) HK_TRY(model.store->upload_state("forward.attention_mask", std::as_bytes(std::span(mask))));
+        if (!ids.empty()) HK_TRY(put("input_ids", ids));
+        if (!mask.empty()) HK_TRY(put("attention_mask", mask));
+        if (!decoder.empty()) HK_TRY(put("decoder_input_ids", decoder));
         HK_TRY(forward->run());
         ++step_;
         {
@@ -546,7 +570,7 @@ Status Session::run_forward(Passes& p) {
     }
 }
 
-Status Session::pass(const int32_t* ids, const uint64_t* lengths) {
+Status Session::pass(const int32_t* ids, const uint64_t* lengths, const int32_t* decoder_ids, bool pair) {
     const std::lock_guard guard(mutex_);
     if (passes_ == nullptr)
         return invalid_argument("the session makes no passes: it was not made by hk_session_forward");
@@ -557,10 +581,21 @@ Status Session::pass(const int32_t* ids, const uint64_t* lengths) {
     const auto count = static_cast<std::size_t>(p.rows * p.length);
     p.ids.clear();
     p.mask.clear();
-    if ((ids == nullptr) != p.bound("input_ids"))
-        return invalid_argument(ids == nullptr ? "ids is null, and no buffer is bound to input_ids"
-                                               : "ids are given, and a buffer of the host's is bound to input_ids");
-    if (ids != nullptr) p.ids.assign(ids, ids + count);
+    p.decoder.clear();
+    if (pair != (p.decoder_length > 0))
+        return invalid_argument(pair ? "the session has no decoder_length: hk_session_pass begins its passes"
+                                     : "the session has a decoder_length: hk_session_pass_pair begins its passes");
+    const auto take = [&](const char* name, const char* field, const int32_t* given, int64_t length,
+                          std::vector<int32_t>& into) -> Status {
+        if ((given == nullptr) != p.bound(field))
+            return invalid_argument(
+                given == nullptr ? fmt::format("{} is null, and no buffer is bound to {}", name, field)
+                                 : fmt::format("{} are given, and a buffer of the host's is bound to {}", name, field));
+        if (given != nullptr) into.assign(given, given + p.rows * length);
+        return {};
+    };
+    HK_TRY(take("ids", "input_ids", ids, p.length, p.ids));
+    if (pair) HK_TRY(take("decoder_ids", "decoder_input_ids", decoder_ids, p.decoder_length, p.decoder));
     if (p.bound("attention_mask")) {
         if (lengths != nullptr)
             return invalid_argument("lengths are given, and a buffer of the host's is bound to attention_mask");
@@ -586,6 +621,10 @@ Status Session::pass(const int32_t* ids, const uint64_t* lengths) {
 std::size_t Session::pass_rows() const { return passes_ != nullptr ? static_cast<std::size_t>(passes_->rows) : 0; }
 
 std::size_t Session::pass_length() const { return passes_ != nullptr ? static_cast<std::size_t>(passes_->length) : 0; }
+
+std::size_t Session::decoder_length() const {
+    return passes_ != nullptr ? static_cast<std::size_t>(passes_->decoder_length) : 0;
+}
 
 Status Session::has_passes() {
     if (passes_ == nullptr)

@@ -35,9 +35,11 @@ public:
     ~Session() override;
 
     std::shared_ptr<Capture> capture() const { return context_->capture(); }
-    Status pass(const int32_t* ids, const uint64_t* lengths);
+    // pair: of an encoder-decoder, whose decoder reads `decoder_ids`.
+    Status pass(const int32_t* ids, const uint64_t* lengths, const int32_t* decoder_ids, bool pair);
     std::size_t pass_rows() const; // 0: it makes no passes
     std::size_t pass_length() const;
+    std::size_t decoder_length() const;
     Status tensor(const std::string& name, hk_tensor& out);
     // Of model.h.
     Status tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give);

@@ -70,6 +70,30 @@ int32_t begin_session(hk_context context, const char* name, const Options* optio
         });
 }
 
+// pair: of an encoder-decoder.
+int32_t begin_pass(hk_session session, const char* name, const int32_t* ids, const uint64_t* lengths,
+                   const int32_t* decoder_ids, bool pair, hk_error* error) {
+    std::size_t rows = 0, length = 0, decoder_length = 0;
+    const auto arguments = [&] { // null: what lies in the host's buffers
+        ordered_json all{{"ids", nullptr}, {"lengths", nullptr}};
+        if (ids != nullptr) all["ids"] = std::vector<int32_t>(ids, ids + rows * length);
+        if (lengths != nullptr) all["lengths"] = std::vector<uint64_t>(lengths, lengths + rows);
+        if (!pair) return all;
+        all["decoder_ids"] = nullptr;
+        if (decoder_ids != nullptr)
+            all["decoder_ids"] = std::vector<int32_t>(decoder_ids, decoder_ids + rows * decoder_length);
+        return all;
+    };
+    return on_session(session, name, error, arguments, [&](Session& found) -> Status {
+        rows = found.pass_rows();
+        length = found.pass_length();
+        decoder_length = found.decoder_length();
+        HK_TRY(found.pass(ids, lengths, decoder_ids, pair));
+        found.ask_for_job();
+        return {};
+    });
+}
+
 } // namespace
 
 extern "C" {
@@ -104,20 +128,12 @@ int32_t hk_session_forward(hk_context context, const hk_forward_options* options
 }
 
 int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error) {
-    std::size_t rows = 0, tokens = 0;
-    const auto arguments = [&] { // null: what lies in the host's buffers
-        ordered_json all{{"ids", nullptr}, {"lengths", nullptr}};
-        if (ids != nullptr) all["ids"] = std::vector<int32_t>(ids, ids + tokens);
-        if (lengths != nullptr) all["lengths"] = std::vector<uint64_t>(lengths, lengths + rows);
-        return all;
-    };
-    return on_session(session, "hk_session_pass", error, arguments, [&](Session& found) -> Status {
-        rows = found.pass_rows();
-        tokens = rows * found.pass_length();
-        HK_TRY(found.pass(ids, lengths));
-        found.ask_for_job();
-        return {};
-    });
+    return begin_pass(session, "hk_session_pass", ids, lengths, nullptr, false, error);
+}
+
+int32_t hk_session_pass_pair(hk_session session, const int32_t* ids, const uint64_t* lengths,
+                             const int32_t* decoder_ids, hk_error* error) {
+    return begin_pass(session, "hk_session_pass_pair", ids, lengths, decoder_ids, true, error);
 }
 
 int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk_error* error) {

@@ -41,10 +41,21 @@ ValueId map_of(Builder& b, const Node& attention) {
     return joined.empty() ? kNone : joined[0];
 }
 
+// Whether each value is made of what an encoder-decoder writes.
+std::vector<bool> values_written(const Graph& graph) {
+    std::vector<bool> written(graph.values.size(), false);
+    if (const ValueId ids = graph.find_leaf(Op::input, "decoder_input_ids"); ids != kNone) written[ids] = true;
+    for (const Node& node : graph.nodes)
+        if (std::ranges::any_of(node.inputs, [&](ValueId input) { return written[input]; }))
+            for (const ValueId output : node.outputs) written[output] = true;
+    return written;
+}
+
 } // namespace
 
-Result<std::vector<AttentionMap>> add_attention_maps(Graph& graph) {
+Result<std::vector<AttentionMap>> add_attention_maps(Graph& graph, ValueId offered) {
     std::vector<AttentionMap> maps;
+    const std::vector<bool> written = values_written(graph);
     const std::size_t described = graph.nodes.size();
     Builder b(std::move(graph));
     for (NodeId id = 0; id < described && b.ok(); ++id) {
@@ -59,7 +70,20 @@ Result<std::vector<AttentionMap>> add_attention_maps(Graph& graph) {
         const ValueId value = map_of(b, node);
         if (!b.ok()) break;
         map.shape = b.shape(value);
+        map.queries_written = written[node.inputs[0]];
+        map.keys_written = written[node.inputs[1]];
         b.output(map.output, value);
+        maps.push_back(std::move(map));
+    }
+    if (maps.empty() && offered != kNone) {
+        Shape shape = b.shape(offered);
+        if (shape.rank() == 3) shape = Shape{shape[0], 1, shape[1], shape[2]};
+        if (shape.rank() != 4)
+            return unsupported(fmt::format("the network offers weights of attention of the shape {}: expected [rows, "
+                                           "queries, keys] or [rows, heads, queries, keys]",
+                                           shape.text()));
+        AttentionMap map{"attention.0", "attention", shape, written[offered], false};
+        b.output(map.output, b(Op::reshape, {offered}, {{"shape", shape.vector()}}));
         maps.push_back(std::move(map));
     }
     b.set_scope(0);

@@ -10,6 +10,9 @@
 namespace hekla::infer {
 namespace {
 
+// Where recurrent models, whose attention is no attention operation, offer its weights.
+constexpr const char* kAttentionPort = "attention";
+
 std::vector<plugin::BatchField> described(const Tensors& fields) {
     std::vector<plugin::BatchField> result;
     for (const auto& [name, tensor] : fields) result.push_back({name, tensor.kind, tensor.shape});
@@ -34,21 +37,22 @@ Result<bool> reads_field(const Model& model, const Tensors& fields, const std::s
 }
 
 Status Forward::describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention, bool lens) {
-    std::vector<std::string> all = ports;
+    std::vector<std::string> all = ports, offered;
+    if (lens || attention) { HK_ASSIGN(offered, port_names(*model_, fields)); }
     const auto is_asked_for = [&](std::string_view name) { return std::ranges::find(ports, name) != ports.end(); };
-    if (lens) {
-        HK_ASSIGN(const std::vector<std::string> offered, port_names(*model_, fields));
-        for (const std::string& name : offered)
-            if (!is_asked_for(name) && (name == "logits" || (name.starts_with("layer.") && name.ends_with(".hidden"))))
-                all.push_back(name);
+    for (const std::string& name : offered) {
+        const bool layer = name == "logits" || (name.starts_with("layer.") && name.ends_with(".hidden"));
+        if (!is_asked_for(name) && ((lens && layer) || (attention && name == kAttentionPort))) all.push_back(name);
     }
     HK_ASSIGN(graph_, model_->composition->build(HK_MODE_EVALUATE, described(fields), all));
-    if (attention) { HK_ASSIGN(maps_, graph::add_attention_maps(graph_)); }
-    if (lens) {
-        HK_TRY(graph::add_logit_lens(graph_).status());
-        for (const std::string& name : all)
-            if (!is_asked_for(name)) graph_.outputs.erase(name);
+    if (attention) {
+        const auto weights = graph_.outputs.find(kAttentionPort);
+        HK_ASSIGN(maps_,
+                  graph::add_attention_maps(graph_, weights != graph_.outputs.end() ? weights->second : graph::kNone));
     }
+    if (lens) HK_TRY(graph::add_logit_lens(graph_).status());
+    for (const std::string& name : all)
+        if (!is_asked_for(name)) graph_.outputs.erase(name);
     HK_ASSIGN(graph_, graph::simplify(graph_));
     return {};
 }

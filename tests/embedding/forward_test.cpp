@@ -1,5 +1,6 @@
 // Passes whose tensors lie in buffers: the host's, which the engine reads and writes without a copy, and the engine's,
 // which the host's shaders read at an address.
+#include "hekla/model.h"
 #include "host.hpp"
 
 #include <chrono>
@@ -193,6 +194,104 @@ TEST_CASE("ids that are given, rows that are shorter, and what a buffer lacks") 
         CHECK(error.says("ids is null"));
         const hk_string prompt = view(port);
         CHECK(hk_session_prompt(session, &prompt, 1, error) != HK_OK);
+        hk_session_destroy(session);
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("what an encoder-decoder reads and what it writes, given apart") {
+    FaultDriver::get().reset();
+    Host host;
+    hk_context context{};
+    const Error error;
+    REQUIRE(host.context(context, error) == HK_OK);
+    Embedding expected; // its decoder reads the row itself, a place later
+    REQUIRE(embed(context, "bart-denoising", expected, error) == HK_OK);
+    const std::size_t width = expected.values.size() / kLength;
+    const std::array<int32_t, kLength> written{2, 3, 1, 4, 1, 5, 9};
+    {
+        const HostBuffer hidden(host, expected.values.size() * sizeof(float), kUsage), targets(host, 4096, kUsage);
+        const std::string model = std::string(HEKLA_SOURCE_DIR) + "/tests/fixtures/models/bart-denoising",
+                          port = "hidden", target = "decoder_input_ids";
+        const hk_string ports = view(port);
+        const std::array<hk_binding, 2> bindings{hk_binding{view(port), hidden.described},
+                                                 hk_binding{view(target), targets.described}};
+        hk_forward_options options{};
+        options.struct_size = sizeof options;
+        options.model = view(model);
+        options.rows = 1;
+        options.length = kLength;
+        options.decoder_length = kLength;
+        options.attention = 1;
+        options.ports = &ports;
+        options.port_count = 1;
+        options.bindings = bindings.data();
+        options.binding_count = 1;
+        hk_session session{};
+        const auto prepare = [&] {
+            REQUIRE(hk_session_forward(context, &options, nullptr, &session, error) == HK_OK);
+            const hk_session_info ready = state_of(session, 60 * kSecond);
+            REQUIRE_MESSAGE(ready.state == HK_SESSION_IDLE, message_of(ready));
+        };
+        const auto said = [&](const int32_t* ids, const int32_t* decoder_ids) {
+            REQUIRE_MESSAGE(hk_session_pass_pair(session, ids, nullptr, decoder_ids, error) == HK_OK, error.message());
+            run_pass(session, 500.0);
+            return std::vector<float>(hidden.as<float>(), hidden.as<float>() + expected.values.size());
+        };
+        prepare();
+        CHECK(said(kIds.data(), written.data()) == expected.values);
+        std::array<int32_t, kLength> other = written;
+        other.back() = 11; // what is written later changes nothing before it
+        std::vector<float> values = said(kIds.data(), other.data());
+        const auto last = static_cast<std::ptrdiff_t>(expected.values.size() - width);
+        CHECK(std::equal(values.begin(), values.begin() + last, expected.values.begin()));
+        CHECK(!std::equal(values.begin() + last, values.end(), expected.values.begin() + last));
+        other = kIds;
+        other.back() = 11; // what is read changes everything
+        values = said(other.data(), written.data());
+        CHECK(
+            !std::equal(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(width), expected.values.begin()));
+        CHECK(hk_session_pass(session, kIds.data(), nullptr, error) == HK_INVALID_ARGUMENT);
+        CHECK_MESSAGE(error.says("hk_session_pass_pair"), error.message());
+        CHECK(hk_session_pass_pair(session, kIds.data(), nullptr, nullptr, error) == HK_INVALID_ARGUMENT);
+        CHECK_MESSAGE(error.says("decoder_ids is null"), error.message());
+        hk_session_destroy(session);
+
+        // The host's buffer for what is written, of another length; whose map is whose.
+        options.decoder_length = kLength - 2;
+        options.binding_count = bindings.size();
+        options.bindings = bindings.data();
+        prepare();
+        std::copy(written.begin(), written.end() - 2, targets.as<int32_t>());
+        values = said(kIds.data(), nullptr);
+        CHECK(std::equal(values.begin(), values.begin() + last - static_cast<std::ptrdiff_t>(width),
+                         expected.values.begin()));
+        std::array<int, 3> maps{}; // of the encoder, of the decoder, from one to the other
+        const auto look = [](void* user, hk_string name, const hk_tensor* t) {
+            if (!std::string(name.data, static_cast<std::size_t>(name.size)).starts_with("attention.")) return;
+            CHECK(t->dims[2] == ((t->decoder_axes & 4U) != 0 ? kLength - 2 : kLength));
+            CHECK(t->dims[3] == ((t->decoder_axes & 8U) != 0 ? kLength - 2 : kLength));
+            ++(*static_cast<std::array<int, 3>*>(user))[t->decoder_axes == 0 ? 0 : t->decoder_axes == 12 ? 1 : 2];
+        };
+        REQUIRE(hk_session_tensors(session, &maps, look, error) == HK_OK);
+        CHECK(maps == std::array<int, 3>{2, 2, 2});
+        hk_session_destroy(session);
+
+        options.decoder_length = -1;
+        CHECK(hk_session_forward(context, &options, nullptr, &session, error) == HK_INVALID_ARGUMENT);
+        options.decoder_length = 0;
+        options.binding_count = 1;
+        prepare();
+        CHECK(hk_session_pass_pair(session, kIds.data(), nullptr, written.data(), error) == HK_INVALID_ARGUMENT);
+        CHECK_MESSAGE(error.says("no decoder_length"), error.message());
+        hk_session_destroy(session);
+        options.model = view(kModel);
+        options.decoder_length = 3;
+        REQUIRE(hk_session_forward(context, &options, nullptr, &session, error) == HK_OK);
+        const hk_session_info refused = state_of(session, 60 * kSecond);
+        CHECK(refused.state == HK_SESSION_FAILED);
+        CHECK_MESSAGE(message_of(refused).find("one stack") != std::string::npos, message_of(refused));
         hk_session_destroy(session);
     }
     hk_context_destroy(context);

@@ -156,6 +156,11 @@ TEST_CASE("what is one stack and what an encoder and a decoder is known from the
         info.struct_size = sizeof info;
         REQUIRE(hk_model_describe(model, &info, error) == HK_OK);
         CHECK(info.encoder_decoder == encodes);
+        CHECK(info.decoder_start == (folder.ends_with("t5-span-corruption") ? 0 : -1)); // as config.json says
+        const std::string text = "a";
+        const auto take = [](void*, const int32_t*, uint64_t) { FAIL("there is no tokenizer"); };
+        CHECK(hk_model_encode_source(model, view(text), nullptr, take, error) != HK_OK);
+        CHECK_MESSAGE(error.says(encodes != 0 ? "tokenizer" : "has no encoder"), error.message());
         hk_model_destroy(model);
     }
     hk_context_destroy(context);

@@ -33,10 +33,12 @@ typedef struct hk_model_info {
     int32_t encoder_decoder; // not 0: it reads one text and writes another
     hk_string architecture;  // id of the plugin's; these strings are valid until the model is destroyed
     hk_string head;          // "" for none
-    hk_string folder;   // that holds the weights: of a run, its newest checkpoint's; of an exported model, its file
-    int64_t parameters; // tensors
-    int64_t elements;   // of all of them
-    int64_t vocabulary; // tokens of its tokenizer; 0: it has none
+    hk_string folder;      // that holds the weights: of a run, its newest checkpoint's; of an exported model, its file
+    int64_t parameters;    // tensors
+    int64_t elements;      // of all of them
+    int64_t vocabulary;    // tokens of its tokenizer; 0: it has none
+    int32_t decoder_start; // id that the decoder of an encoder-decoder begins with; -1: config.json says none
+    int32_t reserved;      // zero
 } hk_model_info;
 
 // [any-thread]
@@ -60,6 +62,12 @@ HK_EXPORT int32_t hk_model_parameters(hk_model model, void* user,
 // no tokenizer; a text that is not UTF-8, or has a character that the tokenizer has not. [any-thread]
 HK_EXPORT int32_t hk_model_encode(hk_model model, hk_string text, void* user,
                                   void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count), hk_error* error);
+// The ids that an encoder-decoder's encoder reads of a text, given once: what the model was trained to have before a
+// text, its tokens, and what stands around these. Errors: as above; a model without an encoder, or one that lays texts
+// out otherwise. [any-thread]
+HK_EXPORT int32_t hk_model_encode_source(hk_model model, hk_string text, void* user,
+                                         void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count),
+                                         hk_error* error);
 // The text of ids, given once. An id without a token, or half a character, is U+FFFD. Errors: no tokenizer.
 // [any-thread]
 HK_EXPORT int32_t hk_model_decode(hk_model model, const int32_t* ids, uint64_t count, void* user,

@@ -100,7 +100,7 @@ typedef struct hk_tensor {
     uint32_t struct_size;
     int32_t kind; // HK_TENSOR_*
     uint32_t rank;
-    uint32_t reserved; // zero
+    uint32_t decoder_axes; // of an attention map: bit d is set where axis d counts places of what a decoder reads
     int64_t dims[HK_TENSOR_DIMS];
     hk_buffer buffer; // for shaders of the host's: `address` + `offset` is where it begins
 } hk_tensor;
@@ -129,15 +129,23 @@ typedef struct hk_forward_options {
     // instead. Of a model whose network offers these ports.
     int32_t lens;
     int32_t reserved; // zero
+    // Of an encoder-decoder: tokens of a row of its decoder ("decoder_input_ids"). 0: the decoder reads what the
+    // encoder reads, one place later; also of a model without one.
+    int64_t decoder_length;
 } hk_forward_options;
 
-// Is idle when it is prepared. [any-thread]
+// Is idle when it is prepared. Recurrent models have one map, of the weights that their network offers. [any-thread]
 HK_EXPORT int32_t hk_session_forward(hk_context context, const hk_forward_options* options,
                                      const hk_session_options* session_options, hk_session* out, hk_error* error);
 // Begins a pass over token ids, [rows, length], of which the first lengths[r] of row r count (null: all of each). `ids`
 // null: what lies in the bound buffer of "input_ids", and of "attention_mask" if the model reads it. Errors: a pass
 // runs; padding where the model reads no mask. [any-thread]
 HK_EXPORT int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error);
+// The same of a session with a decoder_length: `decoder_ids`, [rows, decoder_length], begin with the token that the
+// decoder begins with (hk_model_info.decoder_start) and go on with what is written; null: what lies in the bound buffer
+// of "decoder_input_ids". [any-thread]
+HK_EXPORT int32_t hk_session_pass_pair(hk_session session, const int32_t* ids, const uint64_t* lengths,
+                                       const int32_t* decoder_ids, hk_error* error);
 // Where a field or port lies, once the session is prepared. What is in it belongs to the host while the session is
 // idle; a host that reads it on the device waits for the signal of the advance that the pass ended in, or, where it was
 // recorded into a command buffer of its own, reads it later in the same queue. [any-thread]
