@@ -7,6 +7,33 @@
 #include <cmath>
 
 namespace observatory {
+namespace {
+
+constexpr uint32_t kQueries = 1U << 2, kKeys = 1U << 3; // of hk_tensor::decoder_axes
+
+// Its number among those of its kind: an encoder's, a decoder's, and those that look from what is written at what was
+// read.
+int number_of(const std::vector<hk_tensor>& layers, int layer) {
+    const auto end = layers.begin() + layer;
+    return static_cast<int>(std::count_if(layers.begin(), end,
+                                          [&](const hk_tensor& one) { return one.decoder_axes == end->decoder_axes; }));
+}
+
+std::string name_of(const std::vector<hk_tensor>& layers, int layer, bool encodes) {
+    const uint32_t axes = layers[static_cast<std::size_t>(layer)].decoder_axes;
+    std::string name = std::to_string(number_of(layers, layer));
+    if (encodes) name += axes != 0 ? " of the decoder" : " of the encoder";
+    if (axes == kQueries) name += ", at what was read";
+    return name;
+}
+
+// As there is room for.
+std::string mark_of(const std::vector<hk_tensor>& layers, int layer) {
+    const uint32_t axes = layers[static_cast<std::size_t>(layer)].decoder_axes;
+    return (axes == kQueries ? "r" : axes != 0 ? "w" : "") + std::to_string(number_of(layers, layer));
+}
+
+} // namespace
 
 AttentionPanel::AttentionPanel(Device& device, VkRenderPass pass)
     : map_(device, pass), probe_(device, shaders::probe_comp), weight_(device, sizeof(float), Buffer::Place::mapped) {}
@@ -30,7 +57,9 @@ void AttentionPanel::record(Observatory& app, VkCommandBuffer commands, bool sho
 void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
     const std::vector<hk_tensor>& layers = app.looking.attention();
     ImGui::BeginChild("all heads", size, true);
-    ImGui::TextDisabled("Every layer (the first below) and head");
+    ImGui::TextDisabled("Every layer (the first below) and head%s",
+                        app.model()->is_encoder_decoder() ? "; w: what is written, r: from there at what was read"
+                                                          : "");
     const auto heads = static_cast<int>(layers.front().dims[1]);
     const auto count = static_cast<int>(layers.size());
     const ImVec2 room = ImGui::GetContentRegionAvail();
@@ -45,7 +74,7 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
         const int layer = count - 1 - row;
         const float y = corner.y + static_cast<float>(row) * (side + gap);
         list.AddText(fonts.small, fonts.small->FontSize, {corner.x, y + side / 2 - fonts.small->FontSize / 2},
-                     colour::kDim, std::to_string(layer).c_str());
+                     colour::kDim, mark_of(layers, layer).c_str());
         for (int head = 0; head < heads; ++head) {
             const ImVec2 low{corner.x + label + static_cast<float>(head) * (side + gap), y},
                 high{low.x + side, low.y + side};
@@ -58,7 +87,9 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
             ImGui::PopID();
             app.controls.place("attention/" + std::to_string(layer) + "/" + std::to_string(head));
             const bool hovered = ImGui::IsItemHovered();
-            if (hovered) ImGui::SetTooltip("layer %d, head %d", layer, head);
+            if (hovered)
+                ImGui::SetTooltip("layer %s, head %d",
+                                  name_of(layers, layer, app.model()->is_encoder_decoder()).c_str(), head);
             map_.add(app.gui.canvas(), low, high,
                      head_of(layers[static_cast<std::size_t>(layer)], static_cast<uint32_t>(head)), gamma_);
             if (layer == layer_ && head == head_)
@@ -79,22 +110,33 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
 
 void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
     const std::vector<hk_tensor>& layers = app.looking.attention();
-    const HeadMap map = head_of(layers[static_cast<std::size_t>(layer_)], static_cast<uint32_t>(head_));
+    const hk_tensor& layer = layers[static_cast<std::size_t>(layer_)];
+    const HeadMap map = head_of(layer, static_cast<uint32_t>(head_));
     const Model& model = *app.model();
-    const std::vector<int32_t>& ids = app.looking.ids();
     const Fonts& fonts = app.gui.fonts();
     const float font = fonts.small->FontSize;
     ImGui::BeginChild("one head", size, true);
-    ImGui::Text("Layer %d, head %d", layer_, head_);
+    ImGui::Text("Layer %s, head %d", name_of(layers, layer_, model.is_encoder_decoder()).c_str(), head_);
     ImGui::SameLine();
-    ImGui::TextDisabled("a row is a token that looks, a column one that is looked at; the sum of a row is 1");
-    const auto label = [&](uint32_t token) {
-        const std::string& whole = token < ids.size() ? model.label(ids[token]) : std::to_string(token);
-        return whole;
+    const bool aligns = layer.decoder_axes == kQueries;
+    ImGui::TextDisabled("%s; a row's sum is 1",
+                        aligns ? "rows are written, columns were read" : "rows look at columns");
+    const auto label_of = [&](const std::vector<int32_t>& ids, uint32_t token) {
+        return token < ids.size() ? model.label(ids[token]) : std::to_string(token);
+    };
+    const auto key = [&](uint32_t token) {
+        return label_of((layer.decoder_axes & kKeys) != 0 ? app.looking.written() : app.looking.ids(), token);
+    };
+    const auto query = [&](uint32_t token) -> std::string {
+        if (!aligns) return key(token);
+        return token + 1 < map.queries ? label_of(app.looking.written(), token + 1) : "(end)";
     };
     float wide = 0;
-    for (uint32_t i = 0; i < std::max(map.queries, map.keys); ++i)
-        wide = std::max(wide, fonts.small->CalcTextSizeA(font, FLT_MAX, 0.0F, label(i).c_str()).x);
+    const auto measure = [&](const std::string& text) {
+        wide = std::max(wide, fonts.small->CalcTextSizeA(font, FLT_MAX, 0.0F, text.c_str()).x);
+    };
+    for (uint32_t i = 0; i < map.queries; ++i) measure(query(i));
+    for (uint32_t i = 0; i < map.keys; ++i) measure(key(i));
     wide = std::min(wide, 110.0F * app.scale) + 8.0F;
     const ImVec2 corner = ImGui::GetCursorScreenPos(), room = ImGui::GetContentRegionAvail();
     const float top = std::min(wide, 84.0F * app.scale);
@@ -111,11 +153,11 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
         row_ = std::min(static_cast<uint32_t>((mouse.y - low.y) / cell), map.queries - 1);
         column_ = std::min(static_cast<uint32_t>((mouse.x - low.x) / cell), map.keys - 1);
         ImGui::BeginTooltip();
-        ImGui::Text("%s", label(row_).c_str());
+        ImGui::Text("%s", query(row_).c_str());
         ImGui::SameLine();
         ImGui::TextDisabled("looks at");
         ImGui::SameLine();
-        ImGui::Text("%s", label(column_).c_str());
+        ImGui::Text("%s", key(column_).c_str());
         ImGui::Text("%.1f %%", static_cast<double>(*weight_.as<float>()) * 100.0);
         ImGui::EndTooltip();
         app.controls.value("attention/weight", static_cast<double>(*weight_.as<float>()));
@@ -126,7 +168,7 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
     // Labels: of every token where there is room, of every n-th else.
     const auto every = static_cast<uint32_t>(std::max(1.0F, std::ceil((font + 1.0F) / cell)));
     for (uint32_t i = 0; i < map.queries; i += every) {
-        const std::string text = label(i);
+        const std::string text = query(i);
         const float width = std::min(fonts.small->CalcTextSizeA(font, FLT_MAX, 0.0F, text.c_str()).x, wide - 8.0F);
         const ImVec2 at{low.x - width - 6, low.y + (static_cast<float>(i) + 0.5F) * cell - font / 2};
         const ImVec4 clip{low.x - wide, at.y, low.x, at.y + font + 4};
@@ -135,7 +177,7 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
     }
     // Those of columns stand on their ends: each is laid flat, and its corners are turned.
     for (uint32_t i = 0; i < map.keys; i += every) {
-        const std::string text = label(i);
+        const std::string text = key(i);
         const ImVec2 at{low.x + (static_cast<float>(i) + 0.5F) * cell - font / 2, low.y - 6};
         const int first = list.VtxBuffer.Size;
         const ImVec4 clip{at.x, at.y, at.x + top - 6, at.y + font + 4};

@@ -23,7 +23,7 @@ ImU32 shade(float probability) {
 void LensPanel::draw_table(Observatory& app, ImVec2 size) {
     const Looking& looking = app.looking;
     const Model& model = *app.model();
-    const std::size_t layers = looking.lenses(), tokens = looking.ids().size();
+    const std::size_t layers = looking.lenses(), tokens = looking.followed().size();
     const Fonts& fonts = app.gui.fonts();
     ImGui::BeginChild("lens", size, true, ImGuiWindowFlags_HorizontalScrollbar);
     ImGui::TextDisabled("Each cell: the token that this layer finds likeliest to follow. The brighter, the surer; "
@@ -59,7 +59,7 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
             list.AddRectFilled(low, end, shade(probability), 3.0F);
             const auto id = static_cast<int32_t>(said.tokens[0].id);
             // Whether it is what the text goes on with.
-            const bool right = static_cast<int32_t>(token) + 1 < next && looking.ids()[token + 1] == id;
+            const bool right = static_cast<int32_t>(token) + 1 < next && looking.followed()[token + 1] == id;
             const bool bright = probability > 0.4F;
             write(low, end, model.label(id),
                   right    ? (bright ? IM_COL32(4, 60, 34, 255) : colour::kGreen)
@@ -77,7 +77,7 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
             const bool hovered = ImGui::IsItemHovered();
             if (hovered) {
                 ImGui::BeginTooltip();
-                ImGui::TextDisabled("after %s", model.label(looking.ids()[token]).c_str());
+                ImGui::TextDisabled("after %s", model.label(looking.followed()[token]).c_str());
                 for (std::size_t k = 0; k < 5; ++k)
                     ImGui::Text("%5.1f %%  %s", static_cast<double>(said.tokens[k].probability) * 100.0,
                                 model.label(static_cast<int32_t>(said.tokens[k].id)).c_str());
@@ -94,7 +94,7 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
     write({corner.x, y}, {corner.x + label, y + high}, "text", colour::kDim, fonts.small);
     for (std::size_t token = 0; token < tokens; ++token) {
         const float x = corner.x + label + static_cast<float>(token) * wide;
-        write({x, y}, {x + wide - 2, y + high}, model.label(looking.ids()[token]), colour::kText, fonts.text);
+        write({x, y}, {x + wide - 2, y + high}, model.label(looking.followed()[token]), colour::kText, fonts.text);
     }
     ImGui::SetCursorScreenPos(corner);
     ImGui::Dummy({label + static_cast<float>(tokens) * wide, static_cast<float>(layers + 1) * high});
@@ -111,8 +111,9 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
     const TopTokens::Row& said = looking.top().row(layer_, token_);
     const Fonts& fonts = app.gui.fonts();
     ImGui::BeginChild("next", size, true);
-    const bool last = token_ + 1 == looking.ids().size(), output = layer_ + 1 == looking.lenses();
-    ImGui::Text("What follows %s", model.label(looking.ids()[token_]).c_str());
+    const bool last = token_ + 1 == looking.followed().size(), output = layer_ + 1 == looking.lenses();
+    const bool goes_on = !model.is_encoder_decoder(); // whose text is its own
+    ImGui::Text("What follows %s", model.label(looking.followed()[token_]).c_str());
     const std::string place = output        ? "the model"
                               : layer_ == 0 ? "what is embedded"
                                             : "layer " + std::to_string(layer_);
@@ -126,10 +127,10 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
         const ImVec2 corner = ImGui::GetCursorScreenPos();
         const float room = ImGui::GetContentRegionAvail().x;
         ImGui::PushID(static_cast<int>(k));
-        const bool pressed = ImGui::InvisibleButton("token", {room, high - 4});
+        const bool pressed = ImGui::InvisibleButton("token", {room, high - 4}) && goes_on;
         ImGui::PopID();
         app.controls.place("next/" + std::to_string(k));
-        if (ImGui::IsItemHovered()) {
+        if (goes_on && ImGui::IsItemHovered()) {
             list.AddRectFilled(corner, {corner.x + room, corner.y + high - 4}, colour::kGrid, 4.0F);
             ImGui::SetTooltip("%s", last ? "Click to go on with it" : "Click to cut the text here and go on with it");
         }
@@ -153,7 +154,7 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
         app.look();
     }
     ImGui::Spacing();
-    ImGui::TextWrapped("Click a token to go on with it: a text that you and the model write together.");
+    if (goes_on) ImGui::TextWrapped("Click a token to go on with it: a text that you and the model write together.");
     ImGui::EndChild();
 }
 
@@ -165,8 +166,8 @@ void LensPanel::draw(Observatory& app) {
         return;
     }
     if (!looking.has_top(app.frame)) return;
-    if (seen_ != looking.ids()) { // another text: what follows its last token
-        seen_ = looking.ids();
+    if (seen_ != looking.followed()) { // another text: what follows its last token
+        seen_ = looking.followed();
         layer_ = looking.lenses() - 1;
         token_ = seen_.size() - 1;
         scrolls_ = 2; // frames: its width is known in the second

@@ -3,9 +3,18 @@
 #include "failure.hpp"
 
 namespace observatory {
+namespace {
+
+constexpr int64_t kMostWritten = 96; // tokens: more are no picture
+
+}
 
 void Looking::forget() {
     passes_.reset();
+    if (writer_) engine_.remove(writer_.session().c());
+    writer_ = {};
+    writing_.clear();
+    written_.clear();
     ids_.clear();
     attention_.clear();
     lenses_.clear();
@@ -21,6 +30,7 @@ void Looking::open(const Model& model, bool lens) {
     PassesOptions options;
     options.model = model.path();
     options.length = static_cast<int64_t>(ids_.size());
+    options.decoder_length = static_cast<int64_t>(written_.size());
     options.attention = true;
     options.lens = lens;
     if (!lens) options.ports = {"hidden"}; // a session has some output
@@ -30,18 +40,49 @@ void Looking::open(const Model& model, bool lens) {
 void Looking::look(const Model& model, const std::string& text) {
     forget();
     try {
-        if (model.is_encoder_decoder())
-            throw Failure("This model reads one text and writes another; the Observatory looks at models of one text.");
         ids_ = model.encode(text);
         if (ids_.empty()) throw Failure("The text is empty: type at least one character.");
-        open(model, true);
+        if (!model.is_encoder_decoder()) return open(model, true);
+        ids_ = model.encode_source(text);
+        hk::GenerationOptions options;
+        options.model = model.path();
+        options.prompts = {text};
+        options.max_new_tokens = kMostWritten;
+        options.temperature = 0;
+        hk::Error error;
+        writer_ = engine_.cpp_context().generate(options, error);
+        if (error) throw Failure(error.message());
+        engine_.add(writer_.session().c(), Engine::Kind::writing);
     } catch (const Failure& failure) {
         passes_.reset();
         problem_ = failure.what();
     }
 }
 
+double Looking::progress() const {
+    return passes_ != nullptr ? passes_->progress() : writer_ ? writer_.session().wait(0).progress : 0.0;
+}
+
+void Looking::take_writing(const Model& model) {
+    const hk_session_info info = writer_.session().wait(0);
+    if (info.state == HK_SESSION_FAILED) throw Failure(std::string(hk::view(info.message)));
+    writing_ += writer_.taken();
+    if (info.state != HK_SESSION_IDLE) return;
+    writing_ += writer_.taken();
+    written_ = model.encode(writing_);
+    written_.insert(written_.begin(), model.decoder_start());
+    open(model, true);
+}
+
 void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t frame) {
+    if (is_writing()) {
+        try {
+            take_writing(model);
+        } catch (const Failure& failure) {
+            problem_ = failure.what(); // the writer stays until forget(): a frame may hold what it was given
+        }
+        return;
+    }
     if (passes_ == nullptr || shown_) return;
     const hk::State state = passes_->state();
     try {
@@ -55,13 +96,13 @@ void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t fram
             attention_ = passes_->all("attention.");
             lenses_ = passes_->all("lens.");
             const auto is_of_tokens = [&](const hk_tensor& lens) {
-                return lens.rank == 3 && lens.dims[1] == static_cast<int64_t>(ids_.size());
+                return lens.rank == 3 && lens.dims[1] == static_cast<int64_t>(followed().size());
             };
             if (!lenses_.empty() && !is_of_tokens(lenses_.front())) {
                 lens_problem_ = "its head says something of the whole text, not of each token.";
                 lenses_.clear();
             }
-            passes_->begin(ids_);
+            passes_->begin(ids_, written_);
             begun_ = true;
         } else if (state == hk::State::idle) {
             shown_ = true;

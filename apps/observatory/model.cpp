@@ -8,6 +8,13 @@
 #include <hekla/hekla.hpp>
 
 namespace observatory {
+namespace {
+
+void take_ids(void* user, const int32_t* given, uint64_t count) {
+    static_cast<std::vector<int32_t>*>(user)->assign(given, given + count);
+}
+
+} // namespace
 
 std::string short_number(double number) {
     constexpr std::array<const char*, 5> units{"", " k", " M", " G", " T"};
@@ -46,6 +53,7 @@ Model::Model(hk_context context, const std::string& path) : path_(path) {
     elements_ = static_cast<uint64_t>(info.elements);
     vocabulary_ = info.vocabulary;
     encoder_decoder_ = info.encoder_decoder != 0;
+    decoder_start_ = info.decoder_start;
     const auto give = [](void* user, const hk_parameter* p) {
         static_cast<std::vector<Parameter>*>(user)->push_back(parameter_of(*p));
     };
@@ -56,12 +64,22 @@ Model::~Model() { hk_model_destroy(model_); }
 
 std::vector<int32_t> Model::encode(const std::string& text) const {
     std::vector<int32_t> ids;
-    const auto give = [](void* user, const int32_t* given, uint64_t count) {
-        static_cast<std::vector<int32_t>*>(user)->assign(given, given + count);
-    };
     hk::Error error;
-    if (!error.take(hk_model_encode(model_, hk::view(text), &ids, give, error.c()))) throw Failure(error.message());
+    if (!error.take(hk_model_encode(model_, hk::view(text), &ids, take_ids, error.c()))) throw Failure(error.message());
     return ids;
+}
+
+std::vector<int32_t> Model::encode_source(const std::string& text) const {
+    std::vector<int32_t> ids;
+    hk::Error error;
+    if (!error.take(hk_model_encode_source(model_, hk::view(text), &ids, take_ids, error.c())))
+        throw Failure(error.message());
+    return ids;
+}
+
+int32_t Model::decoder_start() const {
+    if (decoder_start_ < 0) throw Failure("config.json has no decoder_start_token_id: what writing begins with.");
+    return decoder_start_;
 }
 
 std::string Model::decode(const std::vector<int32_t>& ids) const {

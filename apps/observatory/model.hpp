@@ -34,6 +34,10 @@ public:
     bool is_encoder_decoder() const { return encoder_decoder_; }
 
     std::vector<int32_t> encode(const std::string& text) const; // throws a Failure
+    // Of an encoder-decoder: what its encoder reads of a text, and what its decoder reads before what it writes. Throw
+    // a Failure.
+    std::vector<int32_t> encode_source(const std::string& text) const;
+    int32_t decoder_start() const;
     std::string decode(const std::vector<int32_t>& ids) const;
     // A token as it can be read: spaces as "·", line ends as "⏎"; its number where there is no tokenizer.
     const std::string& label(int32_t id) const;
@@ -45,6 +49,7 @@ private:
     uint64_t elements_ = 0;
     int64_t vocabulary_ = 0;
     bool encoder_decoder_ = false;
+    int32_t decoder_start_ = -1;
     mutable std::unordered_map<int32_t, std::string> labels_;
 };
 

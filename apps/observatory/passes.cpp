@@ -12,6 +12,7 @@ Passes::Passes(Engine& engine, const PassesOptions& options) : engine_(engine) {
     forward.model = hk::view(options.model);
     forward.rows = 1;
     forward.length = options.length;
+    forward.decoder_length = options.decoder_length;
     forward.ports = ports.data();
     forward.port_count = ports.size();
     forward.attention = options.attention ? 1 : 0;
@@ -28,9 +29,12 @@ Passes::~Passes() { engine_.remove(session_.c()); }
 
 std::string Passes::problem() const { return std::string(hk::view(session_.wait(0).message)); }
 
-void Passes::begin(const std::vector<int32_t>& ids) const {
+void Passes::begin(const std::vector<int32_t>& ids, const std::vector<int32_t>& written) const {
     hk::Error error;
-    if (!error.take(hk_session_pass(session_.c(), ids.data(), nullptr, error.c()))) throw Failure(error.message());
+    if (!error.take(written.empty()
+                        ? hk_session_pass(session_.c(), ids.data(), nullptr, error.c())
+                        : hk_session_pass_pair(session_.c(), ids.data(), nullptr, written.data(), error.c())))
+        throw Failure(error.message());
 }
 
 const std::map<std::string, hk_tensor>& Passes::tensors() const {

@@ -12,7 +12,7 @@ namespace observatory {
 
 struct PassesOptions {
     std::string model;
-    int64_t length = 1;
+    int64_t length = 1, decoder_length = 0; // 0: it writes nothing
     std::vector<std::string> ports;
     bool attention = false, lens = false;
 };
@@ -30,8 +30,9 @@ public:
     hk::State state() const { return session_.state(); }
     double progress() const { return session_.wait(0).progress; }
     std::string problem() const; // of State::failed
-    // One row of ids, as many as options.length. Once it is idle. Throws a Failure.
-    void begin(const std::vector<int32_t>& ids) const;
+    // One row of ids, as many as options.length, and as many as options.decoder_length of what is written. Once it is
+    // idle. Throws a Failure.
+    void begin(const std::vector<int32_t>& ids, const std::vector<int32_t>& written) const;
     // Once prepared. Null where there is none of that name.
     const hk_tensor* find(const std::string& name) const;
     // "attention.0" and its like, in their order.

@@ -32,8 +32,16 @@ bool text_bar(Observatory& app) {
     }
     if (app.looking.is_busy()) {
         ImGui::ProgressBar(static_cast<float>(app.looking.progress()), {240 * app.scale, 0},
-                           app.looking.progress() < 1.0 ? "preparing" : "passing");
+                           app.looking.progress() < 1.0 ? "preparing"
+                           : app.looking.is_writing()   ? "writing"
+                                                        : "passing");
         return false;
+    }
+    if (!app.looking.written().empty()) {
+        ImGui::TextDisabled("It writes");
+        ImGui::SameLine();
+        ImGui::TextWrapped("%s", app.looking.writing().c_str());
+        app.controls.value("text/written", app.looking.writing());
     }
     return app.looking.is_shown();
 }

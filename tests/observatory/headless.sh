@@ -31,6 +31,11 @@ show attention run --panel attention --text 'line 9 of the text'
 grep -q 'attention/1/1' attention.txt || fail "there is no map of layer 1, head 1"
 show lens run --panel lens --text 'line 9 of the text'
 [ -n "$(value lens.txt next/0)" ] || fail "nothing follows the text"
+make_translator
+show writer --recipe translator.toml --train --budget 200000
+show alignment translator --panel attention --text 'line 9'
+[ -n "$(value alignment.txt text/written)" ] || fail "the translator writes nothing"
+grep -q 'attention/0/0' alignment.txt || fail "there is no map of where the translator looks"
 show embeddings run --panel embeddings
 show weights run --panel weights
 [ "$(value weights.txt weights/count)" = 28 ] || fail "there are $(value weights.txt weights/count) histograms"

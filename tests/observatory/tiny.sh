@@ -40,5 +40,37 @@ dir = "run"
 RECIPE
 }
 
+# make_translator: pairs.tsv and translator.toml, which trains a model that reads and writes into translator/.
+make_translator() {
+  local i
+  for i in $(seq 200); do printf 'line %d\tligne %d\n' "$i" "$i"; done >pairs.tsv
+  cat >translator.toml <<RECIPE
+[model]
+architecture = "attention_seq2seq"
+embedding_size = 32
+hidden_size = 32
+[objective]
+id = "seq2seq"
+[head]
+id = "lm"
+[tokenizer]
+kind = "char"
+[data]
+format = "tsv"
+train = "pairs.tsv"
+valid_fraction = 0.1
+columns = ["source", "target"]
+[train]
+max_steps = 60
+learning_rate = 1e-2
+context_length = 16
+per_device_train_batch_size = 16
+eval_steps = 0
+save_steps = 0
+[output]
+dir = "translator"
+RECIPE
+}
+
 # value FILE NAME: what the window says of NAME in its --controls file; nothing where it says nothing.
 value() { awk -F '\t' -v name="$2" '$1 == "value" && $2 == name { print $3 }' "$1"; }
