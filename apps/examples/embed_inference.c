@@ -25,9 +25,15 @@ static double microseconds(void) {
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* Called on the session's thread. */
+/* Called on the session's thread: first with the prompt. */
+struct heard {
+    uint64_t pieces;
+    double first; /* when the first word came */
+};
 static void print(void* user, uint64_t row, hk_string text) {
-    (void)user, (void)row;
+    struct heard* heard = user;
+    (void)row;
+    if (++heard->pieces == 2) heard->first = microseconds();
     fwrite(text.data, 1, (size_t)text.size, stdout);
     fflush(stdout);
 }
@@ -171,6 +177,8 @@ int main(int argc, char** argv) {
         return fprintf(stderr, "usage: embed_inference MODEL PROMPT [MICROSECONDS [FRAMES]]\n"), 2;
     const double budget = argc > 3 ? atof(argv[3]) : 2000.0;
     const size_t most = argc > 4 ? (size_t)atoll(argv[4]) : 100000;
+    const double began = microseconds();
+    struct heard heard = {0, 0};
     error = hk_error_create();
     struct app app = {0};
     hk_context context;
@@ -190,6 +198,7 @@ int main(int argc, char** argv) {
     generate.max_new_tokens = 64;
     generate.echo_prompt = 1;
     generate.text = print;
+    generate.user = &heard;
     const hk_train_options train = {.struct_size = sizeof train, .recipe = text_of(argv[1])};
     need((strcmp(argv[2], "train") == 0 ? hk_session_train(context, &train, NULL, &session, error)
                                         : hk_session_generate(context, &generate, NULL, &session, error)) == HK_OK,
@@ -232,6 +241,8 @@ int main(int argc, char** argv) {
     say("device time of one advance", taken, spans);
     fprintf(stderr, "the budget is %.0f; it was passed by %.0f at most; the longest piece takes %.0f\n", budget, worst,
             info.longest);
+
+    if (heard.first > 0) fprintf(stderr, "the first word came %.0f ms after the start\n", (heard.first - began) * 1e-3);
 
     hk_session_destroy(session);
     hk_context_destroy(context);

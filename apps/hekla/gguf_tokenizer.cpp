@@ -47,7 +47,7 @@ Tokens tokens_of(const text::Vocabulary& vocabulary, bool characters) {
                                                            : kNormal);
         tokens.spelled.push_back(!vocabulary.has(id)    ? unused(id)
                                  : characters && !added ? alphabet.spell(vocabulary.bytes(id))
-                                                        : vocabulary.token(id));
+                                                        : std::string(vocabulary.token(id)));
     }
     return tokens;
 }
@@ -58,7 +58,7 @@ void merge_characters(const text::Vocabulary& vocabulary, std::vector<std::strin
     std::set<std::string> known;
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
         if (!vocabulary.has(id) || vocabulary.is_added(id)) continue;
-        const std::string& bytes = vocabulary.bytes(id);
+        const std::string_view bytes = vocabulary.bytes(id);
         for (std::size_t i = 1; i < bytes.size(); ++i) {
             const std::string merge = alphabet.spell(bytes.substr(0, i)) + ' ' + alphabet.spell(bytes.substr(i, 1));
             if (known.insert(merge).second) merges.push_back(merge);
@@ -104,7 +104,7 @@ Result<Tokens> read_tokens(const text::Tokenizer& tokenizer, const std::string& 
                         pattern.empty() ? "none" : pattern));
     tokens.expression = known->second;
     for (const text::Merge& merge : bpe->merges().list())
-        tokens.merges.push_back(vocabulary.token(merge.left) + ' ' + vocabulary.token(merge.right));
+        tokens.merges.push_back(fmt::format("{} {}", vocabulary.token(merge.left), vocabulary.token(merge.right)));
     return tokens;
 }
 

@@ -1,6 +1,7 @@
 // Batches, made ahead of their use on worker threads and handed out in order.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "base/status.hpp"
 
 #include <cstddef>
@@ -21,7 +22,7 @@ struct Field {
     std::string name;
     FieldKind kind = FieldKind::int32;
     std::vector<int64_t> shape;
-    std::vector<std::byte> bytes; // 4 x the product of the shape
+    ResourceVector<std::byte> bytes; // 4 x the product of the shape
 };
 
 struct Batch {

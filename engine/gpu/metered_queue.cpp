@@ -47,13 +47,14 @@ Result<std::unique_ptr<MeteredQueue::Flight>> MeteredQueue::make_flight() const 
     auto flight = std::make_unique<Flight>();
     HK_ASSIGN(flight->primary, pool()->allocate(Level::primary));
     if (device()->capabilities().timestamps) { HK_ASSIGN(flight->timer, Timer::create(device(), kSegments + 1)); }
+    flight->segments = ResourceVector<Segment>(device()->host_memory());
     flight->segments.reserve(kSegments);
     return flight;
 }
 
 MeteredQueue::~MeteredQueue() {
     cancel();
-    static_cast<void>(MeteredQueue::wait_all()); // it was cancelled: there is nobody to tell
+    settle_after(MeteredQueue::wait_all()); // it was cancelled: there is nobody to tell
 }
 
 Status MeteredQueue::set_mode(Mode mode) {

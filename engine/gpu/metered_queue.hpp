@@ -3,6 +3,7 @@
 // each call gives the device as much as its budget holds. The work is the same, in the same order, so the bits are too.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "gpu/submit.hpp"
 #include "gpu/timer.hpp"
 
@@ -88,7 +89,7 @@ private:
         TimelinePoint end;            // ours, or the host's lease
         bool leased = false;
         uint64_t ended_job = 0; // the last one that it ends; 0: none
-        std::vector<Segment> segments;
+        ResourceVector<Segment> segments;
     };
     MeteredQueue() = default;
     Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds) override;

@@ -53,7 +53,7 @@ Status Staging::reserve() {
 
 Status Staging::settle_on_error(Status status) {
     // Copies of earlier chunks may still be running: nothing may be reused before they end.
-    if (!status.ok()) static_cast<void>(queue_->wait_all().ok());
+    if (!status.ok()) queue_->settle_after(queue_->wait_all());
     for (Lane& lane : lanes_) lane.value = 0;
     return status;
 }

@@ -62,6 +62,11 @@ public:
     Result<bool> wait_for(uint64_t value, std::chrono::nanoseconds timeout);
     Result<bool> reached(uint64_t value);
     virtual Status wait_all(); // everything submitted so far
+    // For code that frees what the device may be using: `waited` is what waiting for it gave. Where that failed, waits
+    // until the device's queue is idle, as a lost one is at once; what was cancelled was over by then.
+    void settle_after(const Status& waited) const {
+        if (!waited.ok() && waited.code() != Code::cancelled) settle();
+    }
     // For code that waits for another's: sleeps a little, or lets others run on this thread.
     virtual void give_way();
     uint64_t last_submitted() const;

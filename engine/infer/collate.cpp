@@ -104,7 +104,7 @@ std::vector<hk_field> field_views(std::span<data::Field> fields) {
 
 Status make_fields(const plugin::Composition& composition, std::span<const DrawnExample> examples,
                    const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
-                   std::vector<data::Field>& fields) {
+                   std::vector<data::Field>& fields, std::pmr::memory_resource* memory) {
     HK_ASSIGN(const std::vector<plugin::BatchField> described, composition.batch_fields(batch, length));
     fields.clear();
     for (const plugin::BatchField& field : described) {
@@ -112,7 +112,7 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
         made.name = field.name;
         made.kind = field.kind == graph::Kind::int32 ? data::FieldKind::int32 : data::FieldKind::float32;
         made.shape = field.shape.vector();
-        made.bytes.resize(static_cast<std::size_t>(field.shape.elements()) * 4);
+        made.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(field.shape.elements()) * 4, memory);
         fields.push_back(std::move(made));
     }
     std::vector<hk_field> storage = field_views(fields);

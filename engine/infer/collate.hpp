@@ -17,10 +17,12 @@ struct DrawnExample {
 };
 
 // Rows without an example are the objective's own padding. examples.size() <= batch. corpus: what they were drawn from,
-// for objectives that look at others; may be null. Thread: any, many at once.
+// for objectives that look at others; may be null. The fields lie in `memory`, which must outlive them. Thread: any,
+// many at once.
 Status make_fields(const plugin::Composition& composition, std::span<const DrawnExample> examples,
                    const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
-                   std::vector<data::Field>& fields);
+                   std::vector<data::Field>& fields,
+                   std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
 
 // The same into memory of the caller's, zeroed, that `fields` describe.
 Status collate_into(const plugin::Composition& composition, std::span<const DrawnExample> examples,

@@ -45,7 +45,7 @@ auto reading(const ExportedFile& file, F&& f) -> decltype(f()) {
     }
 }
 
-Status read_tokenizer(const ExportedFile& file, Model& m) {
+Status read_tokenizer(const ExportedFile& file, std::pmr::memory_resource* memory, Model& m) {
     HeldFiles files;
     for (const std::string& name : file.manifest().at("tokenizer").get<std::vector<std::string>>()) {
         HK_ASSIGN(files[name], file.content("tokenizer/" + name));
@@ -54,7 +54,8 @@ Status read_tokenizer(const ExportedFile& file, Model& m) {
         m.tokenizer_problem = not_found(file.path().string() + ": was exported from a folder without a tokenizer");
         return {};
     }
-    HK_ASSIGN(m.tokenizer, text::load_tokenizer(FilePlace(files, file.path())));
+    HK_ASSIGN(std::unique_ptr<text::Tokenizer> loaded, text::load_tokenizer(FilePlace(files, file.path())));
+    HK_ASSIGN(m.tokenizer, text::lying_in(memory, std::move(loaded)));
     return {};
 }
 
@@ -91,7 +92,7 @@ Result<Model> describe_exported(const plugin::Registry& registry, const fs::path
         m.path = path;
         m.exported = file;
         m.config = manifest.at("config");
-        HK_TRY(read_tokenizer(*file, m));
+        HK_TRY(read_tokenizer(*file, options.memory, m));
         if (m.tokenizer == nullptr && options.tokenizer_required) return m.tokenizer_problem;
         plugin::StoredGraphs graphs;
         for (const json& one : head->at("graphs")) {

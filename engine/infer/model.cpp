@@ -226,7 +226,7 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
         if (options.tokenizer_required) return tokenizer.status();
         m.tokenizer_problem = tokenizer.status();
     } else {
-        m.tokenizer = tokenizer.take();
+        HK_ASSIGN(m.tokenizer, text::lying_in(options.memory, tokenizer.take()));
     }
     m.config = json::parse(folder.config_json(), nullptr, false);
     HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
@@ -235,7 +235,9 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
 }
 
 Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
-                         const ModelOptions& options, const Log& log) {
+                         const ModelOptions& asked, const Log& log) {
+    ModelOptions options = asked;
+    if (runtime != nullptr) options.memory = runtime->gpu().device->host_memory();
     HK_ASSIGN(Model m, describe_model(registry, given, options, log));
     m.runtime = runtime;
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));

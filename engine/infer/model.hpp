@@ -29,6 +29,8 @@ struct ModelOptions {
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
     bool describe_only = false;                       // weights are looked up and left unread
+    // Where the tokenizer's tables lie, which must outlive it; open_model() with a runtime: the host's.
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
     // Where weights that others of this device have loaded are found, and others find these; null: its own.
     program::WeightsPool* pool = nullptr;
     bool may_wait = false;                    // for another who is loading them

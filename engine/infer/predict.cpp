@@ -65,13 +65,15 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         return found != names.end() ? *found : json();
     };
     std::unique_ptr<Forward> forward;
+    std::pmr::memory_resource* const memory =
+        model.store != nullptr ? model.store->host_memory() : std::pmr::new_delete_resource();
     int64_t compiled = 0;
     for (const std::vector<RowLength>& rows : batches_by_length(std::move(all), options.batch)) {
         const int64_t length = rows.front().length;
         std::vector<DrawnExample> drawn;
         for (const RowLength& row : rows) drawn.push_back({examples[row.row], 0});
         std::vector<data::Field> fields;
-        HK_TRY(make_fields(*model.composition, drawn, nullptr, 0, options.batch, length, fields));
+        HK_TRY(make_fields(*model.composition, drawn, nullptr, 0, options.batch, length, fields, memory));
         Tensors tensors;
         for (const data::Field& field : fields) tensors.emplace(field.name, tensor_of(field));
         if (forward == nullptr || compiled != length) {

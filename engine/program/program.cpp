@@ -1,5 +1,6 @@
 #include "program/program.hpp"
 
+#include "base/resource_allocator.hpp"
 #include "program/estimate.hpp"
 #include "program/half.hpp"
 #include "program/hazards.hpp"
@@ -29,8 +30,8 @@ struct Piece {
 };
 
 struct Recording {
-    std::vector<gpu::CommandBuffer> commands;
-    std::vector<gpu::Segment> segments;
+    ResourceVector<gpu::CommandBuffer> commands;
+    ResourceVector<gpu::Segment> segments;
     gpu::Buffer upload;   // inputs as the host gave them
     gpu::Buffer readback; // small outputs
     std::unique_ptr<gpu::Timer> timer;
@@ -105,7 +106,7 @@ struct Program::State {
 Program::Program() : state_(new State) {}
 
 Program::~Program() {
-    static_cast<void>(state_->wait_for(state_->last_value));
+    if (state_->last_value != 0) state_->runtime->gpu().queue->settle_after(state_->wait_for(state_->last_value));
     if (state_->runtime != nullptr) state_->runtime->programs_.erase(state_.get());
 }
 
@@ -273,6 +274,8 @@ Status Program::State::make_buffers() {
     HK_ASSIGN(outputs, memory.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
     for (Recording& recording : recordings) {
+        recording.commands = ResourceVector<gpu::CommandBuffer>(runtime->gpu().device->host_memory());
+        recording.segments = ResourceVector<gpu::Segment>(runtime->gpu().device->host_memory());
         HK_ASSIGN(recording.upload,
                   memory.create_buffer(inputs.bytes(), gpu::Residence::upload, "inputs on their way"));
         HK_ASSIGN(recording.readback, memory.create_buffer(std::max(small_outputs, kAlignment),

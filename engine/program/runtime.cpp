@@ -41,7 +41,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
 Runtime::~Runtime() {
     // Blocks must not go while commands that use them are pending; what fails here has been reported where it was
     // waited for.
-    if (gpu_.queue) static_cast<void>(gpu_.queue->wait_all());
+    if (gpu_.queue) gpu_.queue->settle_after(gpu_.queue->wait_all());
 }
 
 const Limits& Runtime::limits() const {

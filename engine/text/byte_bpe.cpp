@@ -8,7 +8,7 @@
 namespace hekla::text {
 
 ByteBpe::ByteBpe(Vocabulary vocabulary, Merges merges, ByteBpeOptions options)
-    : Tokenizer(std::move(vocabulary)), merges_(std::move(merges)), options_(std::move(options)),
+    : Tokenizer(std::move(vocabulary)), merges_(merges, this->vocabulary().memory()), options_(std::move(options)),
       added_(this->vocabulary().added()) {
     for (unsigned byte = 0; byte < 256; ++byte) {
         const std::optional<int32_t> id = find(alphabet_.letter(static_cast<uint8_t>(byte)));
@@ -157,7 +157,7 @@ Status ByteBpe::encode_valid(std::string_view text, const EncodeOptions& options
 }
 
 bool ByteBpe::begins_word(int32_t id) const {
-    const std::string& bytes = vocabulary().bytes(id);
+    const std::string_view bytes = vocabulary().bytes(id);
     return !vocabulary().is_special(id) && (bytes.starts_with(' ') || bytes.starts_with('\n'));
 }
 

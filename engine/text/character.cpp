@@ -76,7 +76,7 @@ Result<std::unique_ptr<Tokenizer>> CharacterTokenizer::create(Vocabulary vocabul
     if (vocabulary.size() == 0) return corrupt("the vocabulary is empty");
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
         if (!vocabulary.has(id) || vocabulary.is_added(id)) continue;
-        const std::string& token = vocabulary.token(id);
+        const std::string_view token = vocabulary.token(id);
         if (first_code_point(token).size != token.size())
             return unsupported(
                 fmt::format("the token {} (id {}) is not a single character; word-level vocabularies are "

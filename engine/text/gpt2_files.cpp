@@ -125,7 +125,7 @@ std::string gpt2_vocabulary_json(const ByteBpe& bpe) {
 std::string gpt2_merges_text(const ByteBpe& bpe) {
     std::string out = "#version: 0.2\n";
     for (const Merge& merge : bpe.merges().list())
-        out += bpe.vocabulary().token(merge.left) + ' ' + bpe.vocabulary().token(merge.right) + '\n';
+        out += fmt::format("{} {}\n", bpe.vocabulary().token(merge.left), bpe.vocabulary().token(merge.right));
     return out;
 }
 

@@ -14,7 +14,7 @@ bool Merges::add(const Merge& merge) {
     const uint64_t pair = key(merge.left, merge.right);
     if (slots_[place_of(pair)].rank != kNone) return false;
     if (2 * (list_.size() + 1) > slots_.size()) {
-        std::vector<Slot> old(slots_.size() * 2);
+        ResourceVector<Slot> old(slots_.size() * 2, slots_.get_allocator());
         old.swap(slots_);
         for (const Slot& slot : old)
             if (slot.rank != kNone) slots_[place_of(slot.pair)] = slot;

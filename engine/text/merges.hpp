@@ -2,6 +2,7 @@
 // neighbours become one, the earliest learnt first.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "base/status.hpp"
 
 #include <cstdint>
@@ -26,6 +27,11 @@ struct Symbol {
 
 class Merges {
 public:
+    Merges() = default;
+    // A copy whose tables lie in this memory, which must outlive it.
+    Merges(const Merges& other, std::pmr::memory_resource* memory)
+        : list_(other.list_, memory), slots_(other.slots_, memory) {}
+
     // Appends the next merge in rank. False if the pair has one already.
     bool add(const Merge& merge);
     std::span<const Merge> list() const { return list_; }
@@ -68,8 +74,8 @@ private:
     uint32_t rank_of(int32_t left, int32_t right) const { return slots_[place_of(key(left, right))].rank; }
     void apply_short(std::vector<Symbol>& word) const;
 
-    std::vector<Merge> list_;
-    std::vector<Slot> slots_ = std::vector<Slot>(64); // a power of two, at least twice as many as pairs
+    ResourceVector<Merge> list_;
+    ResourceVector<Slot> slots_ = ResourceVector<Slot>(64); // a power of two, at least twice as many as pairs
 };
 
 } // namespace hekla::text

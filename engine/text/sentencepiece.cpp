@@ -312,11 +312,11 @@ Status SentencePiece::encode_valid(std::string_view text, const EncodeOptions& o
 }
 
 std::string SentencePiece::text_of(int32_t id, bool first) const {
-    const std::string& bytes = vocabulary().bytes(id);
+    const std::string_view bytes = vocabulary().bytes(id);
     const bool prefixed =
         options_.spaces == SpaceRule::model ? model_.add_dummy_prefix : options_.spaces != SpaceRule::never;
     const bool drop = first && prefixed && bytes.starts_with(' ') && !vocabulary().is_added(id);
-    return drop ? bytes.substr(1) : bytes;
+    return std::string(drop ? bytes.substr(1) : bytes);
 }
 
 bool SentencePiece::begins_word(int32_t id) const {

@@ -29,7 +29,7 @@ Status finish_vocabulary(const FilePlace& folder, Vocabulary& vocabulary) {
 } // namespace
 
 SuffixBpe::SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization)
-    : BertWordTokenizer(std::move(vocabulary), normalization), merges_(std::move(merges)) {
+    : BertWordTokenizer(std::move(vocabulary), normalization), merges_(merges, this->vocabulary().memory()) {
     std::string identity = fmt::format("suffix_bpe/1 {} {} {} {}\n", normalization.clean_text, normalization.chinese,
                                        normalization.strip_accents, normalization.lower_case);
     this->vocabulary().append_identity(identity);
@@ -70,8 +70,9 @@ std::string SuffixBpe::tidied(std::string text) const {
 std::string SuffixBpe::to_json() const {
     std::string list;
     for (const Merge& merge : merges_.list())
-        list += fmt::format("{}\n      {}", list.empty() ? "" : ",",
-                            json_quote(vocabulary().token(merge.left) + ' ' + vocabulary().token(merge.right)));
+        list += fmt::format(
+            "{}\n      {}", list.empty() ? "" : ",",
+            json_quote(fmt::format("{} {}", vocabulary().token(merge.left), vocabulary().token(merge.right))));
     return tokenizer_document(
         vocabulary(), bert_normalizer_json(normalization()), "{\"type\": \"BertPreTokenizer\"}", "null",
         fmt::format("{{\"type\": \"BPEDecoder\", \"suffix\": \"{}\"}}", kWordEnd),
@@ -86,7 +87,7 @@ Status SuffixBpe::save(const std::filesystem::path& folder) const {
     HK_TRY(write_file_atomically(folder / "vocab.json", vocabulary_json(vocabulary()) + '\n'));
     std::string lines = "#version: 0.2\n";
     for (const Merge& merge : merges_.list())
-        lines += vocabulary().token(merge.left) + ' ' + vocabulary().token(merge.right) + '\n';
+        lines += fmt::format("{} {}\n", vocabulary().token(merge.left), vocabulary().token(merge.right));
     HK_TRY(write_file_atomically(folder / "merges.txt", lines));
     HK_TRY(write_special_files(folder, vocabulary(),
                                fmt::format("  \"do_lower_case\": {},\n  \"tokenizer_class\": \"OpenAIGPTTokenizer\"",

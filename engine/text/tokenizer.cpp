@@ -31,7 +31,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
     return tidied(text + decoder.finish());
 }
 
-std::string Tokenizer::text_of(int32_t id, bool) const { return vocabulary_.bytes(id); }
+std::string Tokenizer::text_of(int32_t id, bool) const { return std::string(vocabulary_.bytes(id)); }
 
 std::optional<int32_t> Tokenizer::sentinel(int32_t n) const {
     return n < 0 ? std::nullopt : find(fmt::format("<extra_id_{}>", n));
@@ -46,8 +46,13 @@ std::size_t Tokenizer::safe_cut(std::string_view text, std::size_t wanted) const
 }
 
 Result<std::string> Tokenizer::token(int32_t id) const {
-    if (vocabulary_.has(id)) return vocabulary_.token(id);
+    if (vocabulary_.has(id)) return std::string(vocabulary_.token(id));
     return not_found(fmt::format("no token has id {}; the vocabulary has {} ids, from 0", id, vocabulary_.size()));
+}
+
+Result<std::unique_ptr<Tokenizer>> lying_in(std::pmr::memory_resource* memory, std::unique_ptr<Tokenizer> tokenizer) {
+    if (*memory == *tokenizer->vocabulary().memory()) return tokenizer;
+    return tokenizer->with(Vocabulary(tokenizer->vocabulary(), memory));
 }
 
 Result<std::unique_ptr<Tokenizer>> add_special_tokens(const Tokenizer& tokenizer,

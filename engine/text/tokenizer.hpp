@@ -66,7 +66,8 @@ public:
     std::optional<int32_t> find(std::string_view token) const { return vocabulary_.find(token); }
     Result<std::string> token(int32_t id) const; // as files spell it ("Ġthe"); error: no such id
 
-    // The same tokenizer around another vocabulary: one made from this one's by adding to it.
+    // The same tokenizer around another vocabulary, in whose memory its other tables lie too: one made from this one's
+    // by adding to it.
     virtual Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const = 0;
 
     // Hugging Face's tokenizer.json; empty where that cannot say what this does.
@@ -108,6 +109,9 @@ private:
     bool first_ = true;
     Utf8Stream stream_;
 };
+
+// The same tokenizer with its tables in this memory, which must outlive it.
+Result<std::unique_ptr<Tokenizer>> lying_in(std::pmr::memory_resource* memory, std::unique_ptr<Tokenizer> tokenizer);
 
 // The tokenizer with special tokens behind its ids; those it has keep theirs and get the roles. The embedding must grow
 // by as many rows as vocabulary_size() does.

@@ -171,7 +171,7 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
                         "{{\"Regex\": {}}}, \"behavior\": \"Isolated\", \"invert\": false}},\n    {}\n  ]}}",
                         json_quote(options.splitter->pattern()), pre_tokenizer);
     const auto has_space = [&](const Merge& merge) {
-        return vocabulary.token(merge.result).find(' ') != std::string::npos;
+        return vocabulary.token(merge.result).find(' ') != std::string_view::npos;
     };
     // "a b" is read by every version of the library, ["a", "b"] by newer ones only; it is for tokens with spaces in
     // them.
@@ -179,10 +179,11 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
     const bool pairs = std::any_of(merges.begin(), merges.end(), has_space);
     std::string list;
     for (const Merge& merge : merges) {
-        const std::string& left = vocabulary.token(merge.left);
-        const std::string& right = vocabulary.token(merge.right);
+        const std::string_view left = vocabulary.token(merge.left);
+        const std::string_view right = vocabulary.token(merge.right);
         list += list.empty() ? "\n      " : ",\n      ";
-        list += pairs ? fmt::format("[{}, {}]", json_quote(left), json_quote(right)) : json_quote(left + ' ' + right);
+        list += pairs ? fmt::format("[{}, {}]", json_quote(left), json_quote(right))
+                      : json_quote(fmt::format("{} {}", left, right));
     }
     const std::optional<int32_t> unknown = bpe.special(TokenRole::unk);
     const std::string model =

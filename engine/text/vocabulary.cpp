@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
+#include <limits>
 #include <type_traits>
 
 namespace hekla::text {
@@ -18,10 +20,12 @@ void put(std::string& bytes, const T& value) {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-void put_text(std::string& bytes, std::string_view text) {
+void put_sized(std::string& bytes, std::string_view text) {
     put(bytes, static_cast<uint64_t>(text.size()));
     bytes.append(text);
 }
+
+constexpr std::size_t kFewestSlots = 64;
 
 } // namespace
 
@@ -38,19 +42,49 @@ const char* role_key(TokenRole role) {
     return "unknown_token";
 }
 
-Status Vocabulary::add(int32_t id, std::string token, std::string bytes) {
+Vocabulary::Vocabulary(const Vocabulary& other, std::pmr::memory_resource* memory)
+    : texts_(other.texts_, memory), tokens_(other.tokens_, memory), slots_(other.slots_, memory), count_(other.count_),
+      added_(other.added_), roles_(other.roles_) {}
+
+Status Vocabulary::put_text(std::string_view text, Text& out) {
+    if (text.size() > std::numeric_limits<uint32_t>::max() - texts_.size())
+        return corrupt("the tokens are longer than 4 GiB together");
+    out = {static_cast<uint32_t>(texts_.size()), static_cast<uint32_t>(text.size())};
+    texts_.insert(texts_.end(), text.begin(), text.end());
+    return {};
+}
+
+std::size_t Vocabulary::slot_of(std::string_view token) const {
+    std::size_t at = std::hash<std::string_view>{}(token) & (slots_.size() - 1);
+    while (slots_[at] >= 0 && this->token(slots_[at]) != token) at = (at + 1) & (slots_.size() - 1);
+    return at;
+}
+
+Status Vocabulary::add(int32_t id, std::string_view token, std::string_view bytes) {
     if (id < 0) return corrupt(fmt::format("token {} has the negative id {}", json_quote(token), id));
     if (token.empty()) return corrupt(fmt::format("the token of id {} is empty", id));
-    if (id > static_cast<int64_t>(ids_.size()) + kMostGaps)
+    if (id > static_cast<int64_t>(count_) + kMostGaps)
         return corrupt(fmt::format("token {} has id {}, more than {} beyond the number of tokens", json_quote(token),
                                    id, kMostGaps));
     if (has(id))
         return corrupt(
             fmt::format("id {} is given to both {} and {}", id, json_quote(this->token(id)), json_quote(token)));
-    const auto [at, fresh] = ids_.emplace(token, id);
-    if (!fresh) return corrupt(fmt::format("token {} has two ids, {} and {}", json_quote(token), at->second, id));
+    if (const std::optional<int32_t> known = find(token))
+        return corrupt(fmt::format("token {} has two ids, {} and {}", json_quote(token), *known, id));
+    Entry entry;
+    entry.present = true;
+    HK_TRY(put_text(token, entry.token));
+    entry.bytes = entry.token;
+    if (bytes != token) HK_TRY(put_text(bytes, entry.bytes));
     if (id >= size()) tokens_.resize(static_cast<std::size_t>(id) + 1);
-    tokens_[static_cast<std::size_t>(id)] = {std::move(token), std::move(bytes), true, false, false};
+    tokens_[static_cast<std::size_t>(id)] = entry;
+    if (2 * ++count_ > slots_.size()) { // all of them anew, this one too
+        slots_.assign(std::max(2 * slots_.size(), kFewestSlots), -1);
+        for (int32_t one = 0; one < size(); ++one)
+            if (has(one)) slots_[slot_of(this->token(one))] = one;
+    } else {
+        slots_[slot_of(token)] = id;
+    }
     return {};
 }
 
@@ -62,7 +96,7 @@ Status Vocabulary::add(AddedToken token) {
         HK_TRY(add(token.id, token.content, token.content));
     }
     Entry& entry = tokens_[static_cast<std::size_t>(token.id)];
-    entry.bytes = token.content; // added tokens stand for themselves, whatever alphabet the others are spelt in
+    entry.bytes = entry.token; // added tokens stand for themselves, whatever alphabet the others are spelt in
     entry.added = true;
     entry.special = token.special;
     const auto at = std::lower_bound(added_.begin(), added_.end(), token.id,
@@ -97,15 +131,16 @@ bool Vocabulary::has(int32_t id) const {
 }
 
 std::optional<int32_t> Vocabulary::find(std::string_view token) const {
-    const auto at = ids_.find(token);
-    return at == ids_.end() ? std::nullopt : std::optional(at->second);
+    if (slots_.empty()) return {};
+    const int32_t id = slots_[slot_of(token)];
+    return id < 0 ? std::nullopt : std::optional(id);
 }
 
 void Vocabulary::append_identity(std::string& bytes) const {
     put(bytes, size());
     for (const Entry& entry : tokens_) {
         put(bytes, static_cast<uint8_t>(entry.present));
-        put_text(bytes, entry.token);
+        put_sized(bytes, text(entry.token));
     }
     put(bytes, static_cast<uint64_t>(added_.size()));
     for (const AddedToken& token : added_) {

@@ -1,6 +1,7 @@
 // The two-way table of tokens and ids that every tokenizer has, with what is special about some of them.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "base/status.hpp"
 
 #include <array>
@@ -9,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace hekla::text {
@@ -38,8 +38,14 @@ struct AddedToken {
 
 class Vocabulary {
 public:
-    // Puts a token at an id. `bytes` is what it decodes to. Errors: an id or a token that is taken.
-    Status add(int32_t id, std::string token, std::string bytes);
+    Vocabulary() = default;
+    // A copy whose tables lie in this memory, which must outlive it.
+    Vocabulary(const Vocabulary& other, std::pmr::memory_resource* memory);
+    std::pmr::memory_resource* memory() const { return tokens_.get_allocator().resource; }
+
+    // Puts a token at an id. `bytes` is what it decodes to. Errors: an id or a token that is taken, or empty; texts
+    // that are longer than 4 GiB together.
+    Status add(int32_t id, std::string_view token, std::string_view bytes);
     // A token that may already be there under the same id and content; then it only becomes an added one.
     Status add(AddedToken token);
     // Adds a special token behind all ids unless the vocabulary has it, and gives it its roles.
@@ -49,8 +55,9 @@ public:
     int32_t size() const { return static_cast<int32_t>(tokens_.size()); } // largest id + 1; there may be gaps
     bool has(int32_t id) const;
     std::optional<int32_t> find(std::string_view token) const;
-    const std::string& token(int32_t id) const { return tokens_[static_cast<std::size_t>(id)].token; } // has(id)
-    const std::string& bytes(int32_t id) const { return tokens_[static_cast<std::size_t>(id)].bytes; } // has(id)
+    // has(id). Until something is added, or this goes: moved along with it they stay where they are.
+    std::string_view token(int32_t id) const { return text(tokens_[static_cast<std::size_t>(id)].token); }
+    std::string_view bytes(int32_t id) const { return text(tokens_[static_cast<std::size_t>(id)].bytes); }
     bool is_special(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].special; }
     bool is_added(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].added; }
     std::optional<int32_t> role(TokenRole role) const { return roles_[static_cast<std::size_t>(role)]; }
@@ -60,19 +67,24 @@ public:
     void append_identity(std::string& bytes) const;
 
 private:
+    struct Text { // in texts_
+        uint32_t begin = 0, size = 0;
+    };
     struct Entry {
-        std::string token;
-        std::string bytes;
+        Text token, bytes;
         bool present = false;
         bool special = false;
         bool added = false;
     };
-    struct Hash {
-        using is_transparent = void;
-        std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-    };
-    std::vector<Entry> tokens_;
-    std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> ids_;
+    std::string_view text(Text at) const { return {texts_.data() + at.begin, at.size}; }
+    Status put_text(std::string_view text, Text& out);
+    std::size_t slot_of(std::string_view token) const; // its own, or the free one where it belongs
+
+    ResourceVector<char> texts_; // of all tokens, one behind the other
+    ResourceVector<Entry> tokens_;
+    ResourceVector<int32_t>
+        slots_;             // ids by their tokens' hash, -1: free; a power of two, at least twice as many as ids
+    std::size_t count_ = 0; // ids that have a token
     std::vector<AddedToken> added_;
     std::array<std::optional<int32_t>, kTokenRoles> roles_{};
 };

@@ -17,7 +17,7 @@ void WordPiece::Pieces::place(const Slot& slot) {
 
 void WordPiece::Pieces::add(std::string_view piece, int32_t id) {
     if (2 * (used_ + 1) > slots_.size()) {
-        std::vector<Slot> old(slots_.size() * 2);
+        ResourceVector<Slot> old(slots_.size() * 2, slots_.get_allocator());
         old.swap(slots_);
         for (const Slot& slot : old)
             if (slot.id >= 0) place(slot);
@@ -36,7 +36,8 @@ int32_t WordPiece::Pieces::find(std::string_view piece) const {
 }
 
 WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
-    : BertWordTokenizer(std::move(vocabulary), options.normalization), options_(std::move(options)) {
+    : BertWordTokenizer(std::move(vocabulary), options.normalization), options_(std::move(options)),
+      first_(this->vocabulary().memory()), later_(this->vocabulary().memory()) {
     const Vocabulary& tokens = this->vocabulary();
     for (int32_t id = 0; id < tokens.size(); ++id) {
         if (!tokens.has(id) || tokens.is_added(id)) continue;
@@ -91,10 +92,11 @@ void WordPiece::cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbo
 }
 
 std::string WordPiece::text_of(int32_t id, bool first) const {
-    const std::string& token = vocabulary().token(id);
-    if (first) return token;
-    return token.starts_with(options_.prefix) && !vocabulary().is_added(id) ? token.substr(options_.prefix.size())
-                                                                            : ' ' + token;
+    const std::string_view token = vocabulary().token(id);
+    if (first) return std::string(token);
+    if (token.starts_with(options_.prefix) && !vocabulary().is_added(id))
+        return std::string(token.substr(options_.prefix.size()));
+    return fmt::format(" {}", token);
 }
 
 bool WordPiece::begins_word(int32_t id) const {

@@ -35,6 +35,7 @@ private:
     // A set of pieces: an open hash table over the vocabulary's own strings.
     class Pieces {
     public:
+        explicit Pieces(std::pmr::memory_resource* memory) : slots_(64, memory) {}
         void add(std::string_view piece, int32_t id);
         int32_t find(std::string_view piece) const; // -1 if there is none
         std::size_t longest() const { return longest_; }
@@ -46,7 +47,7 @@ private:
             int32_t id = -1;
         };
         void place(const Slot& slot);
-        std::vector<Slot> slots_ = std::vector<Slot>(64);
+        ResourceVector<Slot> slots_;
         std::size_t used_ = 0;
         std::size_t longest_ = 0;
     };

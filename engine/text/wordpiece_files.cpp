@@ -14,7 +14,7 @@ namespace {
 bool has_no_capitals(const Vocabulary& vocabulary) {
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
         if (!vocabulary.has(id) || vocabulary.is_added(id)) continue;
-        const std::string& token = vocabulary.token(id);
+        const std::string_view token = vocabulary.token(id);
         if (token.starts_with('[') && token.ends_with(']')) continue; // [CLS]
         if (std::ranges::any_of(token, [](char c) { return c >= 'A' && c <= 'Z'; })) return false;
     }
@@ -150,7 +150,7 @@ Status WordPiece::save(const std::filesystem::path& folder) const {
     bool gaps = false;
     for (int32_t id = 0; id < tokens.size(); ++id) {
         gaps = gaps || !tokens.has(id);
-        if (tokens.has(id)) lines += tokens.token(id) + '\n';
+        if (tokens.has(id)) lines += fmt::format("{}\n", tokens.token(id));
     }
     const BertNormalization& normal = options_.normalization;
     // The line is the id: a vocabulary with gaps is kept in tokenizer.json alone.

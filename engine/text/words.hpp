@@ -15,7 +15,7 @@ public:
 
     std::string_view kind() const override { return "words"; }
     std::string text_of(int32_t id, bool first) const override { // with a space before all but the first
-        return first ? vocabulary().token(id) : ' ' + vocabulary().token(id);
+        return (first ? "" : " ") + std::string(vocabulary().token(id));
     }
     bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
     std::string to_json() const override;

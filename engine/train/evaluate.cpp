@@ -102,6 +102,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, 
     e->composition_ = &composition;
     e->batch_ = batch;
     e->seed_ = seed;
+    e->memory_ = store.host_memory();
     HK_ASSIGN(e->decode_ports_, ports_to_decode(composition));
     HK_ASSIGN(auto described, describe(composition, batch, lengths, how));
     for (auto& [length, one] : described) {
@@ -157,7 +158,8 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
         const int64_t row_length = rows_of_batch.front().length;
         Length& length = lengths_.at(row_length);
         std::vector<data::Field> fields;
-        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, row_length, fields));
+        HK_TRY(
+            infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, row_length, fields, memory_));
         for (const data::Field& field : fields)
             if (length.program->has_input(field.name)) HK_TRY(length.program->set_input(field.name, field.bytes));
         HK_TRY(length.program->run({.seed = seed_}));

@@ -74,6 +74,7 @@ private:
     const plugin::Composition* composition_ = nullptr;
     int64_t batch_ = 0;
     uint64_t seed_ = 0;
+    std::pmr::memory_resource* memory_ = nullptr; // of batches
     std::map<int64_t, Length> lengths_;
     std::vector<std::string> decode_ports_; // empty where nothing is decoded
 };

@@ -1,6 +1,7 @@
 // What a frozen body says of every training example, computed once and kept: the steps then compute the head alone.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "data/batcher.hpp"
 #include "graph/cut_frozen.hpp"
 #include "program/program.hpp"
@@ -29,7 +30,7 @@ private:
     struct One {
         std::string name;
         std::size_t row_bytes = 0;
-        std::vector<std::byte> rows; // by example
+        ResourceVector<std::byte> rows; // by example
     };
     std::vector<One> features_;
 };

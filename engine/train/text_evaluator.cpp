@@ -76,6 +76,7 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
     e->tokenizer_ = &tokenizer;
     e->batch_ = batch;
     e->seed_ = seed;
+    e->memory_ = store.host_memory();
     e->lengths_ = std::move(lengths);
     HK_ASSIGN(e->kind_, kind_of(composition));
     if (e->kind_ == Kind::nothing)
@@ -145,8 +146,8 @@ Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
                           [&](const data::EncodedColumn& column) { return column.name == target_column_; });
         }
         std::vector<data::Field> fields;
-        HK_TRY(
-            infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, rows.front().length, fields));
+        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, rows.front().length,
+                                  fields, memory_));
         HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
         for (std::size_t row = 0; row < outputs.size(); ++row) {
             WrittenText one;

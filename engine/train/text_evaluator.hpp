@@ -62,6 +62,7 @@ private:
     std::vector<int64_t> lengths_;
     int64_t batch_ = 1;
     uint64_t seed_ = 0;
+    std::pmr::memory_resource* memory_ = nullptr; // of batches
 };
 
 } // namespace hekla::train

@@ -174,13 +174,9 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
     return {};
 }
 
-Status Trainer::open_tokenizer() {
+Result<std::unique_ptr<text::Tokenizer>> Trainer::find_tokenizer() {
     // A run keeps the tokenizer it began with; one without a checkpoint has not begun.
-    std::error_code problem;
-    if (found_) {
-        HK_ASSIGN(tokenizer_, text::load_tokenizer(found_->path));
-        return {};
-    }
+    if (found_) return text::load_tokenizer(found_->path);
     if (recipe_.tokenizer.kind == "from") {
         const std::string from = recipe_.tokenizer.from.empty()
                                      ? recipe_.model.from.empty() ? recipe_.teacher.from : recipe_.model.from
@@ -188,16 +184,24 @@ Status Trainer::open_tokenizer() {
         if (from.empty())
             return invalid_argument("[tokenizer] kind = \"from\" needs `from`: a folder with a tokenizer");
         HK_ASSIGN(std::unique_ptr<text::Tokenizer> stored, text::load_tokenizer(from));
-        HK_ASSIGN(tokenizer_, with_added_tokens(std::move(stored), recipe_.tokenizer));
-        return {};
+        return with_added_tokens(std::move(stored), recipe_.tokenizer);
     }
     HK_ASSIGN(const plugin::Registry::Entry objective, registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id));
     message(fmt::format("training a tokenizer ({}) on the data", recipe_.tokenizer.kind));
     const std::unique_ptr<text::TokenizerTrainer> trainer =
         tokenizer_trainer(recipe_.tokenizer, objective.provided->roles);
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> trained, data_.train_tokenizer(*trainer));
-    HK_ASSIGN(tokenizer_, with_added_tokens(std::move(trained), recipe_.tokenizer));
+    return with_added_tokens(std::move(trained), recipe_.tokenizer);
+}
+
+Status Trainer::open_tokenizer() {
+    HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
+    HK_ASSIGN(tokenizer_, text::lying_in(host_memory(), std::move(found)));
     return {};
+}
+
+std::pmr::memory_resource* Trainer::host_memory() const {
+    return runtime_ != nullptr ? runtime_->gpu().device->host_memory() : std::pmr::new_delete_resource();
 }
 
 Status Trainer::open_data() {
@@ -624,7 +628,7 @@ Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64
         const auto fits = shorter_.lower_bound(needed);
         batch.length = fits != shorter_.end() ? fits->first : t.context_length;
         return infer::make_fields(*composition_, examples, &data_.train().examples(), static_cast<uint64_t>(t.seed),
-                                  rows, batch.length, batch.fields);
+                                  rows, batch.length, batch.fields, host_memory());
     });
 }
 

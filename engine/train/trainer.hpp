@@ -126,7 +126,9 @@ private:
     Status find_checkpoint();
     // Of another model, tokenizer or optimizer: an error. Other settings that the bits depend on: a warning.
     Status same_run(const model::Checkpoint& checkpoint) const;
+    Result<std::unique_ptr<text::Tokenizer>> find_tokenizer();
     Status open_tokenizer();
+    std::pmr::memory_resource* host_memory() const;
     Status open_data();
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hekla::testing {
@@ -102,6 +103,11 @@ public:
             ++host.locks;
         };
         wrapped.unlock_queue = [](void* user) { static_cast<Host*>(user)->queue_mutex.unlock(); };
+    }
+    // What the validation layer said since this was asked for last.
+    std::string messages() {
+        const std::lock_guard guard(messages_mutex_);
+        return std::exchange(messages_, {});
     }
     ~Host() {
         hk_device_requirements_destroy(needs_);

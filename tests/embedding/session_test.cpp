@@ -475,6 +475,8 @@ void fail_each(bool all) {
                 if (code != HK_OK && result == VK_ERROR_OUT_OF_DEVICE_MEMORY) CHECK(code == HK_OUT_OF_MEMORY);
                 CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
                 CHECK(driver.memory_in_use() == 0);
+                const std::string validation = host.messages();
+                CHECK_MESSAGE(validation.empty(), validation);
             }
         }
     }

@@ -95,9 +95,11 @@ typedef struct hk_context_options {
     // Copied; must work until the context, its sessions and its device are gone. Through it go: Vulkan's own
     // allocations on the host (VkAllocationCallbacks of everything that is made), those of the allocator of device
     // memory and of command pools (from the process where the host has none: they cannot be refused), inputs on their
-    // way to the device, weights on their way there, and what a session's released memory held.
-    // Not: what is small or of no fixed size (graphs, tokenizers, texts, batches while they are made, checkpoints being
-    // written, weights of the interpreter). Null: the process's own.
+    // way to the device, weights on their way there, what a session's released memory held, batches, the cached
+    // features of a frozen body, the tables of the tokenizers that calls and sessions work with, and records of
+    // recorded work. Not: what describes (plugins' manifests, graphs, dispatches: some hundred KiB a session), texts,
+    // tokenizers while they are read or trained, checkpoints being written, weights of the interpreter, what libraries
+    // and drivers take without asking. Null: the process's own.
     const hk_allocator* allocator;
     // Not 0: no thread is begun. A session does nothing until the host runs it, all at once (hk_session_run) or from
     // wait to wait (hk_context_pump), and batches are made where they are needed instead of ahead. 0: a session has a

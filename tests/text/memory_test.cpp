@@ -1,0 +1,71 @@
+// Tokenizers whose tables lie in memory of somebody else's.
+#include "support.hpp"
+
+#include "text/trainer.hpp"
+
+#include <memory_resource>
+
+using namespace hekla;
+using namespace hekla::text;
+using namespace hekla::text::testing;
+
+namespace {
+
+class Counting final : public std::pmr::memory_resource {
+public:
+    std::size_t live() const { return live_; }
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        live_ += bytes;
+        return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    }
+    void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+        live_ -= bytes;
+        std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+    }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+    std::size_t live_ = 0;
+};
+
+std::vector<std::unique_ptr<TokenizerTrainer>> trainers() {
+    std::vector<std::unique_ptr<TokenizerTrainer>> all;
+    all.push_back(make_character_trainer());
+    all.push_back(make_byte_bpe_trainer({.vocabulary_size = 400}));
+    all.push_back(make_wordpiece_trainer({.vocabulary_size = 200}));
+    all.push_back(make_sentencepiece_trainer({.vocabulary_size = 80}));
+    all.push_back(make_word_trainer({}));
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("a tokenizer whose tables lie elsewhere is the same, and gives the memory back") {
+    std::string text;
+    for (int i = 0; i < 300; ++i)
+        text += "the " + std::to_string(i * i % 71) + " words, of some Texts: wörter " +
+                std::string(1, static_cast<char>('a' + i % 26)) + "\n";
+    for (const std::unique_ptr<TokenizerTrainer>& trainer : trainers()) {
+        must(trainer->add(text, {}));
+        std::unique_ptr<Tokenizer> tokenizer = must(trainer->finish());
+        CAPTURE(tokenizer->kind());
+        const Hash128 hash = tokenizer->hash();
+        const std::vector<int32_t> ids = must(tokenizer->encode(text));
+        const std::string decoded = tokenizer->decode(ids);
+        Counting memory;
+        tokenizer = must(lying_in(&memory, std::move(tokenizer)));
+        CHECK(memory.live() > static_cast<std::size_t>(tokenizer->vocabulary_size()) * sizeof(int32_t));
+        CHECK(tokenizer->hash() == hash);
+        CHECK(must(tokenizer->encode(text)) == ids);
+        CHECK(tokenizer->decode(ids) == decoded);
+        const Tokenizer* const before = tokenizer.get();
+        tokenizer = must(lying_in(&memory, std::move(tokenizer)));
+        CHECK(tokenizer.get() == before); // it lies there already
+        const std::size_t live = memory.live();
+        const auto more = must(add_special_tokens(*tokenizer, std::vector<SpecialToken>{{"<new>", {}}}));
+        CHECK(more->vocabulary().memory() == std::pmr::new_delete_resource()); // a copy lies where nobody waits for it
+        CHECK(memory.live() == live);
+        tokenizer.reset();
+        CHECK(memory.live() == 0);
+    }
+}
