@@ -89,11 +89,24 @@ std::string Model::decode(const std::vector<int32_t>& ids) const {
     return text;
 }
 
+// Spaces are left out at the beginning of a text.
+std::string Model::behind_a_letter(int32_t id) const {
+    try {
+        std::vector<int32_t> ids = encode("a");
+        const std::size_t letter = decode(ids).size();
+        ids.push_back(id);
+        const std::string text = decode(ids);
+        return text.size() > letter ? text.substr(letter) : std::string();
+    } catch (const Failure&) { return {}; } // a tokenizer without letters
+}
+
 const std::string& Model::label(int32_t id) const {
     std::string& label = labels_[id];
     if (!label.empty()) return label;
     if (vocabulary_ > 0) {
-        for (const char c : decode({id})) {
+        std::string text = decode({id});
+        if (text.empty()) text = behind_a_letter(id);
+        for (const char c : text) {
             if (c == ' ')
                 label += "·";
             else if (c == '\n')

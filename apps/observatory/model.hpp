@@ -43,6 +43,7 @@ public:
     const std::string& label(int32_t id) const;
 
 private:
+    std::string behind_a_letter(int32_t id) const;
     hk_model model_{};
     std::string path_, architecture_, head_;
     std::vector<Parameter> parameters_;
