@@ -17,8 +17,6 @@ using graph::Kind;
 using graph::Shape;
 using graph::Tensor;
 
-constexpr const char* kEnd = "(end)";
-
 // Adds the heads of a map [1, H, Tq, Tk] to `sum` [Tq, Tk]; says how many there were.
 std::size_t add_heads(const Tensor& map, std::vector<float>& sum) {
     const std::size_t heads = map.data.size() / sum.size();

@@ -1,10 +1,14 @@
 #include "attention.hpp"
 
 #include "attention_page.hpp"
-#include "generate/options.hpp"
+#include "generate/decoder_program.hpp"
+#include "generate/decoder_reference.hpp"
+#include "generate/generator.hpp"
 #include "infer/embed.hpp"
 #include "infer/forward.hpp"
+#include "infer/sources.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::app {
@@ -13,6 +17,8 @@ namespace {
 using graph::Kind;
 using graph::Shape;
 using graph::Tensor;
+
+constexpr int64_t kMostWritten = 96; // tokens: more are no picture
 
 // What stands at each of `length` places: the tokens of `ids`, or numbers where the network made places of its own
 // (patches, a class token).
@@ -31,37 +37,63 @@ AttentionPicture picture(const graph::AttentionMap& map, const Tensor& weights, 
     p.heads = static_cast<std::size_t>(map.shape[1]);
     p.queries = labels(map.queries_written ? target : source, map.shape[2]);
     p.keys = labels(map.keys_written ? target : source, map.shape[3]);
+    if (map.queries_written && !map.keys_written && !p.queries.empty()) { // by the words that were written there
+        std::ranges::rotate(p.queries, p.queries.begin() + 1);
+        p.queries.back() = kEnd;
+    }
     const std::size_t size = p.heads * p.queries.size() * p.keys.size(); // the batch's first row
     p.weights.assign(weights.data.begin(), weights.data.begin() + static_cast<std::ptrdiff_t>(size));
     return p;
 }
 
-Result<infer::Tensors> fields_of(const infer::Model& m, const AttentionArguments& a) {
+Tensor row_of(const std::vector<int32_t>& ids) {
+    return {Kind::int32, Shape{1, static_cast<int64_t>(ids.size())}, {ids.begin(), ids.end()}};
+}
+
+// What the decoder of an encoder-decoder reads: a token to begin with, and what it writes.
+Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::SourceRows& source,
+                                         const std::string& target) {
+    HK_ASSIGN(generate::Options options, generate::options_from(m.config, {{"max_new_tokens", kMostWritten}}, 0));
+    if (!options.decoder_start)
+        return invalid_argument(fmt::format("{}: config.json has no decoder_start_token_id", m.path.string()));
+    if (!target.empty()) {
+        HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(target));
+        ids.insert(ids.begin(), *options.decoder_start);
+        return ids;
+    }
+    std::unique_ptr<generate::Decoder> decoder;
+    if (m.runtime != nullptr) {
+        HK_ASSIGN(decoder, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
+    } else {
+        HK_ASSIGN(decoder, generate::make_reference_decoder(*m.composition, m.parameters));
+    }
+    generate::end_as(options, *m.tokenizer, true);
+    generate::Request request;
+    request.prompts = source.ids;
+    request.fields = source.fields;
+    HK_ASSIGN(generate::Output output, generate::generate(*decoder, request, options));
+    std::vector<int32_t> ids = std::move(output.rows.front().ids);
+    if (ids.size() > 1 && std::ranges::find(options.eos, ids.back()) != options.eos.end()) ids.pop_back();
+    return ids;
+}
+
+Result<infer::Tensors> fields_of(const plugin::Registry& registry, const infer::Model& m, const AttentionArguments& a) {
     if (!a.fields.empty()) return infer::read_fields(a.fields);
     if (m.tokenizer == nullptr) return m.tokenizer_problem;
-    infer::Tensors fields;
-    const auto encode = [&](const std::string& text, const char* field) -> Status {
-        HK_ASSIGN(const std::vector<int32_t> ids, m.tokenizer->encode(text));
-        if (ids.empty()) return invalid_argument("the text is empty: give at least one character");
-        fields.emplace(field,
-                       Tensor{Kind::int32, Shape{1, static_cast<int64_t>(ids.size())}, {ids.begin(), ids.end()}});
-        return {};
-    };
-    HK_TRY(encode(a.text, "input_ids"));
-    if (!a.target.empty()) {
-        HK_TRY(encode(a.target, "decoder_input_ids"));
-    } else { // one that writes writes what it reads, a place later
-        Tensor written = fields.at("input_ids");
-        HK_ASSIGN(const generate::Options options, generate::options_from(m.config, nlohmann::json::object(), 0));
-        written.data.pop_back();
-        written.data.insert(written.data.begin(), options.decoder_start.value_or(0));
-        fields.emplace("decoder_input_ids", std::move(written));
+    HK_ASSIGN(const graph::Graph smallest, infer::describe_smallest(m));
+    if (smallest.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone) {
+        HK_ASSIGN(infer::SourceRows source, infer::source_rows(registry, m, std::span(&a.text, 1)));
+        HK_ASSIGN(const std::vector<int32_t> written, decoder_ids(m, source, a.target));
+        infer::Tensors fields = std::move(source.fields);
+        fields["input_ids"] = row_of(source.ids.front());
+        fields["decoder_input_ids"] = row_of(written);
+        return fields;
     }
-    HK_ASSIGN(const bool writes, infer::reads_field(m, fields, "decoder_input_ids"));
-    if (!writes && !a.target.empty())
+    if (!a.target.empty())
         return invalid_argument("--target is for models with an encoder and a decoder; this one has one stack");
-    if (!writes) fields.erase("decoder_input_ids");
-    return fields;
+    HK_ASSIGN(const std::vector<int32_t> ids, m.tokenizer->encode(a.text));
+    if (ids.empty()) return invalid_argument("the text is empty: give at least one character");
+    return infer::Tensors{{"input_ids", row_of(ids)}};
 }
 
 } // namespace
@@ -86,7 +118,7 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
     infer::ModelOptions options;
     options.tokenizer_required = false;
     HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), a.model, options, globals.log()));
-    HK_ASSIGN(const infer::Tensors fields, fields_of(m, a));
+    HK_ASSIGN(const infer::Tensors fields, fields_of(registry, m, a));
     HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, {}, /*attention=*/true));
     if (forward->attention_maps().empty())
         return unsupported(fmt::format("{}: there is no attention in this model", a.model));

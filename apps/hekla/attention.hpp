@@ -10,10 +10,13 @@ namespace hekla::app {
 struct AttentionArguments {
     std::string model;
     std::string text;   // what the model reads
-    std::string target; // what an encoder-decoder has written; "": the text itself
+    std::string target; // what an encoder-decoder has written; "": what it writes
     std::string fields; // or a .safetensors with the model's fields; its first row is shown
     bool reference = false;
 };
+
+// What stands for the end of what was written.
+inline constexpr const char* kEnd = "(end)";
 
 // The tokens of [1, T] ids as they are shown; a null tokenizer: their numbers.
 std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const graph::Tensor& ids);

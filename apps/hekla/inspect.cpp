@@ -339,7 +339,8 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->add_option("--attention", a->attention.text,
                      "a text: an HTML page of every head's map while the model reads it (with --output)")
         ->excludes(graph);
-    parser->add_option("--target", a->attention.target, "with --attention: what an encoder-decoder has written");
+    parser->add_option("--target", a->attention.target,
+                       "with --attention: what an encoder-decoder has written (else: what it writes)");
     parser->add_option("--fields", a->attention.fields,
                        "instead of --attention's text: a .safetensors with the model's fields; its first row is shown");
     parser->add_flag("--reference", a->attention.reference, "with --attention: the float64 interpreter (slow)");

@@ -458,6 +458,16 @@ dir = "run"
                                            rows[0]["source"].get<std::string>()}));
     CHECK(written.out == rows[0]["said"]["text"].get<std::string>() + "\n");
 
+    // Its attention is shown over what it writes, or what is given as written.
+    std::istringstream greedy(succeed(place.run({"generate", "run", "--greedy", "--prompt", "two and three"})).out);
+    json words = json::array();
+    for (std::string word; greedy >> word;) words.push_back(word);
+    words.push_back("(end)");
+    succeed(place.run({"inspect", "run", "--attention", "two and three", "-o", "page.html"}));
+    CHECK_MESSAGE(has(place.read("page.html"), "\"queries\":" + words.dump()), words.dump());
+    succeed(place.run({"inspect", "run", "--attention", "two and three", "--target", "un et un", "-o", "page.html"}));
+    CHECK(has(place.read("page.html"), R"x("queries":["un","et","un","(end)"])x"));
+
     const auto fails = [&](std::vector<std::string> changes, const char* part) {
         std::vector<std::string> command{"train", "translate.toml", "output.dir=x"};
         command.insert(command.end(), changes.begin(), changes.end());
