@@ -50,17 +50,19 @@ Tensor row_of(const std::vector<int32_t>& ids) {
     return {Kind::int32, Shape{1, static_cast<int64_t>(ids.size())}, {ids.begin(), ids.end()}};
 }
 
-// What the decoder of an encoder-decoder reads: a token to begin with, and what it writes.
+// What the decoder of an encoder-decoder reads: a token to begin with, and what it writes. Empty where it cannot write:
+// the network then makes something of the source.
 Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::SourceRows& source,
                                          const std::string& target) {
     HK_ASSIGN(generate::Options options, generate::options_from(m.config, {{"max_new_tokens", kMostWritten}}, 0));
-    if (!options.decoder_start)
-        return invalid_argument(fmt::format("{}: config.json has no decoder_start_token_id", m.path.string()));
     if (!target.empty()) {
+        if (!options.decoder_start)
+            return invalid_argument(fmt::format("{}: config.json has no decoder_start_token_id", m.path.string()));
         HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(target));
         ids.insert(ids.begin(), *options.decoder_start);
         return ids;
     }
+    if (m.composition->head() != "lm" || !options.decoder_start) return std::vector<int32_t>();
     std::unique_ptr<generate::Decoder> decoder;
     if (m.runtime != nullptr) {
         HK_ASSIGN(decoder, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
@@ -71,22 +73,27 @@ Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::Sou
     generate::Request request;
     request.prompts = source.ids;
     request.fields = source.fields;
+    generate::Session session;
+    session.sources = source.fields;
+    session.sources["input_ids"] = row_of(source.ids.front());
+    session.length = kMostWritten;
+    HK_ASSIGN(options.max_new_tokens, decoder->longest(session));
     HK_ASSIGN(generate::Output output, generate::generate(*decoder, request, options));
     std::vector<int32_t> ids = std::move(output.rows.front().ids);
     if (ids.size() > 1 && std::ranges::find(options.eos, ids.back()) != options.eos.end()) ids.pop_back();
     return ids;
 }
 
-Result<infer::Tensors> fields_of(const plugin::Registry& registry, const infer::Model& m, const AttentionArguments& a) {
+Result<infer::Tensors> fields_of(const plugin::Registry& registry, const infer::Model& m, bool writes,
+                                 const AttentionArguments& a) {
     if (!a.fields.empty()) return infer::read_fields(a.fields);
     if (m.tokenizer == nullptr) return m.tokenizer_problem;
-    HK_ASSIGN(const graph::Graph smallest, infer::describe_smallest(m));
-    if (smallest.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone) {
+    if (writes) {
         HK_ASSIGN(infer::SourceRows source, infer::source_rows(registry, m, std::span(&a.text, 1)));
         HK_ASSIGN(const std::vector<int32_t> written, decoder_ids(m, source, a.target));
         infer::Tensors fields = std::move(source.fields);
         fields["input_ids"] = row_of(source.ids.front());
-        fields["decoder_input_ids"] = row_of(written);
+        if (!written.empty()) fields["decoder_input_ids"] = row_of(written);
         return fields;
     }
     if (!a.target.empty())
@@ -118,7 +125,9 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
     infer::ModelOptions options;
     options.tokenizer_required = false;
     HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), a.model, options, globals.log()));
-    HK_ASSIGN(const infer::Tensors fields, fields_of(registry, m, a));
+    HK_ASSIGN(const graph::Graph smallest, infer::describe_smallest(m));
+    const bool writes = smallest.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone;
+    HK_ASSIGN(const infer::Tensors fields, fields_of(registry, m, writes, a));
     HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, {}, /*attention=*/true));
     if (forward->attention_maps().empty())
         return unsupported(fmt::format("{}: there is no attention in this model", a.model));
@@ -128,7 +137,9 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
         const auto found = fields.find(field);
         return found == fields.end() ? std::vector<std::string>() : token_words(m.tokenizer.get(), found->second);
     };
-    const std::vector<std::string> source = tokens("input_ids"), target = tokens("decoder_input_ids");
+    const std::vector<std::string> target = tokens("decoder_input_ids");
+    // Without it the maps do not say whose places are whose.
+    const std::vector<std::string> source = writes && target.empty() ? std::vector<std::string>() : tokens("input_ids");
     std::vector<AttentionPicture> pictures;
     for (const graph::AttentionMap& map : forward->attention_maps())
         pictures.push_back(picture(map, outputs.at(map.output), source, target));

@@ -47,9 +47,10 @@ void add_export(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("model", a->model, "the folder of the run or model")->required();
     parser->add_option("file", a->file, "a file, by custom ending in .hekla")->required();
     parser
-        ->add_option(
-            "--length", a->options.length,
-            fmt::format("tokens of the longest row; without it what the model takes, {} at most", infer::kUsualLength))
+        ->add_option("--length", a->options.length,
+                     fmt::format("tokens of the longest row; without it what the model takes, {} at most, and fewer "
+                                 "where its graph has large tables",
+                                 infer::kUsualLength))
         ->check(CLI::Range(1, 1 << 20));
     parser->footer("Example: hekla export out/quickstart quickstart.hekla\n"
                    "         hekla generate quickstart.hekla --prompt \"namespace\"");

@@ -11,6 +11,9 @@ namespace {
 
 constexpr uint32_t kQueries = 1U << 2, kKeys = 1U << 3; // of hk_tensor::decoder_axes
 
+// An encoder and a decoder may have numbers of their own.
+int heads_of(const hk_tensor& layer) { return static_cast<int>(layer.dims[1]); }
+
 // Its number among those of its kind: an encoder's, a decoder's, and those that look from what is written at what was
 // read.
 int number_of(const std::vector<hk_tensor>& layers, int layer) {
@@ -43,7 +46,8 @@ bool AttentionPanel::is_settled(Observatory& app) { return !app.looking.is_busy(
 void AttentionPanel::record(Observatory& app, VkCommandBuffer commands, bool shown) {
     const std::vector<hk_tensor>& layers = app.looking.attention();
     if (!shown || !app.looking.is_shown() || row_ == HeatMap::kNone || layers.empty()) return;
-    const HeadMap map = head_of(layers[static_cast<std::size_t>(layer_) % layers.size()], static_cast<uint32_t>(head_));
+    const hk_tensor& layer = layers[static_cast<std::size_t>(layer_) % layers.size()];
+    const HeadMap map = head_of(layer, static_cast<uint32_t>(head_ % heads_of(layer)));
     if (row_ >= map.queries || column_ >= map.keys) return;
     const struct {
         VkDeviceAddress from, to;
@@ -60,7 +64,8 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
     ImGui::TextDisabled("Every layer (the first below) and head%s",
                         app.model()->is_encoder_decoder() ? "; w: what is written, r: from there at what was read"
                                                           : "");
-    const auto heads = static_cast<int>(layers.front().dims[1]);
+    int heads = 0;
+    for (const hk_tensor& layer : layers) heads = std::max(heads, heads_of(layer));
     const auto count = static_cast<int>(layers.size());
     const ImVec2 room = ImGui::GetContentRegionAvail();
     const float label = 26.0F * app.scale, gap = 5.0F * app.scale;
@@ -75,7 +80,7 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
         const float y = corner.y + static_cast<float>(row) * (side + gap);
         list.AddText(fonts.small, fonts.small->FontSize, {corner.x, y + side / 2 - fonts.small->FontSize / 2},
                      colour::kDim, mark_of(layers, layer).c_str());
-        for (int head = 0; head < heads; ++head) {
+        for (int head = 0; head < heads_of(layers[static_cast<std::size_t>(layer)]); ++head) {
             const ImVec2 low{corner.x + label + static_cast<float>(head) * (side + gap), y},
                 high{low.x + side, low.y + side};
             ImGui::SetCursorScreenPos(low);
@@ -201,7 +206,7 @@ void AttentionPanel::draw(Observatory& app) {
         return;
     }
     layer_ = std::min(layer_, static_cast<int>(layers.size()) - 1);
-    head_ = std::min(head_, static_cast<int>(layers.front().dims[1]) - 1);
+    head_ = std::min(head_, heads_of(layers[static_cast<std::size_t>(layer_)]) - 1);
     app.controls.value("attention/layer", layer_);
     app.controls.value("attention/head", head_);
     ImGui::SetNextItemWidth(180 * app.scale);

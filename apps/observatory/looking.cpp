@@ -5,7 +5,7 @@
 namespace observatory {
 namespace {
 
-constexpr int64_t kMostWritten = 96; // tokens: more are no picture
+constexpr int64_t kMostWritten = 96, kLeastWritten = 6; // tokens: more are no picture
 
 }
 
@@ -44,15 +44,9 @@ void Looking::look(const Model& model, const std::string& text) {
         if (ids_.empty()) throw Failure("The text is empty: type at least one character.");
         if (!model.is_encoder_decoder()) return open(model, true);
         ids_ = model.encode_source(text);
-        hk::GenerationOptions options;
-        options.model = model.path();
-        options.prompts = {text};
-        options.max_new_tokens = kMostWritten;
-        options.temperature = 0;
-        hk::Error error;
-        writer_ = engine_.cpp_context().generate(options, error);
-        if (error) throw Failure(error.message());
-        engine_.add(writer_.session().c(), Engine::Kind::writing);
+        text_ = text;
+        most_written_ = kMostWritten;
+        begin_writing(model);
     } catch (const Failure& failure) {
         passes_.reset();
         problem_ = failure.what();
@@ -63,9 +57,26 @@ double Looking::progress() const {
     return passes_ != nullptr ? passes_->progress() : writer_ ? writer_.session().wait(0).progress : 0.0;
 }
 
+void Looking::begin_writing(const Model& model) {
+    hk::GenerationOptions options;
+    options.model = model.path();
+    options.prompts = {text_};
+    options.max_new_tokens = most_written_;
+    options.temperature = 0;
+    hk::Error error;
+    writer_ = engine_.cpp_context().generate(options, error);
+    if (error) throw Failure(error.message());
+    engine_.add(writer_.session().c(), Engine::Kind::writing);
+}
+
 void Looking::take_writing(const Model& model) {
     const hk_session_info info = writer_.session().wait(0);
-    if (info.state == HK_SESSION_FAILED) throw Failure(std::string(hk::view(info.message)));
+    if (info.state == HK_SESSION_FAILED) {
+        if (most_written_ / 2 < kLeastWritten) throw Failure(std::string(hk::view(info.message)));
+        most_written_ /= 2; // a model of short rows; what fails while it prepares is in no frame
+        engine_.remove(writer_.session().c());
+        return begin_writing(model);
+    }
     writing_ += writer_.taken();
     if (info.state != HK_SESSION_IDLE) return;
     writing_ += writer_.taken();

@@ -46,12 +46,14 @@ public:
 
 private:
     void open(const Model& model, bool lens);
+    void begin_writing(const Model& model);
     void take_writing(const Model& model);
     Engine& engine_;
     TopTokens top_;
     std::unique_ptr<Passes> passes_;
     hk::Generation writer_;
-    std::string writing_;
+    int64_t most_written_ = 0; // tokens
+    std::string text_, writing_;
     std::vector<int32_t> ids_, written_;
     std::vector<hk_tensor> attention_, lenses_;
     bool begun_ = false, shown_ = false, with_lens_ = false;

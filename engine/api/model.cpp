@@ -10,6 +10,7 @@
 #include "infer/model.hpp"
 #include "infer/source_layout.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -61,7 +62,8 @@ public:
         HK_ASSIGN(const text::Tokenizer* tokenizer, this->tokenizer());
         HK_TRY(source_problem_);
         HK_ASSIGN(const std::vector<int32_t> ids,
-                  tokenizer->encode(text.empty() ? text : infer::with_prefix(prefix_, text), {.match_special = false}));
+                  tokenizer->encode(text.empty() ? text : infer::with_prefix(prefix_, text)));
+        if (ids.empty()) return invalid_argument("the text is empty: give at least one character");
         return infer::laid_out(source_, std::span(&ids, 1)).ids.front();
     }
 
@@ -77,7 +79,8 @@ private:
                                             });
         if (!layout.ok())
             source_problem_ = layout.status();
-        else if (layout->fields.empty())
+        else if (std::ranges::find(layout->fields, "input_ids", &infer::SourceLayout::Field::name) ==
+                 layout->fields.end())
             source_problem_ = unsupported(folder_ + ": was not exported to generate: how it reads texts is not in it");
         else
             source_ = layout.take();

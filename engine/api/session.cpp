@@ -861,7 +861,8 @@ bool Session::leave(std::chrono::steady_clock::time_point until) {
     drop_unbegun();
     std::unique_lock lock(mutex_);
     if (!wait_for(lock, until, [&] { return ended_; })) return false;
-    queue_.reset();
+    const std::shared_ptr<gpu::MeteredQueue> last = std::move(queue_); // may wait for the host's queue, and lock it
+    lock.unlock();
     return true;
 }
 

@@ -28,8 +28,8 @@ Result<std::shared_ptr<Queue>> Queue::create(std::shared_ptr<Device> device) {
 }
 
 Status Queue::open(std::shared_ptr<Device> device) {
-    HK_TRY(device->alive());
     device_ = std::move(device);
+    HK_TRY(device_->alive());
     HK_ASSIGN(pool_, CommandPool::create(device_));
     VkSemaphoreTypeCreateInfo type{};
     type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;

@@ -65,7 +65,7 @@ public:
     // For code that frees what the device may be using: `waited` is what waiting for it gave. Where that failed, waits
     // until the device's queue is idle, as a lost one is at once; what was cancelled was over by then.
     void settle_after(const Status& waited) const {
-        if (!waited.ok() && waited.code() != Code::cancelled) settle();
+        if (!waited.ok() && waited.code() != Code::cancelled && last_submitted() > 0) settle();
     }
     // For code that waits for another's: sleeps a little, or lets others run on this thread.
     virtual void give_way();

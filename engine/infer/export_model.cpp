@@ -26,6 +26,9 @@ using plugin::GraphFamily;
 using program::Storage;
 
 constexpr int64_t kMostRows = 65536;
+constexpr int kMostParts = 16;                           // of a graph that is another one from some size on
+constexpr std::size_t kMostText = std::size_t{16} << 20; // of a graph, where nobody asked for a length
+constexpr int64_t kFewestTokens = 64;                    // however long the text is
 
 // Devices as lowering tells them apart where it writes kernels: a GPU, a CPU, and Mesa's own with 4, 8 or 16 lanes.
 std::vector<program::Limits> tiers() {
@@ -184,6 +187,16 @@ private:
             HK_ASSIGN(report_.length, longest([&](int64_t length) {
                           return composition.check(HK_MODE_EVALUATE, std::vector{row("input_ids", length)});
                       }));
+            // Where rows have no end, tables of all distances would make long texts.
+            const bool endless =
+                options_.length == 0 &&
+                composition.check(HK_MODE_EVALUATE, std::vector{row("input_ids", 2 * kUsualLength)}).ok();
+            while (endless && report_.length > kFewestTokens) {
+                HK_ASSIGN(const graph::Graph longest,
+                          composition.build(HK_MODE_EVALUATE, std::vector{row("input_ids", report_.length)}));
+                if (graph::print(longest).size() <= kMostText) break;
+                report_.length /= 2;
+            }
         }
         const std::vector<std::string> shape{"rows", "tokens"};
         const GraphFamily::Field ids{"input_ids", graph::Kind::int32, shape},
@@ -320,18 +333,21 @@ private:
             if (sizes[i].least != 1 || sizes[i].most == 1) continue;
             return add_parts(head, mode, fields, sizes, i, 1);
         }
-        for (std::size_t i = 0; i < sizes.size(); ++i) {
+        for (std::size_t i = 0; i < sizes.size() && parts_ < kMostParts; ++i) {
             const int64_t least = sizes[i].least;
-            if (least == sizes[i].most) continue;
-            // The greatest value up to which one text serves.
+            // The greatest value up to which one text serves; two values would fit any numbers.
             std::vector<GraphFamily::Size> part = sizes;
-            int64_t serves = least, too_far = sizes[i].most;
+            part[i].most = least + 2;
+            if (part[i].most >= sizes[i].most || !text_of(*head.model.composition, family_of(mode, fields, part)).ok())
+                continue;
+            int64_t serves = part[i].most, too_far = sizes[i].most;
             while (too_far - serves > 1) {
                 part[i].most = serves + (too_far - serves) / 2;
                 const bool one_text = text_of(*head.model.composition, family_of(mode, fields, part)).ok();
                 (one_text ? serves : too_far) = part[i].most;
             }
-            if (serves > least) return add_parts(head, mode, fields, sizes, i, serves);
+            ++parts_;
+            return add_parts(head, mode, fields, sizes, i, serves);
         }
         return text.status();
     }
@@ -461,6 +477,7 @@ private:
     bool both_sides_ = false;
     json source_;                                // layout_json()
     Status too_long_;                            // the length that was asked for
+    int parts_ = 0;                              // that were cut off
     std::map<std::string, std::string> sources_; // GLSL by program::Dispatch::shader
     ExportReport report_;
 };

@@ -14,7 +14,8 @@
 namespace hekla::infer {
 
 struct ExportOptions {
-    int64_t length = 0;  // tokens of the longest row; 0: what the model takes, kUsualLength at most
+    int64_t length = 0;  // tokens of the longest row; 0: what the model takes, kUsualLength at most,
+                         // fewer where a graph has tables that grow with it
     std::string version; // Hekla's, for messages
 };
 inline constexpr int64_t kUsualLength = 4096;

@@ -492,6 +492,31 @@ TEST_CASE("a cap of memory holds: a session runs within it or says what it needs
 
 TEST_CASE("a session whose Vulkan fails ends with an error, and leaves nothing behind") { fail_each(false); }
 
+TEST_CASE("a session begun on a lost device is an error") {
+    const Place place;
+    Host host;
+    FaultPlan plan;
+    plan.faults = {{"vkQueueSubmit2", 1, VK_ERROR_DEVICE_LOST}};
+    FaultDriver::get().reset(plan);
+    const Error error;
+    hk_context context{};
+    REQUIRE(host.context(context, error) == HK_OK);
+    for (const char* name : {"first", "second"}) {
+        CAPTURE(name);
+        const Training training(place, name, {});
+        hk_session session{};
+        int32_t code = hk_session_train(context, &training.options, nullptr, &session, error);
+        if (code == HK_OK) {
+            code = state_of(session, 60 * kSecond).code;
+            hk_session_destroy(session);
+        }
+        CHECK(code == HK_DEVICE_LOST);
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+    FaultDriver::get().reset();
+}
+
 TEST_SUITE("long") {
     TEST_CASE("caps of memory from absurd to ample") { cap_memory(true); }
 

@@ -54,7 +54,7 @@ typedef struct hk_cache {
     void(HK_ABI* store)(void* user, hk_string name, const void* bytes, uint64_t size); // instead of an older one
 } hk_cache;
 
-// Memory on the host. Called by any thread that called Hekla or is a session's, several at once, and by drivers.
+// Memory on the host. Called by any thread, Hekla's own and drivers' too, several at once.
 typedef struct hk_allocator {
     uint32_t struct_size;
     uint32_t reserved; // zero
@@ -96,10 +96,11 @@ typedef struct hk_context_options {
     // allocations on the host (VkAllocationCallbacks of everything that is made), those of the allocator of device
     // memory and of command pools (from the process where the host has none: they cannot be refused), inputs on their
     // way to the device, weights on their way there, what a session's released memory held, batches, the cached
-    // features of a frozen body, the tables of the tokenizers that calls and sessions work with, and records of
-    // recorded work. Not: what describes (plugins' manifests, graphs, dispatches: some hundred KiB a session), texts,
-    // tokenizers while they are read or trained, checkpoints being written, weights of the interpreter, what libraries
-    // and drivers take without asking. Null: the process's own.
+    // features of a frozen body, the vocabularies and merges of the tokenizers that calls and sessions work with, and
+    // records of recorded work. Not: what describes (plugins' manifests, graphs, dispatches: some hundred KiB a
+    // session), texts and encoded examples, tokenizers while they are read or trained and what SentencePiece's library
+    // keeps, checkpoints being written, weights of the interpreter, what drivers take without asking. Null: the
+    // process's own.
     const hk_allocator* allocator;
     // Not 0: no thread is begun. A session does nothing until the host runs it, all at once (hk_session_run) or from
     // wait to wait (hk_context_pump), and batches are made where they are needed instead of ahead. 0: a session has a

@@ -63,8 +63,8 @@ HK_EXPORT int32_t hk_model_parameters(hk_model model, void* user,
 HK_EXPORT int32_t hk_model_encode(hk_model model, hk_string text, void* user,
                                   void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count), hk_error* error);
 // The ids that an encoder-decoder's encoder reads of a text, given once: what the model was trained to have before a
-// text, its tokens, and what stands around these. Errors: as above; a model without an encoder, or one that lays texts
-// out otherwise. [any-thread]
+// text, its tokens (special ones in it too, as hk_generate reads it), and what stands around these. Errors: as above;
+// an empty text; a model without an encoder, or one that lays texts out otherwise. [any-thread]
 HK_EXPORT int32_t hk_model_encode_source(hk_model model, hk_string text, void* user,
                                          void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count),
                                          hk_error* error);

@@ -100,7 +100,7 @@ typedef struct hk_tensor {
     uint32_t struct_size;
     int32_t kind; // HK_TENSOR_*
     uint32_t rank;
-    uint32_t decoder_axes; // of an attention map: bit d is set where axis d counts places of what a decoder reads
+    uint32_t decoder_axes; // of an attention map, with a decoder_length: bit d is set where axis d counts its places
     int64_t dims[HK_TENSOR_DIMS];
     hk_buffer buffer; // for shaders of the host's: `address` + `offset` is where it begins
 } hk_tensor;
