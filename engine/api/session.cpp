@@ -107,6 +107,10 @@ void Session::work(const std::function<Status()>& body) {
         status = internal_error("an exception of an unknown type");
     }
     queue()->cancel(); // nobody submits any more
+    if (const std::lock_guard guard(mutex_); status.code() == Code::cancelled && stopping_ && !destroyed_) {
+        status = {}; // it was stopped while it waited for another to load the weights
+        stopped_ = true;
+    }
     end(std::move(status));
 }
 

@@ -32,8 +32,9 @@ std::string kind_of(std::string_view interface_id) {
 std::string choices_text(std::string_view word, const std::vector<std::string>& choices) {
     const std::string_view near = nearest_name(word, std::span(choices));
     const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
-    return choices.empty() ? "there are none: is --plugin-path right?"
-                           : fmt::format("there are {}{}", fmt::join(choices, ", "), hint);
+    return choices.empty()
+               ? "there are none: are the folders of plugins right (--plugin-path, hk_context_options.plugin_folders)?"
+               : fmt::format("there are {}{}", fmt::join(choices, ", "), hint);
 }
 
 // Who else may write to a file or folder; empty: nobody. The user's own group is the user: that is how systems with a
