@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace hekla::infer {
 namespace {
@@ -19,15 +20,23 @@ std::vector<plugin::BatchField> described(const Tensors& fields) {
     return result;
 }
 
+// Every port of a graph that was described with all of them, which are outputs of it no more.
+std::map<std::string, graph::ValueId> take_ports(graph::Graph& graph) {
+    constexpr std::string_view kPrefix = "port.";
+    std::map<std::string, graph::ValueId> ports;
+    for (const auto& [name, value] : graph.outputs)
+        if (name.starts_with(kPrefix)) ports.emplace(name.substr(kPrefix.size()), value);
+    for (const auto& [name, value] : ports) graph.outputs.erase(std::string(kPrefix) + name);
+    return ports;
+}
+
 } // namespace
 
 Result<std::vector<std::string>> port_names(const Model& model, const Tensors& fields) {
-    HK_ASSIGN(const graph::Graph graph,
+    HK_ASSIGN(graph::Graph graph,
               model.composition->build(HK_MODE_EVALUATE, described(fields), {}, /*all_ports=*/true));
     std::vector<std::string> names;
-    constexpr std::string_view kPrefix = "port.";
-    for (const auto& [name, value] : graph.outputs)
-        if (name.starts_with(kPrefix)) names.push_back(name.substr(kPrefix.size()));
+    for (const auto& [name, value] : take_ports(graph)) names.push_back(name);
     return names;
 }
 
@@ -37,22 +46,21 @@ Result<bool> reads_field(const Model& model, const Tensors& fields, const std::s
 }
 
 Status Forward::describe(const Tensors& fields, const std::vector<std::string>& ports, bool attention, bool lens) {
-    std::vector<std::string> all = ports, offered;
-    if (lens || attention) { HK_ASSIGN(offered, port_names(*model_, fields)); }
-    const auto is_asked_for = [&](std::string_view name) { return std::ranges::find(ports, name) != ports.end(); };
-    for (const std::string& name : offered) {
-        const bool layer = name == "logits" || (name.starts_with("layer.") && name.ends_with(".hidden"));
-        if (!is_asked_for(name) && ((lens && layer) || (attention && name == kAttentionPort))) all.push_back(name);
-    }
-    HK_ASSIGN(graph_, model_->composition->build(HK_MODE_EVALUATE, described(fields), all));
+    HK_ASSIGN(graph_, model_->composition->build(HK_MODE_EVALUATE, described(fields), ports, attention || lens));
+    const std::map<std::string, graph::ValueId> offered = take_ports(graph_);
     if (attention) {
-        const auto weights = graph_.outputs.find(kAttentionPort);
-        HK_ASSIGN(maps_,
-                  graph::add_attention_maps(graph_, weights != graph_.outputs.end() ? weights->second : graph::kNone));
+        const auto weights = offered.find(kAttentionPort);
+        HK_ASSIGN(maps_, graph::add_attention_maps(graph_, weights != offered.end() ? weights->second : graph::kNone));
     }
-    if (lens) HK_TRY(graph::add_logit_lens(graph_).status());
-    for (const std::string& name : all)
-        if (!is_asked_for(name)) graph_.outputs.erase(name);
+    if (lens) {
+        std::vector<std::string> added;
+        for (const auto& [name, value] : offered)
+            if ((name == "logits" || (name.starts_with("layer.") && name.ends_with(".hidden"))) &&
+                graph_.outputs.emplace(name, value).second)
+                added.push_back(name);
+        HK_TRY(graph::add_logit_lens(graph_).status());
+        for (const std::string& name : added) graph_.outputs.erase(name);
+    }
     HK_ASSIGN(graph_, graph::simplify(graph_));
     return {};
 }
