@@ -43,8 +43,7 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
     }
     const std::string prefix = infer::trained_prefix(model_.config, "prompt");
     for (const std::string& prompt : prompts) {
-        HK_ASSIGN(std::vector<int32_t> ids,
-                  model_.tokenizer->encode(prompt.empty() ? prompt : infer::with_prefix(prefix, prompt)));
+        HK_ASSIGN(std::vector<int32_t> ids, model_.tokenizer->encode(infer::with_prefix(prefix, prompt)));
         if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
         request.prompts.push_back(std::move(ids));
     }

@@ -61,8 +61,7 @@ public:
             return invalid_argument("the model has no encoder that reads one text to write another: hk_model_encode");
         HK_ASSIGN(const text::Tokenizer* tokenizer, this->tokenizer());
         HK_TRY(source_problem_);
-        HK_ASSIGN(const std::vector<int32_t> ids,
-                  tokenizer->encode(text.empty() ? text : infer::with_prefix(prefix_, text)));
+        HK_ASSIGN(const std::vector<int32_t> ids, tokenizer->encode(infer::with_prefix(prefix_, text)));
         if (ids.empty()) return invalid_argument("the text is empty: give at least one character");
         return infer::laid_out(source_, std::span(&ids, 1)).ids.front();
     }

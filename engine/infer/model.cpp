@@ -168,7 +168,7 @@ std::string trained_prefix(const json& config, const std::string& column) {
 }
 
 std::string with_prefix(const std::string& prefix, std::string text) {
-    return text.starts_with(prefix) ? text : prefix + text;
+    return text.empty() || text.starts_with(prefix) ? text : prefix + text;
 }
 
 Result<graph::Graph> describe_smallest(const Model& m) {

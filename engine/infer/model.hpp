@@ -61,7 +61,7 @@ struct Model {
 // What stood before every text of a column when the model was trained ("translate English to French: "), as its
 // config.json says: Hekla's own, or a T5's `prefix`. "" where it says nothing.
 std::string trained_prefix(const nlohmann::json& config, const std::string& column);
-// The text with it, once: one that begins with it stays as it is.
+// The text with it, once: one that begins with it stays as it is, and one that says nothing too.
 std::string with_prefix(const std::string& prefix, std::string text);
 
 // Whether the run that made the model taught it to read prompts from both sides.

@@ -66,7 +66,7 @@ Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& mo
     const std::string prefix = trained_prefix(model.config, "source");
     std::vector<std::vector<int32_t>> ids(texts.size());
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        HK_ASSIGN(ids[i], model.tokenizer->encode(texts[i].empty() ? texts[i] : with_prefix(prefix, texts[i])));
+        HK_ASSIGN(ids[i], model.tokenizer->encode(with_prefix(prefix, texts[i])));
         if (ids[i].empty())
             return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
     }
