@@ -13,8 +13,6 @@
 namespace hekla::app {
 namespace {
 
-using graph::Kind;
-using graph::Shape;
 using graph::Tensor;
 
 // Adds the heads of a map [1, H, Tq, Tk] to `sum` [Tq, Tk]; says how many there were.
@@ -31,10 +29,10 @@ Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::
     HK_ASSIGN(const std::vector<int32_t> written, m.tokenizer->encode(text.written));
     infer::Tensors fields = std::move(rows.fields);
     const std::vector<int32_t>& read = rows.ids.front();
-    fields["input_ids"] = {Kind::int32, Shape{1, static_cast<int64_t>(read.size())}, {read.begin(), read.end()}};
-    Tensor target{Kind::int32, Shape{1, static_cast<int64_t>(written.size()) + 1}, {static_cast<double>(start)}};
-    target.data.insert(target.data.end(), written.begin(), written.end());
-    fields["decoder_input_ids"] = target;
+    fields["input_ids"] = row_of(read);
+    std::vector<int32_t> target{start};
+    target.insert(target.end(), written.begin(), written.end());
+    fields["decoder_input_ids"] = row_of(target);
     HK_ASSIGN(const bool encodes, infer::reads_field(m, fields, "decoder_input_ids"));
     if (!encodes) return std::optional<Alignment>();
 
@@ -42,16 +40,14 @@ Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::
     HK_ASSIGN(const infer::Tensors outputs, forward->run(fields));
 
     Alignment a;
-    a.weights.assign(target.data.size() * read.size(), 0.0F);
+    a.weights.assign(target.size() * read.size(), 0.0F);
     std::size_t heads = 0;
     for (const graph::AttentionMap& map : forward->attention_maps())
         if (map.queries_written && !map.keys_written) heads += add_heads(outputs.at(map.output), a.weights);
     if (heads == 0) return std::optional<Alignment>();
     for (float& weight : a.weights) weight /= static_cast<float>(heads);
     a.read = token_words(m.tokenizer.get(), fields.at("input_ids"));
-    a.written =
-        token_words(m.tokenizer.get(),
-                    {Kind::int32, Shape{1, static_cast<int64_t>(written.size())}, {written.begin(), written.end()}});
+    a.written = token_words(m.tokenizer.get(), row_of(written));
     a.written.emplace_back(kEnd);
     return std::optional(std::move(a));
 }

@@ -46,10 +46,6 @@ AttentionPicture picture(const graph::AttentionMap& map, const Tensor& weights, 
     return p;
 }
 
-Tensor row_of(const std::vector<int32_t>& ids) {
-    return {Kind::int32, Shape{1, static_cast<int64_t>(ids.size())}, {ids.begin(), ids.end()}};
-}
-
 // What the decoder of an encoder-decoder reads: a token to begin with, and what it writes. Empty where it cannot write:
 // the network then makes something of the source.
 Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::SourceRows& source,
@@ -104,6 +100,10 @@ Result<infer::Tensors> fields_of(const plugin::Registry& registry, const infer::
 }
 
 } // namespace
+
+Tensor row_of(const std::vector<int32_t>& ids) {
+    return {Kind::int32, Shape{1, static_cast<int64_t>(ids.size())}, {ids.begin(), ids.end()}};
+}
 
 std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const Tensor& ids) {
     std::vector<std::string> result;

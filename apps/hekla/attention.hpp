@@ -18,6 +18,9 @@ struct AttentionArguments {
 // What stands for the end of what was written.
 inline constexpr const char* kEnd = "(end)";
 
+// Ids as a field [1, T].
+graph::Tensor row_of(const std::vector<int32_t>& ids);
+
 // The tokens of [1, T] ids as they are shown; a null tokenizer: their numbers.
 std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const graph::Tensor& ids);
 

@@ -77,9 +77,8 @@ void Looking::take_writing(const Model& model) {
         engine_.remove(writer_.session().c());
         return begin_writing(model);
     }
-    writing_ += writer_.taken();
+    writing_ += writer_.taken(); // all of it where the session was idle before
     if (info.state != HK_SESSION_IDLE) return;
-    writing_ += writer_.taken();
     written_ = model.encode(writing_);
     written_.insert(written_.begin(), model.decoder_start());
     open(model, true);
