@@ -117,8 +117,6 @@ Status check_product(const BenchArguments& a, std::span<const float> x, std::spa
 Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& a) {
     const program::Storage storage = storage_of(a.type);
     HK_ASSIGN(const auto runtime, create_measuring_runtime(globals));
-    std::vector<float> left = random_values(static_cast<std::size_t>(a.m * a.k), 1),
-                       right = random_values(static_cast<std::size_t>(a.k * a.n), 2);
     // Both operands are parameters: nothing but the product is in a replay.
     graph::Builder b;
     b.output("z", b(graph::Op::matmul,
@@ -126,10 +124,10 @@ Result<ordered_json> bench_matmul(const Globals& globals, const BenchArguments& 
     HK_ASSIGN(const graph::Graph product, b.finish());
     HK_ASSIGN(const auto store,
               program::ParameterStore::create(*runtime, program::parameter_table(product), {.weights = storage}));
-    HK_TRY(store->upload("x", left));
-    HK_TRY(store->upload("y", right));
-    HK_ASSIGN(left, store->download("x")); // as they are stored
-    HK_ASSIGN(right, store->download("y"));
+    HK_TRY(store->upload("x", random_values(static_cast<std::size_t>(a.m * a.k), 1)));
+    HK_TRY(store->upload("y", random_values(static_cast<std::size_t>(a.k * a.n), 2)));
+    HK_ASSIGN(const ResourceVector<float> left, store->download("x")); // as they are stored
+    HK_ASSIGN(const ResourceVector<float> right, store->download("y"));
     program::CompileOptions options;
     options.outputs = {"z"};
     options.precision = storage;

@@ -11,8 +11,8 @@
 
 namespace hekla {
 
-// All of it is given back at once, when this goes. Moved, what it gave stays where it is. Throws std::bad_alloc. Thread:
-// one at a time.
+// All of it is given back at once, when this goes. Moved, what it gave stays where it is. Throws std::bad_alloc.
+// Thread: one at a time.
 class Kept {
 public:
     explicit Kept(std::pmr::memory_resource* from = std::pmr::new_delete_resource())

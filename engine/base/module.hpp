@@ -32,7 +32,8 @@ using OpenLibrary = std::unique_ptr<void, CloseLibrary>;
 Result<OpenLibrary> open_library(const ModuleName& name, const std::filesystem::path& path,
                                  const std::function<bool(void* entry)>& accept);
 
-// A module; what was opened once stays in the process. Interface: a C struct that begins with its size, uint32_t struct_size.
+// A module; what was opened once stays in the process. Interface: a C struct that begins with its size, uint32_t
+// struct_size.
 template<class Interface>
 class Module {
 public:

@@ -1,5 +1,6 @@
-// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): random numbers as a pure function of
-// a key and a counter, so that nothing has to be saved and rows can be drawn in any order. The shaders hold the same.
+// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): random numbers as a pure function
+// of a key and a counter, so that nothing has to be saved and rows can be drawn in any order. The shaders hold the
+// same.
 #pragma once
 
 #include <array>

@@ -2,6 +2,7 @@
 // some.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory_resource>
 #include <type_traits>
@@ -11,7 +12,8 @@ namespace hekla {
 
 // std::pmr::polymorphic_allocator keeps a container in the resource that it was made with, so that moving one into
 // another copies. Here the resource goes along with what is moved, and a copy lies in the process's own memory unless
-// it is told otherwise. The resource must outlive what was allocated. Thread: as the resource.
+// it is told otherwise. Bytes may hold numbers: all of it is aligned as operator new does it. The resource must outlive
+// what was allocated. Thread: as the resource.
 template<class T>
 struct ResourceAllocator {
     using value_type = T;
@@ -24,12 +26,13 @@ struct ResourceAllocator {
     ResourceAllocator(const ResourceAllocator<U>& other) : resource(other.resource) {}
 
     T* allocate(std::size_t count) {
-        return static_cast<T*>(resource->allocate(count * sizeof(T), alignof(T))); // throws std::bad_alloc
+        return static_cast<T*>(resource->allocate(count * sizeof(T), kAlignment)); // throws std::bad_alloc
     }
-    void deallocate(T* memory, std::size_t count) { resource->deallocate(memory, count * sizeof(T), alignof(T)); }
+    void deallocate(T* memory, std::size_t count) { resource->deallocate(memory, count * sizeof(T), kAlignment); }
     ResourceAllocator select_on_container_copy_construction() const { return {}; }
     bool operator==(const ResourceAllocator& other) const { return *resource == *other.resource; }
 
+    static constexpr std::size_t kAlignment = std::max(alignof(T), alignof(std::max_align_t));
     std::pmr::memory_resource* resource = std::pmr::new_delete_resource();
 };
 

@@ -3,6 +3,7 @@
 // (decoder_reference.hpp).
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "graph/reference.hpp"
 
 #include <map>
@@ -14,6 +15,8 @@ namespace hekla::generate {
 
 // Fields of the batch on the host, by name; the first dimension counts rows.
 using Fields = std::map<std::string, graph::Tensor, std::less<>>;
+
+using Logits = ResourceVector<float>;
 
 struct Session {
     int64_t rows = 1;
@@ -57,7 +60,8 @@ public:
     virtual const std::vector<int64_t>& chunks() const = 0; // ascending; 1 is always there
 
     // logits [rows, vocabulary]: of each row's last valid token (of rows with count 0: anything).
-    virtual Status decode(const Step& step, std::vector<float>& logits) = 0;
+    virtual Status decode(const Step& step, Logits& logits) = 0;
+    virtual std::pmr::memory_resource* host_memory() const { return std::pmr::new_delete_resource(); } // for logits
 };
 
 } // namespace hekla::generate

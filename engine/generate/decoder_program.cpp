@@ -57,6 +57,7 @@ public:
     int64_t vocabulary() const override { return vocabulary_; }
     int64_t capacity() const override { return capacity_; }
     const std::vector<int64_t>& chunks() const override { return chunks_; }
+    std::pmr::memory_resource* host_memory() const override { return store_.host_memory(); }
 
     Result<int64_t> longest(const Session& session) const override {
         return graphs_.longest(session.length, session.sources);
@@ -84,7 +85,7 @@ public:
     }
 
     Status prepare() override {
-        std::vector<float> logits;
+        Logits logits(host_memory());
         const std::vector<int32_t> none(static_cast<std::size_t>(rows_), 0);
         std::vector<int32_t> own(static_cast<std::size_t>(rows_ * capacity_));
         for (std::size_t i = 0; i < own.size(); ++i)
@@ -101,7 +102,7 @@ public:
         return {};
     }
 
-    Status decode(const Step& step, std::vector<float>& logits) override {
+    Status decode(const Step& step, Logits& logits) override {
         HK_ASSIGN(Program * program, turn(step.chunk, step.both_sides));
         HK_TRY(program->set_input(graphs_.token_field(), std::as_bytes(step.tokens)));
         const auto set = [&](const char* field, std::span<const int32_t> values) -> Status {

@@ -56,7 +56,7 @@ public:
         return {};
     }
 
-    Status decode(const Step& step, std::vector<float>& logits) override {
+    Status decode(const Step& step, Logits& logits) override {
         HK_ASSIGN(const Graph* turn, this->turn(step.chunk, step.both_sides));
         feeds_.fields[graphs_.token_field()] = integers(Shape{rows_, step.chunk}, step.tokens);
         feeds_.fields["decode.start"] = integers(Shape{rows_}, step.start);

@@ -23,7 +23,7 @@ public:
     // prompt_chunk: Session::prompt_chunk.
     Rows(Decoder& decoder, std::size_t rows, int64_t prompt_chunk)
         : decoder_(decoder), capacity_(at(decoder.capacity())), prompt_chunk_(at(prompt_chunk)), length_(rows),
-          start_(rows), count_(rows), parent_(rows), cache_row_(rows * capacity_) {
+          start_(rows), count_(rows), parent_(rows), cache_row_(rows * capacity_, decoder.host_memory()) {
         for (std::size_t row = 0; row < rows; ++row) {
             std::fill_n(cache_row_.begin() + static_cast<std::ptrdiff_t>(row * capacity_), capacity_,
                         static_cast<int32_t>(row));
@@ -33,10 +33,10 @@ public:
 
     // Feeds whole prompts (empty: the row takes no part); logits [rows, vocabulary] of the last token of each. False
     // where `stop` ended it between two chunks.
-    Result<bool> feed_prompts(const std::vector<Ids>& prompts, std::vector<float>& logits, const Stop& stop) {
+    Result<bool> feed_prompts(const std::vector<Ids>& prompts, Logits& logits, const Stop& stop) {
         const std::size_t vocabulary = at(decoder_.vocabulary());
         logits.resize(prompts.size() * vocabulary);
-        std::vector<float> some;
+        Logits some(decoder_.host_memory());
         for (;;) {
             std::size_t left = 0;
             for (std::size_t row = 0; row < prompts.size(); ++row)
@@ -67,7 +67,7 @@ public:
     }
 
     // One token for each row; those that are `over` take no part.
-    Status feed(std::span<const int32_t> tokens, const std::vector<char>& over, std::vector<float>& logits) {
+    Status feed(std::span<const int32_t> tokens, const std::vector<char>& over, Logits& logits) {
         tokens_.assign(tokens.begin(), tokens.end());
         for (std::size_t row = 0; row < length_.size(); ++row) {
             const bool takes_part = over.empty() || !over[row];
@@ -89,7 +89,7 @@ public:
 
     // Row r goes on from row parents[r]: what that one sees it sees too, and what comes now is its own.
     void follow(std::span<const int32_t> parents) {
-        const std::vector<int32_t> old = cache_row_;
+        const ResourceVector<int32_t> old = cache_row_;
         const std::vector<std::size_t> lengths = length_;
         for (std::size_t row = 0; row < length_.size(); ++row) {
             const auto from = static_cast<std::size_t>(parents[row]);
@@ -109,7 +109,7 @@ private:
         return best;
     }
 
-    Status decode(std::size_t chunk, bool both_sides, std::vector<float>& logits) {
+    Status decode(std::size_t chunk, bool both_sides, Logits& logits) {
         // A place that this row writes now is its own, whoever it followed.
         for (std::size_t row = 0; row < length_.size(); ++row)
             for (int32_t i = 0; i < count_[row]; ++i)
@@ -130,7 +130,7 @@ private:
     std::size_t capacity_, prompt_chunk_;
     std::vector<std::size_t> length_; // tokens in each row's cache
     Ids tokens_, start_, count_, parent_;
-    std::vector<int32_t> cache_row_;
+    ResourceVector<int32_t> cache_row_;
     bool moved_ = false;
 };
 
@@ -202,7 +202,7 @@ public:
         HK_TRY(check_ids());
         if (request_.begun) HK_TRY(request_.begun());
         Rows rows(decoder_, starts_.size() * copies_, session.prompt_chunk);
-        std::vector<float> logits;
+        Logits logits(decoder_.host_memory());
         HK_ASSIGN(const bool fed, rows.feed_prompts(first_copies(), logits, stop_));
         if (!fed) return stopped_before_the_first();
         share_logits(rows, logits);
@@ -254,7 +254,7 @@ private:
             prompts[i * copies_] = context_ > 0 && starts_[i].size() > context_ ? last_half(starts_[i]) : starts_[i];
         return prompts;
     }
-    void share_logits(Rows& rows, std::vector<float>& logits) const {
+    void share_logits(Rows& rows, Logits& logits) const {
         if (copies_ == 1) return;
         const std::size_t vocabulary = at(decoder_.vocabulary());
         Ids parents(starts_.size() * copies_);
@@ -281,7 +281,7 @@ private:
         return request_.prompts[prompt];
     }
 
-    Status sample(Rows& rows, std::vector<float>& logits) {
+    Status sample(Rows& rows, Logits& logits) {
         const Sampler sampler(options_);
         const std::size_t vocabulary = at(decoder_.vocabulary()), count = starts_.size() * copies_;
         output_.rows.resize(count);
@@ -316,7 +316,7 @@ private:
 
     // The next token of every row; a row that has no room for it begins anew with the last half of its text, so that
     // what a row says does not depend on its neighbours.
-    Status feed(Rows& rows, const Ids& tokens, const std::vector<char>& over, std::vector<float>& logits) {
+    Status feed(Rows& rows, const Ids& tokens, const std::vector<char>& over, Logits& logits) {
         if (context_ == 0) return rows.feed(tokens, over, logits);
         std::vector<char> waits = over;
         std::vector<Ids> anew(over.size());
@@ -329,7 +329,7 @@ private:
             rows.forget(row);
         }
         if (std::ranges::any_of(waits, [](char w) { return w == 0; })) {
-            std::vector<float> next;
+            Logits next(decoder_.host_memory());
             HK_TRY(rows.feed(tokens, waits, next));
             logits = std::move(next);
         }
@@ -339,7 +339,7 @@ private:
         return {};
     }
 
-    Status search(Rows& rows, std::vector<float>& logits) {
+    Status search(Rows& rows, Logits& logits) {
         std::vector<Ids> sources;
         if (decoder_.encoder_decoder()) sources = request_.prompts;
         BeamSearch search(options_, starts_, sources);

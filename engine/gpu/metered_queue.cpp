@@ -81,7 +81,7 @@ Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const S
         if (!is_parked_ && (mode_ == Mode::metered || !jobs_.empty())) {
             HK_TRY(check(segments));
             Job job;
-            job.segments.assign(segments.begin(), segments.end());
+            job.segments = ResourceVector<Segment>(segments.begin(), segments.end(), device()->host_memory());
             job.number = ++made_;
             job.waits.assign(options.waits.begin(), options.waits.end());
             job.signals.assign(options.signals.begin(), options.signals.end());

@@ -77,7 +77,7 @@ public:
 private:
     // Segments that were submitted together.
     struct Job {
-        std::vector<Segment> segments;
+        ResourceVector<Segment> segments;
         std::size_t next = 0; // the first one that was not given yet
         uint64_t number = 0;
         std::vector<TimelinePoint> waits, signals;

@@ -30,6 +30,7 @@ Result<std::shared_ptr<Queue>> Queue::create(std::shared_ptr<Device> device) {
 Status Queue::open(std::shared_ptr<Device> device) {
     device_ = std::move(device);
     HK_TRY(device_->alive());
+    pending_ = decltype(pending_)(device_->host_memory());
     HK_ASSIGN(pool_, CommandPool::create(device_));
     VkSemaphoreTypeCreateInfo type{};
     type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
@@ -90,10 +91,13 @@ Status Queue::submit_one(std::span<const Segment> segments, bool is_first, bool 
     for (const Segment& segment : segments) primary.execute(*segment.commands);
     if (is_last) end_work(primary);
     HK_TRY(primary.end());
-    HK_TRY(send_locked(primary, is_first ? options.waits : std::span<const TimelinePoint>(),
-                       is_last ? options.signals : std::span<const TimelinePoint>()));
-    pending_.push_back({std::move(primary), last_});
-    return {};
+    // Kept before it is sent: without memory for that nothing is.
+    pending_.push_back({std::move(primary), last_ + 1});
+    const Status sent =
+        send_locked(pending_.back().commands, is_first ? options.waits : std::span<const TimelinePoint>(),
+                    is_last ? options.signals : std::span<const TimelinePoint>());
+    if (!sent.ok()) pending_.pop_back();
+    return sent;
 }
 
 Status Queue::send_locked(const CommandBuffer& primary, std::span<const TimelinePoint> waits,

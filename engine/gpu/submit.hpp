@@ -1,6 +1,7 @@
 // Submitting recorded work, cut into submits by estimated cost, and waiting for it on one timeline semaphore.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "gpu/commands.hpp"
 
 #include <chrono>
@@ -106,7 +107,7 @@ private:
     mutable std::mutex mutex_;
     uint64_t last_ = 0;
     uint64_t submits_ = 0;
-    std::deque<Primary> pending_;
+    std::deque<Primary, ResourceAllocator<Primary>> pending_; // in the host's memory
 };
 
 } // namespace hekla::gpu

@@ -19,14 +19,14 @@ uint64_t with_guard(uint64_t bytes) { return (bytes + 15) / 16 * 16 + gpu::Memor
 
 Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
 
-double seconds_of(const Dispatch& dispatch, const Speed& speed) {
-    return std::max(dispatch.flops / speed.flops, dispatch.bytes / speed.bytes);
+double seconds_of(double flops, double bytes, const Speed& speed) {
+    return std::max(flops / speed.flops, bytes / speed.bytes);
 }
 
-uint64_t parts_of(const Dispatch& dispatch, double seconds, double budget) {
+uint64_t parts_of(uint64_t groups, double seconds, double budget) {
     if (budget <= 0) return 1;
     const auto parts = static_cast<uint64_t>(std::clamp(seconds / budget, 1.0, 1024.0));
-    return std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, dispatch.groups));
+    return std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, groups));
 }
 
 Target target_of(const Runtime& runtime) {
@@ -116,9 +116,11 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
     const ProgramOutputs outputs = place_outputs(lowering, offsets);
     const uint64_t inputs = std::max(Placements::pack(lowering, ResourceKind::input, offsets), kAlignment);
     uint64_t arguments = 0;
-    for (const Dispatch& dispatch : lowering.dispatches)
-        arguments += parts_of(dispatch, seconds_of(dispatch, speed_of(target_.limits)), target_.budget_seconds) *
+    for (const Dispatch& dispatch : lowering.dispatches) {
+        const double seconds = seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits));
+        arguments += parts_of(dispatch.groups, seconds, target_.budget_seconds) *
                      ((dispatch.arguments.bytes().size() + 63) / 64 * 64);
+    }
     const uint64_t constants = Placements::pack(lowering, ResourceKind::constant, offsets);
     for (const uint64_t bytes :
          {std::max(constants, kAlignment), inputs, std::max(outputs.bytes, kAlignment), std::max(arguments, kAlignment),
@@ -131,7 +133,7 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
         NodeCost& node = nodes_[name];
         node.name = name;
         node.dispatches += static_cast<uint64_t>(times);
-        node.seconds += times * seconds_of(dispatch, target_.speed);
+        node.seconds += times * seconds_of(dispatch.flops, dispatch.bytes, target_.speed);
         node.flops += times * dispatch.flops;
         node.bytes += times * dispatch.bytes;
     }

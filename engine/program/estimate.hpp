@@ -13,9 +13,9 @@ struct Speed {
 };
 Speed speed_of(const Limits& limits);
 // By what a dispatch computes or by what it moves, whichever takes longer.
-double seconds_of(const Dispatch& dispatch, const Speed& speed);
+double seconds_of(double flops, double bytes, const Speed& speed);
 // Parts of its groups that a dispatch of so many seconds is cut into where none may take longer than `budget` (0: 1).
-uint64_t parts_of(const Dispatch& dispatch, double seconds, double budget);
+uint64_t parts_of(uint64_t groups, double seconds, double budget);
 
 // A device as a plan sees it: a real one, or one that is only described.
 struct Target {

@@ -3,7 +3,7 @@
 // each chunk of a store that is larger than one allocation). A program of its own:
 //
 //     HK_ASSIGN(Lowering lowering, lower_optimizer(plan, store->table(), store->chunks(), runtime->limits()));
-//     HK_ASSIGN(auto optimizer, Program::compile(*runtime, std::move(lowering), *store));
+//     HK_ASSIGN(auto optimizer, Program::compile(*runtime, lowering, *store));
 //     optimizer->set_scalar(kLearningRate, 1e-3f);  optimizer->submit({});
 //
 // A step whose norm (or loss) is not finite changes nothing but the counters of OptimizerState.

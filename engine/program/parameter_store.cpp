@@ -206,19 +206,19 @@ Status ParameterStore::upload(std::string_view name, std::span<const float> valu
                                             entry->shape.elements(), values.size()));
     const gpu::Buffer& to = buffer(arena, entry->chunk);
     if (arena == StoreArena::parameters && bytes_of(entry->storage) == 2) {
-        std::vector<uint16_t> halves(values.size());
+        ResourceVector<uint16_t> halves(values.size(), host_memory());
         std::ranges::transform(values, halves.begin(), [&](float x) { return to_half(entry->storage, x); });
         return runtime_->gpu().staging->upload(to, entry->offset * sizeof(uint16_t), std::span<const uint16_t>(halves));
     }
     return runtime_->gpu().staging->upload(to, entry->offset * sizeof(float), values);
 }
 
-Result<std::vector<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
+Result<ResourceVector<float>> ParameterStore::download(std::string_view name, StoreArena arena) {
     HK_ASSIGN(const ParameterEntry* entry, entry_in(name, arena));
     const gpu::Buffer& from = buffer(arena, entry->chunk);
-    std::vector<float> values(static_cast<std::size_t>(entry->shape.elements()));
+    ResourceVector<float> values(static_cast<std::size_t>(entry->shape.elements()), host_memory());
     if (arena == StoreArena::parameters && bytes_of(entry->storage) == 2) {
-        std::vector<uint16_t> halves(values.size());
+        ResourceVector<uint16_t> halves(values.size(), host_memory());
         HK_TRY(runtime_->gpu().staging->download(from, entry->offset * sizeof(uint16_t), std::span(halves)));
         std::ranges::transform(halves, values.begin(), [&](uint16_t x) { return from_half(entry->storage, x); });
         return values;
@@ -282,10 +282,10 @@ Status ParameterStore::upload_state(std::string_view name, std::span<const std::
     return runtime_->gpu().staging->upload(*buffer, offset, bytes);
 }
 
-Result<std::vector<std::byte>> ParameterStore::download_state(std::string_view name) {
+Result<ResourceVector<std::byte>> ParameterStore::download_state(std::string_view name) {
     const gpu::Buffer* buffer = state_buffer(name);
     if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
-    std::vector<std::byte> bytes(static_cast<std::size_t>(buffer->bytes()));
+    ResourceVector<std::byte> bytes(static_cast<std::size_t>(buffer->bytes()), host_memory());
     HK_TRY(runtime_->gpu().staging->download(*buffer, 0, std::span(bytes)));
     return bytes;
 }

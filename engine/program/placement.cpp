@@ -1,5 +1,7 @@
 #include "program/placement.hpp"
 
+#include <algorithm>
+
 namespace hekla::program {
 
 ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& offsets) {
@@ -16,11 +18,6 @@ ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& of
         if (small) placed.small = placed.bytes;
     }
     return placed;
-}
-
-std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch) {
-    if (!dispatch.label.empty()) return dispatch.label;
-    return lowering.graph ? lowering.graph->describe(dispatch.node) : dispatch.shader;
 }
 
 uint64_t Placements::pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets) {
@@ -40,7 +37,7 @@ uint64_t Placements::address(ResourceId id, const Arena& arena) const {
     return buffer.address() + place.offset;
 }
 
-std::vector<ByteRange> Placements::ranges(const Dispatch& dispatch, const Arena& arena) const {
+std::vector<ByteRange> Placements::ranges(const KeptDispatch& dispatch, const Arena& arena) const {
     std::vector<ByteRange> ranges;
     for (const Access& access : dispatch.accesses) {
         const uint64_t base = address(access.resource, arena);
@@ -49,16 +46,15 @@ std::vector<ByteRange> Placements::ranges(const Dispatch& dispatch, const Arena&
     return ranges;
 }
 
-std::vector<std::byte> Placements::record(const Dispatch& dispatch, uint32_t first, uint32_t end,
-                                          const Arena& arena) const {
-    std::vector<std::byte> bytes = dispatch.arguments.bytes();
-    std::memcpy(bytes.data(), &first, sizeof first);
-    std::memcpy(bytes.data() + sizeof first, &end, sizeof end);
-    for (const Relocation& relocation : dispatch.arguments.relocations()) {
+void Placements::record(const KeptDispatch& dispatch, uint32_t first, uint32_t end, const Arena& arena,
+                        std::byte* into) const {
+    std::ranges::copy(dispatch.record, into);
+    std::memcpy(into, &first, sizeof first);
+    std::memcpy(into + sizeof first, &end, sizeof end);
+    for (const Relocation& relocation : dispatch.relocations) {
         const uint64_t value = address(relocation.resource, arena) + relocation.offset;
-        std::memcpy(bytes.data() + relocation.at, &value, sizeof value);
+        std::memcpy(into + relocation.at, &value, sizeof value);
     }
-    return bytes;
 }
 
 } // namespace hekla::program

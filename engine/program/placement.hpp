@@ -1,7 +1,9 @@
 // Where each resource of a program really lies: device addresses, once buffers exist.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "program/hazards.hpp"
+#include "program/kept_lowering.hpp"
 #include "program/program.hpp"
 
 #include <vector>
@@ -22,26 +24,23 @@ struct ProgramOutputs {
 };
 ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& offsets);
 
-// "matmul in block.3/attention": how dumps, timings and captures name a dispatch.
-std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch);
-
 class Placements {
 public:
     // Offsets of resources of one kind, one after the other, each a multiple of kAlignment. Gives the bytes of all.
     static uint64_t pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets);
 
     Placements() = default;
-    explicit Placements(std::size_t resources) : places_(resources) {}
+    Placements(std::size_t resources, std::pmr::memory_resource* memory) : places_(resources, memory) {}
     Place& operator[](ResourceId id) { return places_[id]; }
     const Place& operator[](ResourceId id) const { return places_[id]; }
 
     uint64_t address(ResourceId id, const Arena& arena) const;
-    std::vector<ByteRange> ranges(const Dispatch& dispatch, const Arena& arena) const;
-    // The argument record with its addresses filled in, and its part [first, end) of the groups.
-    std::vector<std::byte> record(const Dispatch& dispatch, uint32_t first, uint32_t end, const Arena& arena) const;
+    std::vector<ByteRange> ranges(const KeptDispatch& dispatch, const Arena& arena) const;
+    // Writes the argument record with its addresses filled in, and its part [first, end) of the groups.
+    void record(const KeptDispatch& dispatch, uint32_t first, uint32_t end, const Arena& arena, std::byte* into) const;
 
 private:
-    std::vector<Place> places_;
+    ResourceVector<Place> places_;
 };
 
 } // namespace hekla::program

@@ -29,6 +29,13 @@ struct Piece {
     std::size_t segment = 0; // that it was recorded in
 };
 
+// What the host writes before a replay: a field of the batch or a step scalar.
+struct Input {
+    std::string_view name;
+    ResourceId resource = 0;
+    bool set = false; // fields only
+};
+
 struct Recording {
     ResourceVector<gpu::CommandBuffer> commands;
     ResourceVector<gpu::Segment> segments;
@@ -39,12 +46,17 @@ struct Recording {
 };
 
 // "matmul in block.3/attention" -> "hekla / block.3 / attention / matmul", as captures show it.
-std::string shown(const std::string& label) {
+std::string shown(std::string_view label) {
     const std::size_t in = label.find(" in ");
     std::string path = "hekla / ";
-    for (const char c : in == std::string::npos ? std::string() : label.substr(in + 4))
+    for (const char c : in == std::string_view::npos ? std::string_view() : label.substr(in + 4))
         path += c == '/' ? std::string(" / ") : std::string(1, c);
-    return path + (in == std::string::npos ? "" : " / ") + label.substr(0, in);
+    return path.append(in == std::string_view::npos ? "" : " / ").append(label.substr(0, in));
+}
+
+Input* find_input(ResourceVector<Input>& inputs, std::string_view name) {
+    const auto found = std::ranges::find(inputs, name, &Input::name);
+    return found != inputs.end() ? &*found : nullptr;
 }
 
 // Whether the kernels of such a store are all that these need; others need a compiler, which makes any.
@@ -59,11 +71,10 @@ bool has_kernels(const Lowering& lowering, const ParameterStore& store) {
 struct Program::State {
     Runtime* runtime = nullptr;
     ParameterStore* store = nullptr;
-    CompileOptions options;
-    Lowering lowering;                                              // its graph is not there any more
-    std::vector<std::string> labels;                                // by dispatch
-    std::vector<std::pair<std::string, std::string>> access_counts; // label of the node, output
-    MemoryPlan plan;
+    std::pmr::memory_resource* memory = nullptr; // the host's, of what lasts as long as this
+    bool timings = false, serialized = false;    // CompileOptions
+    KeptLowering kept;
+    MemoryPlan plan; // without its placements
     Placements places;
     uint64_t generation = 0; // of the arena, when the argument records were written
 
@@ -72,42 +83,49 @@ struct Program::State {
     gpu::Buffer outputs;
     gpu::Buffer arguments;
     uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied each time
-    std::vector<Piece> pieces;
-    std::vector<double> took;                                    // seconds by dispatch, 0: not measured; or empty
-    std::vector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
+    ResourceVector<Piece> pieces;
+    ResourceVector<double> took;                                    // seconds by dispatch, 0: not measured; or empty
+    ResourceVector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
     std::shared_ptr<gpu::CommandPool> pool;
     Recording recordings[kRecordings];
-    std::vector<std::shared_ptr<double>> measured; // by segment, of both recordings
+    std::shared_ptr<ResourceVector<double>> measured; // by segment, of both recordings
     std::size_t barriers = 0;
 
     std::optional<std::pmr::vector<std::byte>> image; // of `inputs`; once prepared
-    std::map<std::string, ResourceId, std::less<>> fields;
-    std::map<std::string, ResourceId, std::less<>> scalars;
-    std::set<std::string, std::less<>> unset;
-    std::set<std::string, std::less<>> ignored;
+    ResourceVector<Input> fields, scalars;            // by name
     ResourceId runtime_record = 0;
-    std::vector<std::string> gradient_names;
+    ResourceVector<const ParameterEntry*> gradients; // that this writes
     uint64_t replays = 0;
     uint64_t last_value = 0;
 
-    Status prepare();
-    Status find_store_places();
-    Status make_buffers();
-    Status compile_pipelines();
+    State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering);
+    Status prepare(const Lowering& lowering);
+    Status find_store_places(const Lowering& lowering);
+    Status make_buffers(const Lowering& lowering);
+    Status compile_pipelines(const Lowering& lowering);
     void cut_pieces();
+    void measure_anew();
     Result<bool> cut_anew(); // Runtime::cut_anew
     Status write_arguments(gpu::Staging& staging);
     Status record(Recording& recording);
     Status renew(gpu::Staging& staging); // everything lies elsewhere
     Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
     Recording& latest() { return recordings[(replays - 1) % kRecordings]; }
+    bool ignores(std::string_view input) const {
+        return std::ranges::find(kept.ignored_inputs, input) != kept.ignored_inputs.end();
+    }
 };
 
-Program::Program() : state_(new State) {}
+Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
+    : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
+      serialized(options.serialized), kept(lowering, memory), places(lowering.resources.size(), memory), pieces(memory),
+      took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
+
+Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Program::~Program() {
     if (state_->last_value != 0) state_->runtime->gpu().queue->settle_after(state_->wait_for(state_->last_value));
-    if (state_->runtime != nullptr) state_->runtime->programs_.erase(state_.get());
+    state_->runtime->programs_.erase(state_.get());
 }
 
 Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
@@ -126,38 +144,26 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph:
         HK_TRY(runtime.tuning().choose(runtime, lowering.problems, with_store.kernel_choices));
         HK_ASSIGN(lowering, lower(graph, limits, with_store));
     }
-    return compile(runtime, std::move(lowering), store, options);
+    return compile(runtime, lowering, store, options);
 }
 
-Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, Lowering lowering, ParameterStore& store,
+Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const Lowering& lowering, ParameterStore& store,
                                                   const CompileOptions& options) {
-    std::unique_ptr<Program> program(new Program);
-    State& state = *program->state_;
-    state.runtime = &runtime;
-    state.store = &store;
-    state.options = options;
-    state.lowering = std::move(lowering);
-    for (const Dispatch& dispatch : state.lowering.dispatches)
-        state.labels.push_back(dispatch_label(state.lowering, dispatch));
-    for (const auto& [node, view] : state.lowering.access_counts)
-        state.access_counts.emplace_back(state.lowering.graph->describe(node),
-                                         state.lowering.resources[view.resource].name);
-    state.lowering.graph = nullptr;
-    state.lowering.views.clear();
-    HK_TRY(state.prepare());
+    std::unique_ptr<Program> program(new Program(std::make_unique<State>(runtime, store, options, lowering)));
+    HK_TRY(program->state_->prepare(lowering));
     return program;
 }
 
-Status Program::State::prepare() {
+Status Program::State::prepare(const Lowering& lowering) {
     HK_ASSIGN(plan, plan_memory(lowering, runtime->options().max_block_bytes));
-    places = Placements(lowering.resources.size());
-    for (const Placement& placement : plan.placements)
+    for (const Placement& placement : std::exchange(plan.placements, {}))
         places[placement.resource] = {nullptr, placement.block, placement.offset};
-    HK_TRY(find_store_places());
-    HK_TRY(compile_pipelines());
+    HK_TRY(find_store_places(lowering));
+    HK_TRY(compile_pipelines(lowering));
     HK_TRY(runtime->reserve_arena(plan.blocks));
-    HK_TRY(make_buffers());
+    HK_TRY(make_buffers(lowering));
     cut_pieces();
+    measure_anew();
     HK_TRY(write_arguments(*runtime->gpu().staging));
     HK_ASSIGN(pool, gpu::CommandPool::create(runtime->gpu().device));
     for (Recording& recording : recordings) HK_TRY(record(recording));
@@ -172,8 +178,8 @@ Status Program::State::renew(gpu::Staging& staging) {
     return {};
 }
 
-Status Program::State::find_store_places() {
-    std::set<std::string> gradients;
+Status Program::State::find_store_places(const Lowering& lowering) {
+    std::set<std::string_view> written;
     const auto without = [&](StoreArena arena, const std::string& name) {
         return failed_precondition(
             store->has(arena)
@@ -183,7 +189,7 @@ Status Program::State::find_store_places() {
                               name));
     };
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
-        Resource& resource = lowering.resources[id];
+        const Resource& resource = lowering.resources[id];
         StoreArena arena = StoreArena::parameters;
         switch (resource.kind) {
         case ResourceKind::parameter: break;
@@ -217,83 +223,82 @@ Status Program::State::find_store_places() {
                 fmt::format("the parameter '{}' has the shape {} in the store and {} bytes in the graph", entry->name,
                             entry->shape.text(), resource.bytes));
         places[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
-        if (resource.kind == ResourceKind::gradient) gradients.insert(resource.name);
+        if (resource.kind == ResourceKind::gradient) written.insert(resource.name);
     }
     for (const ParameterEntry& entry : store->table())
-        if (gradients.contains(entry.name)) gradient_names.push_back(entry.name);
+        if (written.contains(entry.name)) gradients.push_back(&entry);
     plan.parameters = store->bytes(StoreArena::parameters);
     plan.gradients = store->bytes(StoreArena::gradients);
     plan.moments = store->bytes(StoreArena::moment1) + store->bytes(StoreArena::moment2);
     return {};
 }
 
-Status Program::State::make_buffers() {
-    gpu::Memory& memory = *runtime->gpu().memory;
+Status Program::State::make_buffers(const Lowering& lowering) {
+    gpu::Memory& device = *runtime->gpu().memory;
     gpu::Staging& staging = *runtime->gpu().staging;
     std::vector<uint64_t> offsets;
 
     uint64_t bytes = Placements::pack(lowering, ResourceKind::constant, offsets);
-    HK_ASSIGN(constants, memory.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "constants"));
+    HK_ASSIGN(constants, device.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "constants"));
     std::vector<std::byte> content(static_cast<std::size_t>(bytes));
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
-        Resource& resource = lowering.resources[id];
+        const Resource& resource = lowering.resources[id];
         if (resource.kind != ResourceKind::constant) continue;
         places[id] = {&constants, 0, offsets[id]};
         std::copy(resource.content.begin(), resource.content.end(),
                   content.begin() + static_cast<std::ptrdiff_t>(offsets[id]));
-        resource.content = {};
     }
     if (bytes > 0) HK_TRY(staging.upload(constants, 0, std::span<const std::byte>(content)));
 
     bytes = Placements::pack(lowering, ResourceKind::input, offsets);
-    image.emplace(static_cast<std::size_t>(bytes), runtime->gpu().device->host_memory());
-    HK_ASSIGN(inputs, memory.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "inputs"));
+    image.emplace(static_cast<std::size_t>(bytes), memory);
+    HK_ASSIGN(inputs, device.create_buffer(std::max(bytes, kAlignment), gpu::Residence::device, "inputs"));
     const std::string_view prefix = kScalarPrefix;
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
-        const Resource& resource = lowering.resources[id];
+        const KeptResource& resource = kept.resources[id];
         if (resource.kind != ResourceKind::input) continue;
         places[id] = {&inputs, 0, offsets[id]};
         if (resource.name == kRuntimeInput) {
             runtime_record = id;
         } else if (resource.name.starts_with(prefix)) {
-            const std::string name = resource.name.substr(prefix.size());
-            scalars.emplace(name, id);
-            const float initial = lowering.scalar_initials.at(name);
+            const std::string_view name = resource.name.substr(prefix.size());
+            scalars.push_back({name, id});
+            const float initial = lowering.scalar_initials.at(std::string(name));
             std::memcpy(image->data() + offsets[id], &initial, sizeof initial);
         } else {
-            fields.emplace(resource.name, id);
-            unset.insert(resource.name);
+            fields.push_back({resource.name, id});
         }
     }
-    ignored.insert(lowering.ignored_inputs.begin(), lowering.ignored_inputs.end());
+    std::ranges::sort(fields, {}, &Input::name);
+    std::ranges::sort(scalars, {}, &Input::name);
 
     const ProgramOutputs placed = place_outputs(lowering, offsets);
     for (ResourceId id = 1; id < lowering.resources.size(); ++id)
         if (lowering.resources[id].kind == ResourceKind::output) places[id] = {&outputs, 0, offsets[id]};
     small_outputs = placed.small;
-    HK_ASSIGN(outputs, memory.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
+    HK_ASSIGN(outputs, device.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
     for (Recording& recording : recordings) {
-        recording.commands = ResourceVector<gpu::CommandBuffer>(runtime->gpu().device->host_memory());
-        recording.segments = ResourceVector<gpu::Segment>(runtime->gpu().device->host_memory());
+        recording.commands = ResourceVector<gpu::CommandBuffer>(memory);
+        recording.segments = ResourceVector<gpu::Segment>(memory);
         HK_ASSIGN(recording.upload,
-                  memory.create_buffer(inputs.bytes(), gpu::Residence::upload, "inputs on their way"));
-        HK_ASSIGN(recording.readback, memory.create_buffer(std::max(small_outputs, kAlignment),
+                  device.create_buffer(inputs.bytes(), gpu::Residence::upload, "inputs on their way"));
+        HK_ASSIGN(recording.readback, device.create_buffer(std::max(small_outputs, kAlignment),
                                                            gpu::Residence::readback, "outputs on their way"));
-        if (options.timings) {
+        if (timings) {
             if (!runtime->gpu().capabilities().timestamps)
                 return unsupported("this device has no timestamps; compile without timings");
             HK_ASSIGN(recording.timer,
-                      gpu::Timer::create(runtime->gpu().device, static_cast<uint32_t>(lowering.dispatches.size()) + 1));
+                      gpu::Timer::create(runtime->gpu().device, static_cast<uint32_t>(kept.dispatches.size()) + 1));
         }
     }
     return {};
 }
 
-Status Program::State::compile_pipelines() {
+Status Program::State::compile_pipelines(const Lowering& lowering) {
     for (std::size_t d = 0; d < lowering.dispatches.size(); ++d) {
         auto pipeline = runtime->pipeline(lowering.dispatches[d], store->kernels());
-        if (!pipeline.ok()) return pipeline.status().with_context(labels[d]);
+        if (!pipeline.ok()) return pipeline.status().with_context(std::string(kept.dispatches[d].label));
         pipelines.push_back(pipeline.take());
     }
     return {};
@@ -302,21 +307,21 @@ Status Program::State::compile_pipelines() {
 void Program::State::cut_pieces() {
     const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
-    for (const Dispatch& dispatch : lowering.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
+    for (const KeptDispatch& dispatch : kept.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
     std::vector<bool> before = place_barriers(ranges);
-    if (options.serialized || options.timings) before.assign(before.size(), true);
+    if (serialized || timings) before.assign(before.size(), true);
 
-    const double budget = options.timings ? 0 : runtime->options().budget_seconds;
+    const double budget = timings ? 0 : runtime->options().budget_seconds;
     uint64_t end = 0;
     pieces.clear();
-    for (uint32_t d = 0; d < lowering.dispatches.size(); ++d) {
-        const Dispatch& dispatch = lowering.dispatches[d];
+    for (uint32_t d = 0; d < kept.dispatches.size(); ++d) {
+        const KeptDispatch& dispatch = kept.dispatches[d];
         const bool known = d < took.size() && took[d] > 0;
-        const double seconds = known ? took[d] : seconds_of(dispatch, speed);
+        const double seconds = known ? took[d] : seconds_of(dispatch.flops, dispatch.bytes, speed);
         const uint64_t groups = dispatch.groups;
         // A dispatch that alone would take longer than a submit may is cut into parts of its groups; by a measured time
         // into one more, since parts are not all as long.
-        const uint64_t parts = parts_of(dispatch, known && seconds > budget ? seconds + budget : seconds, budget);
+        const uint64_t parts = parts_of(groups, known && seconds > budget ? seconds + budget : seconds, budget);
         for (uint64_t p = 0; p < parts; ++p) {
             Piece piece;
             piece.dispatch = d;
@@ -326,28 +331,34 @@ void Program::State::cut_pieces() {
             piece.barrier = p == 0 && before[d];
             piece.seconds = seconds / static_cast<double>(parts);
             pieces.push_back(piece);
-            end += (dispatch.arguments.bytes().size() + 63) / 64 * 64;
+            end += (dispatch.record.size() + 63) / 64 * 64;
         }
     }
     plan.arguments = end;
 }
 
+void Program::State::measure_anew() {
+    using Seconds = ResourceVector<double>;
+    measured = std::allocate_shared<Seconds>(ResourceAllocator<Seconds>(memory), memory);
+    measured->reserve(pieces.size() + 1); // at least as many as segments: these are pointed to
+}
+
 Result<bool> Program::State::cut_anew() {
     const double budget = runtime->options().budget_seconds;
-    if (budget <= 0 || options.timings) return false;
-    std::vector<double> estimated(measured.size());
+    if (budget <= 0 || timings) return false;
+    std::vector<double> estimated(measured->size());
     for (const Piece& piece : pieces) estimated[piece.segment] += piece.seconds;
-    std::vector<double> found(lowering.dispatches.size());
+    ResourceVector<double> found(kept.dispatches.size(), memory);
     bool shorter = false;
     for (const Piece& piece : pieces) {
         if (estimated[piece.segment] <= 0) continue;
-        const double seconds = *measured[piece.segment] * piece.seconds / estimated[piece.segment];
+        const double seconds = (*measured)[piece.segment] * piece.seconds / estimated[piece.segment];
         found[piece.dispatch] += seconds;
         shorter = shorter || (seconds > budget && piece.end_group - piece.first_group > 1);
     }
     if (!shorter) return false;
     HK_TRY(wait_for(last_value));
-    const std::vector<Piece> before = pieces;
+    const ResourceVector<Piece> before = pieces;
     const uint64_t size = plan.arguments;
     took = std::move(found);
     cut_pieces();
@@ -359,7 +370,7 @@ Result<bool> Program::State::cut_anew() {
         arguments = std::move(records);
         return false;
     }
-    measured.clear();
+    measure_anew();
     for (Recording& recording : recordings) {
         recording.commands.clear();
         recording.segments.clear();
@@ -373,12 +384,10 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
         const uint64_t size = std::max(plan.arguments, kAlignment);
         HK_ASSIGN(arguments, runtime->gpu().memory->create_buffer(size, gpu::Residence::device, "arguments"));
     }
-    std::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments));
-    for (const Piece& piece : pieces) {
-        const std::vector<std::byte> one =
-            places.record(lowering.dispatches[piece.dispatch], piece.first_group, piece.end_group, runtime->arena());
-        std::copy(one.begin(), one.end(), bytes.begin() + static_cast<std::ptrdiff_t>(piece.record));
-    }
+    std::pmr::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments), memory);
+    for (const Piece& piece : pieces)
+        places.record(kept.dispatches[piece.dispatch], piece.first_group, piece.end_group, runtime->arena(),
+                      bytes.data() + piece.record);
     if (!bytes.empty()) HK_TRY(staging.upload(arguments, 0, std::span<const std::byte>(bytes)));
     generation = runtime->arena().generation();
     return {};
@@ -408,8 +417,8 @@ Status Program::State::record(Recording& recording) {
         }
         HK_TRY(ended);
         recording.commands.push_back(std::move(commands));
-        if (segment == measured.size()) measured.push_back(std::make_shared<double>(0.0));
-        recording.segments.push_back({nullptr, seconds, measured[segment++], true});
+        if (segment == measured->size()) measured->push_back(0.0);
+        recording.segments.push_back({nullptr, seconds, {measured, measured->data() + segment++}, true});
         return {};
     };
     const auto barrier = [&] {
@@ -435,7 +444,7 @@ Status Program::State::record(Recording& recording) {
         if (!again) piece.segment = recording.segments.size();
         if (piece.barrier && p > 0) barrier();
         const bool labelled = runtime->gpu().device->labels();
-        if (labelled) commands.begin_label(shown(labels[piece.dispatch]));
+        if (labelled) commands.begin_label(shown(kept.dispatches[piece.dispatch].label));
         commands.dispatch(*pipelines[piece.dispatch], arguments.address() + piece.record,
                           piece.end_group - piece.first_group, p);
         if (labelled) commands.end_label();
@@ -453,43 +462,43 @@ Status Program::State::record(Recording& recording) {
 
 Status Program::set_input(std::string_view field, std::span<const std::byte> bytes) {
     State& state = *state_;
-    const auto it = state.fields.find(field);
-    if (it == state.fields.end()) {
-        if (state.ignored.contains(field)) return {};
+    Input* input = find_input(state.fields, field);
+    if (input == nullptr) {
+        if (state.ignores(field)) return {};
         std::string known;
-        for (const auto& [name, id] : state.fields) known += (known.empty() ? "" : ", ") + name;
+        for (const Input& one : state.fields) known.append(known.empty() ? "" : ", ").append(one.name);
         return not_found(
             fmt::format("the program reads no field '{}'; it reads: {}", field, known.empty() ? "none" : known));
     }
-    const Resource& resource = state.lowering.resources[it->second];
+    const KeptResource& resource = state.kept.resources[input->resource];
     if (bytes.size() != resource.bytes)
         return invalid_argument(
             fmt::format("the field '{}' takes {} bytes; {} were given", field, resource.bytes, bytes.size()));
     std::copy(bytes.begin(), bytes.end(),
-              state.image->begin() + static_cast<std::ptrdiff_t>(state.places[it->second].offset));
-    if (const auto missing = state.unset.find(field); missing != state.unset.end()) state.unset.erase(missing);
+              state.image->begin() + static_cast<std::ptrdiff_t>(state.places[input->resource].offset));
+    input->set = true;
     return {};
 }
 
-bool Program::has_input(std::string_view field) const { return state_->fields.find(field) != state_->fields.end(); }
+bool Program::has_input(std::string_view field) const { return find_input(state_->fields, field) != nullptr; }
 
 Status Program::set_scalar(std::string_view name, float value) {
     State& state = *state_;
-    const auto it = state.scalars.find(name);
-    if (it == state.scalars.end()) {
-        if (state.ignored.contains(kScalarPrefix + std::string(name))) return {};
+    const Input* input = find_input(state.scalars, name);
+    if (input == nullptr) {
+        if (state.ignores(kScalarPrefix + std::string(name))) return {};
         return not_found(fmt::format("the program reads no step scalar '{}'", name));
     }
-    std::memcpy(state.image->data() + state.places[it->second].offset, &value, sizeof value);
+    std::memcpy(state.image->data() + state.places[input->resource].offset, &value, sizeof value);
     return {};
 }
 
-bool Program::has_scalar(std::string_view name) const { return state_->scalars.find(name) != state_->scalars.end(); }
+bool Program::has_scalar(std::string_view name) const { return find_input(state_->scalars, name) != nullptr; }
 
 Status Program::submit(const RunScalars& scalars) {
     State& state = *state_;
-    if (!state.unset.empty())
-        return failed_precondition(fmt::format("the field '{}' was never set", *state.unset.begin()));
+    if (const auto unset = std::ranges::find(state.fields, false, &Input::set); unset != state.fields.end())
+        return failed_precondition(fmt::format("the field '{}' was never set", unset->name));
     Recording& recording = state.recordings[state.replays % kRecordings];
     HK_TRY(state.wait_for(recording.value));
     if (state.generation != state.runtime->arena().generation()) {
@@ -530,20 +539,20 @@ Status Program::run(const RunScalars& scalars) {
 
 Result<HostTensor> Program::read_output(std::string_view name) {
     State& state = *state_;
-    const auto it = state.lowering.outputs.find(std::string(name));
-    if (it == state.lowering.outputs.end()) {
+    const KeptOutput* output = state.kept.output(name);
+    if (output == nullptr) {
         std::string known;
-        for (const auto& [output, view] : state.lowering.outputs) known += (known.empty() ? "" : ", ") + output;
+        for (const KeptOutput& one : state.kept.outputs) known.append(known.empty() ? "" : ", ").append(one.name);
         return not_found(
             fmt::format("the program keeps no output '{}'; it keeps: {}", name, known.empty() ? "none" : known));
     }
     if (state.replays == 0) return failed_precondition("the program has not run yet");
     HK_TRY(wait());
-    const View& view = it->second;
+    const View& view = output->view;
     HostTensor tensor;
     tensor.kind = view.storage == Storage::i32 ? graph::Kind::int32 : graph::Kind::float32;
     tensor.shape = view.shape;
-    tensor.bytes.resize(static_cast<std::size_t>(view.bytes()));
+    tensor.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
     if (tensor.bytes.empty()) return tensor;
     const Place& place = state.places[view.resource];
     if (place.offset < state.small_outputs) {
@@ -555,7 +564,7 @@ Result<HostTensor> Program::read_output(std::string_view name) {
         HK_TRY(state.runtime->gpu().staging->download(state.outputs, place.offset, std::span<std::byte>(tensor.bytes)));
     }
     if (bytes_of(view.storage) == 2) {
-        std::vector<std::byte> wide(tensor.bytes.size() * 2);
+        ResourceVector<std::byte> wide(tensor.bytes.size() * 2, state.memory);
         for (std::size_t i = 0; i < tensor.bytes.size() / 2; ++i) {
             uint16_t bits = 0;
             std::memcpy(&bits, tensor.bytes.data() + i * 2, sizeof bits);
@@ -576,30 +585,34 @@ Result<float> Program::read_scalar_output(std::string_view name) {
 
 std::vector<std::string> Program::output_names() const {
     std::vector<std::string> names;
-    for (const auto& [name, view] : state_->lowering.outputs)
-        if (!name.starts_with(kAccessPrefix)) names.push_back(name);
+    for (const KeptOutput& output : state_->kept.outputs)
+        if (!output.name.starts_with(kAccessPrefix)) names.emplace_back(output.name);
     return names;
 }
 
-const std::vector<std::string>& Program::gradient_names() const { return state_->gradient_names; }
+std::vector<std::string> Program::gradient_names() const {
+    std::vector<std::string> names;
+    for (const ParameterEntry* entry : state_->gradients) names.push_back(entry->name);
+    return names;
+}
 
 const MemoryPlan& Program::memory_plan() const { return state_->plan; }
 
 double Program::flops() const {
     double sum = 0;
-    for (const Dispatch& dispatch : state_->lowering.dispatches) sum += dispatch.flops;
+    for (const KeptDispatch& dispatch : state_->kept.dispatches) sum += dispatch.flops;
     return sum;
 }
 
 std::vector<DispatchTiming> Program::timings() {
     State& state = *state_;
-    if (!state.options.timings || state.replays == 0 || !wait().ok()) return {};
+    if (!state.timings || state.replays == 0 || !wait().ok()) return {};
     const auto ticks = state.latest().timer->read(0, static_cast<uint32_t>(state.pieces.size()) + 1);
     if (!ticks.ok()) return {};
     std::vector<DispatchTiming> result;
     for (std::size_t p = 0; p < state.pieces.size(); ++p) {
-        const Dispatch& dispatch = state.lowering.dispatches[state.pieces[p].dispatch];
-        result.push_back({state.labels[state.pieces[p].dispatch], dispatch.shader,
+        const KeptDispatch& dispatch = state.kept.dispatches[state.pieces[p].dispatch];
+        result.push_back({std::string(dispatch.label), std::string(dispatch.shader),
                           (ticks.value()[p + 1] - ticks.value()[p]) * 1e-9, dispatch.flops, dispatch.bytes});
     }
     return result;
@@ -607,10 +620,10 @@ std::vector<DispatchTiming> Program::timings() {
 
 Result<std::vector<AccessCounts>> Program::access_counts() {
     std::vector<AccessCounts> result;
-    for (const auto& [label, output] : state_->access_counts) {
+    for (const auto& [label, output] : state_->kept.access_counts) {
         HK_ASSIGN(const HostTensor counted, read_output(output));
         const std::span<const int32_t> words = counted.ints();
-        result.push_back({label, static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1])});
+        result.push_back({std::string(label), static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1])});
     }
     return result;
 }
@@ -620,14 +633,14 @@ std::string Program::dump() const {
     std::string out;
     for (std::size_t p = 0; p < state.pieces.size(); ++p) {
         const Piece& piece = state.pieces[p];
-        const Dispatch& dispatch = state.lowering.dispatches[piece.dispatch];
+        const KeptDispatch& dispatch = state.kept.dispatches[piece.dispatch];
         if (piece.barrier && p > 0) out += "      ----\n";
-        out += fmt::format("{:5} {} [{}", p, state.labels[piece.dispatch], dispatch.shader);
+        out += fmt::format("{:5} {} [{}", p, dispatch.label, dispatch.shader);
         for (const uint32_t constant : dispatch.constants) out += fmt::format(" {}", constant);
         out += fmt::format("] groups {} to {}", piece.first_group, piece.end_group);
         for (const Access& access : dispatch.accesses)
-            out += fmt::format(" {}{}[{}..{}]", access.write ? ">" : "<",
-                               state.lowering.resources[access.resource].name, access.begin, access.end);
+            out += fmt::format(" {}{}[{}..{}]", access.write ? ">" : "<", state.kept.resources[access.resource].name,
+                               access.begin, access.end);
         out += '\n';
     }
     return out;
@@ -635,7 +648,7 @@ std::string Program::dump() const {
 
 std::vector<std::string> Program::kernel_choices() const {
     std::vector<std::string> result;
-    for (const auto& [key, choice] : state_->lowering.choices) result.push_back(key + ": " + choice);
+    for (const auto& [key, choice] : state_->kept.choices) result.push_back(fmt::format("{}: {}", key, choice));
     return result;
 }
 
@@ -674,13 +687,12 @@ Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays)
                 }
                 case gpu::RecordedCommand::Kind::dispatch: {
                     const Piece& piece = state.pieces[static_cast<std::size_t>(command.tag)];
-                    const Dispatch& dispatch = state.lowering.dispatches[piece.dispatch];
-                    event.group = replay * state.lowering.dispatches.size() + piece.dispatch + 1;
-                    event.name = state.labels[piece.dispatch];
+                    const KeptDispatch& dispatch = state.kept.dispatches[piece.dispatch];
+                    event.group = replay * state.kept.dispatches.size() + piece.dispatch + 1;
+                    event.name = dispatch.label;
                     for (const ByteRange& range : state.places.ranges(dispatch, state.runtime->arena()))
                         event.bytes.push_back({range.begin, range.end, range.write});
-                    event.bytes.push_back(
-                        {command.arguments, command.arguments + dispatch.arguments.bytes().size(), false});
+                    event.bytes.push_back({command.arguments, command.arguments + dispatch.record.size(), false});
                     break;
                 }
                 case gpu::RecordedCommand::Kind::copy:

@@ -13,6 +13,7 @@
 // runtime and everything made with it.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "gpu/context.hpp"
 #include "program/lower.hpp"
 #include "program/memory_plan.hpp"
@@ -169,7 +170,7 @@ struct StoreOptions {
 struct HostTensor {
     graph::Kind kind = graph::Kind::float32; // float32 or int32
     graph::Shape shape;
-    std::vector<std::byte> bytes; // float or int32_t elements, row-major
+    ResourceVector<std::byte> bytes = {}; // float or int32_t elements, row-major
     std::span<const float> floats() const;
     std::span<const int32_t> ints() const;
 };
@@ -215,7 +216,7 @@ public:
     // Float32, row-major, exactly the tensor's elements; rounded, and widened again, where they are held in 16 bits.
     // These wait for everything submitted.
     Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
-    Result<std::vector<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
+    Result<ResourceVector<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
     Status zero(StoreArena arena);
 
     // States: made on first use (zeros), then found by name; another size for the same name is an error. A program
@@ -228,7 +229,7 @@ public:
     Result<uint64_t> state_bytes(std::string_view name) const;
     std::vector<std::string> state_names() const;
     Status upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset = 0);
-    Result<std::vector<std::byte>> download_state(std::string_view name);
+    Result<ResourceVector<std::byte>> download_state(std::string_view name);
     Status zero_state(std::string_view name);
     const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
 
@@ -284,7 +285,7 @@ public:
     static Result<std::unique_ptr<Program>> compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
                                                     const CompileOptions& options = {});
     // The same for dispatches made by hand (the optimizer): resources are found by kind and name (see dispatch.hpp).
-    static Result<std::unique_ptr<Program>> compile(Runtime& runtime, Lowering lowering, ParameterStore& store,
+    static Result<std::unique_ptr<Program>> compile(Runtime& runtime, const Lowering& lowering, ParameterStore& store,
                                                     const CompileOptions& options = {});
     ~Program(); // waits for what is pending
     Program(const Program&) = delete;
@@ -310,9 +311,9 @@ public:
     Result<float> read_scalar_output(std::string_view name); // of one element
     std::vector<std::string> output_names() const;
     // Parameters whose gradients this program writes into the store, in the table's order.
-    const std::vector<std::string>& gradient_names() const; // without "grad."
+    std::vector<std::string> gradient_names() const; // without "grad."
 
-    const MemoryPlan& memory_plan() const;
+    const MemoryPlan& memory_plan() const;             // without its placements
     double flops() const;                              // of one replay
     std::vector<DispatchTiming> timings();             // empty without CompileOptions::timings
     Result<std::vector<AccessCounts>> access_counts(); // empty without CompileOptions::count_accesses
@@ -331,8 +332,8 @@ public:
     std::size_t dispatches() const;
 
 private:
-    Program();
     struct State;
+    explicit Program(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };
 

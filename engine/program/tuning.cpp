@@ -92,7 +92,7 @@ public:
         // What the sizes are called is known once they are lowered.
         const Lowering named = lowered({});
         Lowering lowering = lowered({{named.choices.begin()->first, kernel}});
-        HK_ASSIGN(const auto program, Program::compile(runtime_, std::move(lowering), *store_));
+        HK_ASSIGN(const auto program, Program::compile(runtime_, lowering, *store_));
         HK_TRY(program->run()); // compiles
         double best = 1e30;
         const Clock::time_point begin = Clock::now();
@@ -101,7 +101,7 @@ public:
             HK_TRY(program->run());
             best = std::min(best, seconds_from(one));
         }
-        HK_ASSIGN(const std::vector<std::byte> bytes, store_->download_state("c"));
+        HK_ASSIGN(const ResourceVector<std::byte> bytes, store_->download_state("c"));
         return Measured{best, floats_of(bytes, problem_.c)};
     }
 

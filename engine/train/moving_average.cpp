@@ -13,10 +13,8 @@ constexpr const char* kDecay = "decay"; // step scalar
 
 std::string state_of(const std::string& name) { return "average." + name; }
 
-std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
-    return values;
+std::span<const float> floats_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
 } // namespace
@@ -56,7 +54,7 @@ Result<std::unique_ptr<MovingAverage>> MovingAverage::create(program::Runtime& r
 
 Status MovingAverage::begin() {
     for (const std::string& name : names_) {
-        HK_ASSIGN(const std::vector<float> values, store_->download(name));
+        HK_ASSIGN(const ResourceVector<float> values, store_->download(name));
         HK_TRY(store_->upload_state(state_of(name), std::as_bytes(std::span(values))));
     }
     return {};
@@ -69,9 +67,9 @@ Status MovingAverage::update(uint32_t applied) {
 }
 
 Status MovingAverage::rehearse() {
-    std::vector<std::vector<std::byte>> before;
+    std::vector<ResourceVector<std::byte>> before;
     for (const std::string& name : names_) {
-        HK_ASSIGN(std::vector<std::byte> content, store_->download_state(state_of(name)));
+        HK_ASSIGN(ResourceVector<std::byte> content, store_->download_state(state_of(name)));
         before.push_back(std::move(content));
     }
     HK_TRY(update(0));
@@ -81,10 +79,9 @@ Status MovingAverage::rehearse() {
 
 Status MovingAverage::swap() {
     for (const std::string& name : names_) {
-        HK_ASSIGN(const std::vector<float> weights, store_->download(name));
-        HK_ASSIGN(const std::vector<std::byte> bytes, store_->download_state(state_of(name)));
-        const std::vector<float> averages = floats_of(bytes);
-        HK_TRY(store_->upload(name, std::span(averages).first(weights.size())));
+        HK_ASSIGN(const ResourceVector<float> weights, store_->download(name));
+        HK_ASSIGN(const ResourceVector<std::byte> bytes, store_->download_state(state_of(name)));
+        HK_TRY(store_->upload(name, floats_of(bytes).first(weights.size())));
         HK_TRY(store_->upload_state(state_of(name), std::as_bytes(std::span(weights))));
     }
     return {};
@@ -99,7 +96,7 @@ std::vector<model::TensorSource> MovingAverage::tensors() const {
         source.dims = store_->find(name)->shape.vector();
         source.stream = [this, name, size = static_cast<std::size_t>(store_->find(name)->shape.elements())](
                             const model::Sink& sink) -> Status {
-            HK_ASSIGN(const std::vector<std::byte> bytes, store_->download_state(state_of(name)));
+            HK_ASSIGN(const ResourceVector<std::byte> bytes, store_->download_state(state_of(name)));
             return sink(std::span(bytes).first(size * sizeof(float)));
         };
         all.push_back(std::move(source));

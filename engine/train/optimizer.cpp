@@ -68,13 +68,13 @@ Result<std::unique_ptr<Optimizer>> Optimizer::create(program::Runtime& runtime, 
     std::unique_ptr<Optimizer> optimizer(new Optimizer());
     optimizer->state_->store = &store;
     optimizer->state_->scales = s.fp16;
-    HK_ASSIGN(optimizer->state_->program, program::Program::compile(runtime, std::move(lowering), store));
+    HK_ASSIGN(optimizer->state_->program, program::Program::compile(runtime, lowering, store));
     return optimizer;
 }
 
 Result<double> Optimizer::loss_scale() const {
     if (!state_->scales) return 1.0;
-    HK_ASSIGN(const std::vector<std::byte> bytes, state_->store->download_state(program::kLossScaleState));
+    HK_ASSIGN(const ResourceVector<std::byte> bytes, state_->store->download_state(program::kLossScaleState));
     program::LossScale device;
     if (bytes.size() < sizeof device) return internal_error("the loss scale is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);
@@ -83,10 +83,10 @@ Result<double> Optimizer::loss_scale() const {
 
 Status Optimizer::rehearse() {
     program::ParameterStore& store = *state_->store;
-    std::vector<std::pair<const char*, std::vector<std::byte>>> before;
+    std::vector<std::pair<const char*, ResourceVector<std::byte>>> before;
     for (const char* name : {program::kOptimizerState, program::kLossScaleState, kLossState}) {
         if (!store.has_state(name)) continue;
-        HK_ASSIGN(std::vector<std::byte> content, store.download_state(name));
+        HK_ASSIGN(ResourceVector<std::byte> content, store.download_state(name));
         before.emplace_back(name, std::move(content));
     }
     const float loss = std::numeric_limits<float>::quiet_NaN();
@@ -101,7 +101,7 @@ Result<StepOutcome> Optimizer::step(double learning_rate) {
     HK_TRY(state_->program->set_scalar(program::kGradientScale, static_cast<float>(1.0 / scale)));
     HK_TRY(state_->program->set_scalar(program::kLearningRate, static_cast<float>(learning_rate)));
     HK_TRY(state_->program->run());
-    HK_ASSIGN(const std::vector<std::byte> bytes, state_->store->download_state(program::kOptimizerState));
+    HK_ASSIGN(const ResourceVector<std::byte> bytes, state_->store->download_state(program::kOptimizerState));
     program::OptimizerState device;
     if (bytes.size() < sizeof device) return internal_error("the optimizer's state is shorter than its struct");
     std::memcpy(&device, bytes.data(), sizeof device);

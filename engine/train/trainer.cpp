@@ -56,7 +56,7 @@ model::TensorSource source(program::ParameterStore& store, const program::Parame
     s.dtype = model::DType::f32;
     s.dims = entry.shape.vector();
     s.stream = [&store, parameter = entry.name, arena](const model::Sink& sink) -> Status {
-        HK_ASSIGN(const std::vector<float> values, store.download(parameter, arena));
+        HK_ASSIGN(const ResourceVector<float> values, store.download(parameter, arena));
         return sink(std::as_bytes(std::span(values)));
     };
     return s;
@@ -278,7 +278,7 @@ Status Trainer::describe() {
         if (cut_ && Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures)
             cut_.reset();
     }
-    HK_ASSIGN(differentiated_, training_graph(cut_ ? cut_->above : described_, rules_.frozen));
+    HK_TRY(differentiated().status()); // what cannot be trained is said before the data is read
     for (const int64_t length : row_lengths()) {
         if (length == s.context_length) continue;
         HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
@@ -355,9 +355,13 @@ program::CompileOptions Trainer::train_options(std::map<std::string, std::string
     return options;
 }
 
+Result<graph::Graph> Trainer::differentiated() const {
+    return training_graph(cut_ ? cut_->above : described_, rules_.frozen);
+}
+
 std::vector<std::string> Trainer::without_decay() const {
     std::vector<std::string> names;
-    for (const graph::Node& node : differentiated_.nodes)
+    for (const graph::Node& node : described_.nodes)
         if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
             names.push_back(node.text("name"));
     return names;
@@ -369,7 +373,10 @@ Status Trainer::compile() {
     HK_ASSIGN(store_,
               program::ParameterStore::create(*runtime_, program::parameter_table(described_), store_options()));
     program::CompileOptions options = train_options(choices);
-    HK_ASSIGN(train_program_, program::Program::compile(*runtime_, differentiated_, *store_, options));
+    {
+        HK_ASSIGN(const graph::Graph whole, differentiated());
+        HK_ASSIGN(train_program_, program::Program::compile(*runtime_, whole, *store_, options));
+    }
     // The same for the same product, also where only one of several programs was measured.
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
     options.kernel_choices = choices;
@@ -492,7 +499,7 @@ Status Trainer::save_checkpoint() {
         state.dtype = model::DType::u8;
         state.dims = {static_cast<int64_t>(bytes)};
         state.stream = [this, name](const model::Sink& sink) -> Status {
-            HK_ASSIGN(const std::vector<std::byte> content, store_->download_state(name));
+            HK_ASSIGN(const ResourceVector<std::byte> content, store_->download_state(name));
             return sink(content);
         };
         moments.push_back(std::move(state));
@@ -1020,7 +1027,7 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
     }
     HK_ASSIGN(const double scale, optimizer_->loss_scale());
     for (const std::string& name : train_program_->gradient_names()) {
-        HK_ASSIGN(std::vector<float> values, store_->download(name, program::StoreArena::gradients));
+        HK_ASSIGN(ResourceVector<float> values, store_->download(name, program::StoreArena::gradients));
         for (float& value : values) value /= static_cast<float>(scale);
         result.gradients.emplace_back(name, std::move(values));
     }

@@ -103,7 +103,7 @@ public:
         int64_t from_checkpoint = 0;
         std::vector<data::Batch> batches;
         double loss = 0.0;
-        std::vector<std::pair<std::string, std::vector<float>>> gradients;
+        std::vector<std::pair<std::string, ResourceVector<float>>> gradients;
     };
     Result<Replay> replay(int64_t step);
 
@@ -135,6 +135,7 @@ private:
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;
+    Result<graph::Graph> differentiated() const; // what a step computes, at its full length
     std::vector<std::string> without_decay() const;
     Status compile();
     Status begin_or_resume();
@@ -188,7 +189,6 @@ private:
     std::unique_ptr<plugin::Composition> composition_;
     mutable std::map<int32_t, std::optional<plugin::Record>> records_; // by mode
     graph::Graph described_; // mode train, not differentiated: counts are computed from it
-    graph::Graph differentiated_;
     std::unique_ptr<program::ParameterStore> store_;
     std::unique_ptr<program::Program> train_program_;
     // The same for shorter rows, where they are grouped by length.

@@ -36,8 +36,9 @@ Result<Trainer::Plan> Trainer::plan(const program::Target& target) const {
     HK_TRY(estimator.add_store(program::parameter_table(described_), store_options()));
     const program::CompileOptions options =
         train_options(runtime_ != nullptr ? recorded_choices() : std::map<std::string, std::string>());
+    HK_ASSIGN(const graph::Graph whole, differentiated());
     HK_ASSIGN(const program::Lowering step,
-              estimator.add(differentiated_, options, static_cast<double>(s.gradient_accumulation_steps)));
+              estimator.add(whole, options, static_cast<double>(s.gradient_accumulation_steps)));
     for (const auto& [length, shorter] : shorter_) {
         HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
         HK_TRY(estimator.add(differentiated, options, 0.0).status());
@@ -76,7 +77,7 @@ Result<Trainer::Times> Trainer::measure() {
     const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
     const bool slow = shorter_.empty() && peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
     const int64_t batch = slow ? 1 : s.per_device_train_batch_size;
-    graph::Graph measured = differentiated_;
+    HK_ASSIGN(graph::Graph measured, differentiated());
     if (slow) {
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(1, s.context_length));
         HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));

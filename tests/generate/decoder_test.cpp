@@ -196,7 +196,7 @@ TEST_CASE("decoder: places of a chunk that are not taken may lie past a model's 
     REQUIRE(decoder.value()->begin({.rows = 1, .length = 48, .sources = {}}).ok());
     const Ids ids = some_ids(48, 2);
     const Ids rows(static_cast<std::size_t>(decoder.value()->capacity()), 0);
-    std::vector<float> logits;
+    Logits logits;
     for (int32_t start = 0; start < 48;) {
         const int32_t count = std::min(14, 48 - start); // of 16: the last chunk takes 6, at 42
         Ids tokens(16, 0);

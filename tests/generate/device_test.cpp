@@ -43,8 +43,8 @@ public:
         CHECK(device_.chunks() == reference_.chunks());
         return {};
     }
-    Status decode(const Step& step, std::vector<float>& logits) override {
-        std::vector<float> ours;
+    Status decode(const Step& step, Logits& logits) override {
+        Logits ours;
         HK_TRY(device_.decode(step, ours));
         HK_TRY(reference_.decode(step, logits));
         REQUIRE(ours.size() == logits.size());

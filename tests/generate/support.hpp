@@ -47,7 +47,7 @@ public:
         return {};
     }
 
-    Status decode(const generate::Step& step, std::vector<float>& logits) override {
+    Status decode(const generate::Step& step, generate::Logits& logits) override {
         const std::size_t rows = cache_.size(), chunk = static_cast<std::size_t>(step.chunk);
         REQUIRE(step.tokens.size() == rows * chunk);
         REQUIRE(step.cache_row.size() == rows * static_cast<std::size_t>(capacity_));

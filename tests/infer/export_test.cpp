@@ -79,7 +79,7 @@ std::vector<std::vector<int32_t>> rows_of(std::size_t count, std::size_t longest
 }
 
 // What the model writes, and the scores of the first token.
-std::pair<std::vector<std::vector<int32_t>>, std::vector<float>>
+std::pair<std::vector<std::vector<int32_t>>, generate::Logits>
 written(infer::Model& model, program::Runtime& runtime, std::size_t rows, std::size_t longest, int64_t tokens) {
     Result<std::unique_ptr<generate::Decoder>> made =
         generate::make_program_decoder(runtime, *model.store, *model.composition);
@@ -111,7 +111,7 @@ written(infer::Model& model, program::Runtime& runtime, std::size_t rows, std::s
     }
     const Result<generate::Output> output = generate::generate(decoder, request, options);
     REQUIRE_MESSAGE(output.ok(), output.message());
-    std::pair<std::vector<std::vector<int32_t>>, std::vector<float>> all;
+    std::pair<std::vector<std::vector<int32_t>>, generate::Logits> all;
     for (const generate::Output::Row& row : output->rows) all.first.push_back(row.ids);
     const std::size_t of_decoder = rows * static_cast<std::size_t>(options.beams);
     const std::vector<int32_t> zeros(of_decoder, 0), ones(of_decoder, 1);
