@@ -150,7 +150,7 @@ Result<Corpus> Corpus::open(const text::Tokenizer& tokenizer, const CorpusOption
         if (!cached.ok()) return cached.status();
     }
     corpus.file_ = cached.take();
-    corpus.files_ = std::move(sources.files);
+    corpus.file_count_ = sources.files.size();
     corpus.text_bytes_ = sources.bytes;
     return corpus;
 }

@@ -38,14 +38,14 @@ public:
     static Result<Corpus> open(const text::Tokenizer& tokenizer, const CorpusOptions& options);
 
     TokenView tokens() const { return file_.tokens(); } // valid while this lives; moving keeps it valid
-    const std::vector<std::filesystem::path>& files() const { return files_; }
+    std::size_t file_count() const { return file_count_; }
     uint64_t text_bytes() const { return text_bytes_; }
     const std::filesystem::path& cache_file() const { return cache_file_; }
     bool was_cached() const { return was_cached_; }
 
 private:
     TokenFile file_;
-    std::vector<std::filesystem::path> files_;
+    std::size_t file_count_ = 0;
     std::filesystem::path cache_file_;
     uint64_t text_bytes_ = 0;
     bool was_cached_ = false;

@@ -227,7 +227,7 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     texts_ = std::make_shared<data::Dataset>(std::move(opened));
     identity_ = texts_->corpus.cache_file().filename().string();
     message(fmt::format("{} files, {} bytes of text, {} tokens to train on, {} to validate with, vocabulary {}",
-                        texts_->corpus.files().size(), count_text(texts_->corpus.text_bytes()),
+                        texts_->corpus.file_count(), count_text(texts_->corpus.text_bytes()),
                         count_text(texts_->train.size()), count_text(texts_->valid.size()),
                         tokenizer.vocabulary_size()));
     // Texts that are too short are found now, not at the first evaluation.

@@ -144,7 +144,7 @@ TEST_CASE("corpus: files are separated by the end of text, where there is one") 
     const auto characters = must(train_tokenizer(*trainer, options.inputs));
     const Corpus corpus = must(Corpus::open(*characters, options));
     CHECK(characters->decode(all(corpus.tokens())) == "one two three");
-    CHECK(corpus.files().size() == 2);
+    CHECK(corpus.file_count() == 2);
 }
 
 TEST_CASE("corpus: a large vocabulary takes 32 bits") {

@@ -80,7 +80,7 @@ private:
     VkDeviceMemory memory_ = VK_NULL_HANDLE;
 };
 
-// An allocator that counts, and refuses what comes after so many allocations.
+// An allocator that counts, refuses what comes after so many allocations, and aligns as it is asked to and no better.
 struct Counted {
     hk_allocator allocator() {
         hk_allocator a{};
@@ -90,13 +90,14 @@ struct Counted {
             auto& to = *static_cast<Counted*>(user);
             const std::lock_guard guard(to.mutex);
             if (++to.allocations > to.most) return nullptr;
-            const std::size_t size = (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment;
-            void* memory = std::aligned_alloc(static_cast<std::size_t>(alignment), size);
+            const std::size_t twice = 2 * static_cast<std::size_t>(alignment);
+            const std::size_t size = (static_cast<std::size_t>(bytes + alignment) + twice - 1) / twice * twice;
+            void* memory = static_cast<std::byte*>(std::aligned_alloc(twice, size)) + alignment;
             to.live[memory] = bytes;
             to.sum += bytes;
             return memory;
         };
-        a.release = [](void* user, void* memory, uint64_t bytes, uint64_t) {
+        a.release = [](void* user, void* memory, uint64_t bytes, uint64_t alignment) {
             auto& to = *static_cast<Counted*>(user);
             const std::lock_guard guard(to.mutex);
             const auto found = to.live.find(memory);
@@ -105,7 +106,7 @@ struct Counted {
                 return;
             }
             to.live.erase(found);
-            std::free(memory);
+            std::free(static_cast<std::byte*>(memory) - alignment);
         };
         return a;
     }

@@ -1,32 +1,14 @@
 // Tokenizers whose tables lie in memory of somebody else's.
+#include "counting_resource.hpp"
 #include "support.hpp"
 
 #include "text/trainer.hpp"
-
-#include <memory_resource>
 
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
 
 namespace {
-
-class Counting final : public std::pmr::memory_resource {
-public:
-    std::size_t live() const { return live_; }
-
-private:
-    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-        live_ += bytes;
-        return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-    }
-    void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
-        live_ -= bytes;
-        std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-    }
-    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-    std::size_t live_ = 0;
-};
 
 std::vector<std::unique_ptr<TokenizerTrainer>> trainers() {
     std::vector<std::unique_ptr<TokenizerTrainer>> all;
@@ -52,7 +34,7 @@ TEST_CASE("a tokenizer whose tables lie elsewhere is the same, and gives the mem
         const Hash128 hash = tokenizer->hash();
         const std::vector<int32_t> ids = must(tokenizer->encode(text));
         const std::string decoded = tokenizer->decode(ids);
-        Counting memory;
+        test::CountingResource memory;
         tokenizer = must(lying_in(&memory, std::move(tokenizer)));
         CHECK(memory.live() > static_cast<std::size_t>(tokenizer->vocabulary_size()) * sizeof(int32_t));
         CHECK(tokenizer->hash() == hash);

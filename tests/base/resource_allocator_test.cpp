@@ -1,0 +1,33 @@
+#include "base/resource_allocator.hpp"
+#include "counting_resource.hpp"
+
+#include <cstdint>
+#include <doctest/doctest.h>
+
+using namespace hekla;
+
+TEST_CASE("a vector of bytes can hold numbers, wherever its memory comes from") {
+    test::CountingResource memory;
+    {
+        const ResourceVector<std::byte> bytes(3, &memory);
+        CHECK(reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(std::max_align_t) == 0);
+        CHECK(memory.live() == 3);
+    }
+    CHECK(memory.live() == 0);
+}
+
+TEST_CASE("what is moved keeps its memory, what is copied lies in the process's own") {
+    test::CountingResource memory;
+    ResourceVector<int> other;
+    {
+        ResourceVector<int> numbers({1, 2, 3}, &memory);
+        const ResourceVector<int> copy = numbers;
+        CHECK(copy.get_allocator().resource == std::pmr::new_delete_resource());
+        CHECK(memory.live() == 3 * sizeof(int));
+        other = std::move(numbers);
+    }
+    CHECK(other == ResourceVector<int>{1, 2, 3});
+    CHECK(memory.live() == 3 * sizeof(int));
+    other = ResourceVector<int>();
+    CHECK(memory.live() == 0);
+}

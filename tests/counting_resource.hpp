@@ -1,0 +1,31 @@
+// Memory of somebody else's, for tests: counted, and aligned as it was asked for and no better.
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+
+namespace hekla::test {
+
+class CountingResource final : public std::pmr::memory_resource {
+public:
+    std::size_t live() const { return live_; }   // bytes
+    std::size_t given() const { return given_; } // bytes, those that came back too
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        auto* memory = static_cast<std::byte*>(
+            std::pmr::new_delete_resource()->allocate(bytes + alignment, 2 * alignment)); // may throw
+        live_ += bytes;
+        given_ += bytes;
+        return memory + alignment;
+    }
+    void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+        live_ -= bytes;
+        std::pmr::new_delete_resource()->deallocate(static_cast<std::byte*>(memory) - alignment, bytes + alignment,
+                                                    2 * alignment);
+    }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+    std::size_t live_ = 0, given_ = 0;
+};
+
+} // namespace hekla::test

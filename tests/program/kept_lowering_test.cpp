@@ -1,0 +1,67 @@
+// What a program keeps of a lowering is what the lowering says, and lies where it was told to.
+#include "program/kept_lowering.hpp"
+
+#include "counting_resource.hpp"
+#include "graph/builder.hpp"
+#include "program/lower.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace hekla;
+using namespace hekla::program;
+
+TEST_CASE("a lowering is kept whole, in the memory that was given, and without what only made it") {
+    graph::Builder b;
+    const graph::ValueId x = b.input("x", graph::Kind::float_, {5, 7});
+    const graph::ValueId w = b.parameter("w", {3, 7}, 0, 0, 0, 0);
+    const graph::ValueId sum = b(graph::Op::sum, {b(graph::Op::tanh, {b(graph::Op::linear, {x, w, graph::kNone})})},
+                                 {{"axes", std::vector<int64_t>{1}}, {"keep", int64_t{0}}});
+    b.output("sum", sum);
+    const auto graph = b.finish();
+    REQUIRE_MESSAGE(graph.ok(), graph.message());
+    CompileOptions options;
+    options.outputs = {"sum"};
+    auto lowered = lower(graph.value(), Limits(), options);
+    REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+    const Lowering& lowering = lowered.value();
+    REQUIRE(lowering.dispatches.size() >= 2);
+
+    test::CountingResource memory;
+    {
+        const KeptLowering made(lowering, &memory);
+        KeptLowering kept;
+        CHECK(kept.output("sum") == nullptr);
+        kept = KeptLowering(lowering, &memory);
+        REQUIRE(kept.dispatches.size() == lowering.dispatches.size());
+        for (std::size_t d = 0; d < kept.dispatches.size(); ++d) {
+            const KeptDispatch& one = kept.dispatches[d];
+            const Dispatch& whole = lowering.dispatches[d];
+            CHECK(one.label == dispatch_label(lowering, whole));
+            CHECK(one.shader == whole.shader);
+            CHECK(std::ranges::equal(one.constants, whole.constants));
+            CHECK(std::ranges::equal(one.record, whole.arguments.bytes()));
+            CHECK(std::ranges::equal(one.relocations, whole.arguments.relocations(), [](auto& p, auto& q) {
+                return p.at == q.at && p.resource == q.resource && p.offset == q.offset;
+            }));
+            CHECK(std::ranges::equal(one.accesses, whole.accesses, [](auto& p, auto& q) {
+                return p.resource == q.resource && p.begin == q.begin && p.end == q.end && p.write == q.write;
+            }));
+            CHECK(one.groups == whole.groups);
+            CHECK(one.flops == whole.flops);
+            CHECK(one.bytes == whole.bytes);
+        }
+        REQUIRE(kept.resources.size() == lowering.resources.size());
+        for (ResourceId id = 0; id < kept.resources.size(); ++id) {
+            CHECK(kept.resources[id].name == lowering.resources[id].name);
+            CHECK(kept.resources[id].kind == lowering.resources[id].kind);
+            CHECK(kept.resources[id].bytes == lowering.resources[id].bytes);
+        }
+        REQUIRE(kept.output("sum") != nullptr);
+        CHECK(kept.output("sum")->view.shape == graph::Shape{5});
+        CHECK(kept.output("x") == nullptr);
+        CHECK(memory.live() > 0);
+    }
+    CHECK(memory.live() == 0);
+}
