@@ -78,7 +78,7 @@ std::vector<std::string_view> split_sentences(std::string_view document) {
 Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& tokenizer,
                                                        const DocumentOptions& options) {
     HK_ASSIGN(const std::vector<std::filesystem::path> files, find_text_files(options.inputs));
-    auto examples = std::make_unique<StoredExamples>();
+    auto examples = std::make_unique<StoredExamples>(options.memory);
     uint64_t number = 0;
     for (const std::filesystem::path& path : files) {
         HK_ASSIGN(const MappedFile file, MappedFile::open(path));

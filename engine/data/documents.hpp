@@ -32,10 +32,11 @@ struct DocumentOptions {
     std::vector<std::string> inputs; // files, folders, patterns: data/text_files.hpp
     DocumentEnd end = DocumentEnd::blank_line;
     uint64_t tokens = 0; // of an example: as many whole sentences as fit; a longer sentence is one alone
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the examples
 };
 
-// Tokenizes and keeps everything (StoredExamples). Column "text", its parts the sentences. Documents of one sentence are kept;
-// their halves are cut inside it. Errors name file, line and byte; a corpus without a document is one.
+// Tokenizes and keeps everything (StoredExamples). Column "text", its parts the sentences. Documents of one sentence
+// are kept; their halves are cut inside it. Errors name file, line and byte; a corpus without a document is one.
 Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& tokenizer,
                                                        const DocumentOptions& options);
 

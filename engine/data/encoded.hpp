@@ -56,6 +56,7 @@ private:
 // Examples that are kept: in memory or, where they are many, on the disk (records.hpp).
 class StoredExamples final : public EncodedExamples {
 public:
+    explicit StoredExamples(std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) : records_(memory) {}
     uint64_t size() const override { return records_.size(); }
     void get(uint64_t index, EncodedExample& out) const override;
     EncodedExample operator[](uint64_t index) const;

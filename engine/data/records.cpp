@@ -35,7 +35,9 @@ int open_nameless(const std::string& folder) {
 
 } // namespace
 
-Records::Records(Records&& other) noexcept : Records(other.in_memory_) { swap(other); }
+Records::Records(Records&& other) noexcept : Records(other.buffer_.get_allocator().resource, other.in_memory_) {
+    swap(other);
+}
 Records& Records::operator=(Records&& other) noexcept {
     swap(other);
     return *this;
@@ -56,7 +58,7 @@ void Records::swap(Records& other) noexcept {
 }
 
 Status Records::add(std::string_view record) {
-    buffer_ += record;
+    buffer_.insert(buffer_.end(), record.begin(), record.end());
     ends_.push_back((ends_.empty() ? 0 : ends_.back()) + record.size());
     if (descriptor_ < 0 ? buffer_.size() > in_memory_ : buffer_.size() >= kFlushBytes) return flush();
     return {};
@@ -70,7 +72,7 @@ Status Records::flush() {
         descriptor_ = open_nameless(folder_);
         if (descriptor_ < 0) return cannot("cannot make", folder_);
     }
-    for (std::string_view rest = buffer_; !rest.empty();) {
+    for (std::string_view rest(buffer_.data(), buffer_.size()); !rest.empty();) {
         const ssize_t put = ::write(descriptor_, rest.data(), rest.size());
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return cannot("cannot write", folder_);

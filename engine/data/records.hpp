@@ -2,13 +2,13 @@
 // the system pages in and out, so that a table may be larger than memory.
 #pragma once
 
+#include "base/resource_allocator.hpp"
 #include "base/status.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hekla::data {
 
@@ -18,7 +18,9 @@ public:
     static constexpr std::size_t kInMemory = std::size_t{64} << 20;
 
     // in_memory: bytes from which on a file in the system's folder for temporary ones (TMPDIR) holds them.
-    explicit Records(std::size_t in_memory = kInMemory) : in_memory_(in_memory) {}
+    explicit Records(std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
+                     std::size_t in_memory = kInMemory)
+        : in_memory_(in_memory), buffer_(memory), ends_(memory) {}
     Records(Records&& other) noexcept;
     Records& operator=(Records&& other) noexcept;
     ~Records();
@@ -36,8 +38,8 @@ private:
     void swap(Records& other) noexcept;
 
     std::size_t in_memory_;
-    std::string buffer_; // everything, or what the file does not have yet
-    std::vector<uint64_t> ends_;
+    ResourceVector<char> buffer_; // everything, or what the file does not have yet
+    ResourceVector<uint64_t> ends_;
     int descriptor_ = -1;
     std::string folder_;
     const char* mapped_ = nullptr;

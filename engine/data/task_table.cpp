@@ -125,6 +125,7 @@ struct Fault {
 Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     TaskTable table;
     table.options_ = options;
+    table.rows_ = Records(options.memory);
     ExampleOptions reading;
     reading.inputs = options.inputs;
     reading.format = options.format;
@@ -255,7 +256,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
     std::map<std::string_view, int32_t> numbers;
     for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], static_cast<int32_t>(i));
     Encoded result;
-    result.examples = std::make_unique<StoredExamples>();
+    result.examples = std::make_unique<StoredExamples>(options_.memory);
     std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
     const std::optional<int32_t> unknown = tokenizer.special(text::TokenRole::unk);
     for (uint64_t number = 0; number < rows_.size(); ++number) {

@@ -35,6 +35,7 @@ struct TaskTableOptions {
     bool targets = true;    // false: columns that are to be predicted may be missing
     std::string group = {}; // a column of the files that the task does not read: see TaskTable::group. Empty: none
     std::size_t max_bytes = ExampleOptions().max_bytes;
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the texts, and of what is made of them
 };
 
 // The texts of a table as they stand in the files.

@@ -68,8 +68,10 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
 }
 
 Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const std::vector<data::TaskColumn>& columns,
-                                                    const std::vector<std::string>& inputs) {
+                                                    const std::vector<std::string>& inputs,
+                                                    std::pmr::memory_resource* memory) {
     data::TaskTableOptions options;
+    options.memory = memory;
     options.inputs = inputs;
     options.columns = columns;
     options.header = recipe.data.header;
@@ -139,17 +141,19 @@ std::string Split::text(uint64_t i, std::string_view column) const {
     return table_ != nullptr ? table_->text(rows_[i], column) : std::string();
 }
 
-Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs) {
+Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
+                              std::pmr::memory_resource* memory) {
     RunData data;
+    data.memory_ = memory;
     data.recipe_ = &recipe;
     if (needs.empty()) return data;
     const DataSection& d = recipe.data;
     const bool has_classes =
         std::ranges::any_of(needs, [](const auto& need) { return need.kind == HK_COLUMN_CLASSES; });
     HK_ASSIGN(data.columns_, columns_of(recipe, std::move(needs)));
-    HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train));
-    if (!d.valid.empty()) { HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid)); }
-    if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test)); }
+    HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train, memory));
+    if (!d.valid.empty()) { HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid, memory)); }
+    if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test, memory)); }
     if (!has_classes) return data;
     const std::map<std::string, uint64_t> counts = data.train_table_->class_counts();
     data.classes_ = d.labels.empty() ? data::TaskTable::classes(counts) : d.labels;
@@ -256,6 +260,7 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     HK_ASSIGN(const int64_t tokens, composition.tokens_per_example(recipe_->train.context_length));
     data::DocumentOptions options;
     options.tokens = static_cast<uint64_t>(tokens);
+    options.memory = memory_;
     HK_ASSIGN(options.end, data::document_end_of_name(d.documents));
     const auto open_one = [&](const std::vector<std::string>& inputs) {
         options.inputs = inputs;
@@ -266,8 +271,8 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     if (!d.valid.empty()) {
         HK_ASSIGN(valid, open_one(d.valid));
     } else if (recipe_->train.eval_steps > 0 && d.valid_fraction > 0.0) { // whole documents from the end
-        auto train = std::make_unique<data::StoredExamples>();
-        valid = std::make_unique<data::StoredExamples>();
+        auto train = std::make_unique<data::StoredExamples>(memory_);
+        valid = std::make_unique<data::StoredExamples>(memory_);
         const auto first = static_cast<uint64_t>(static_cast<double>(all->size()) * (1.0 - d.valid_fraction));
         const uint64_t document = (*all)[std::min(first, all->size() - 1)].document;
         for (uint64_t i = 0; i < all->size(); ++i) {
@@ -307,7 +312,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
     const auto open_one = [&](const std::shared_ptr<data::TaskTable>& table, const char* name,
                               const auto& belongs) -> Result<std::optional<Split>> {
         HK_ASSIGN(data::TaskTable::Encoded encoded, table->encode(tokenizer, classes_));
-        auto examples = std::make_shared<data::StoredExamples>();
+        auto examples = std::make_shared<data::StoredExamples>(memory_);
         std::vector<uint64_t> rows;
         std::vector<int64_t> lengths;
         std::vector<int32_t> labels; // of each example, -1 where it has not one

@@ -53,8 +53,10 @@ private:
 class RunData {
 public:
     // Tables are read now, because their classes decide what the model is; the rest waits for open(). `needs`: the
-    // columns that the objective reads, none where it reads plain text.
-    static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs);
+    // columns that the objective reads, none where it reads plain text. memory: of texts and examples; it outlives
+    // this.
+    static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
+                                std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
 
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
@@ -90,6 +92,7 @@ private:
                            const std::string& name) const;
 
     const Recipe* recipe_ = nullptr;
+    std::pmr::memory_resource* memory_ = std::pmr::new_delete_resource();
     std::vector<data::TaskColumn> columns_;
     std::vector<std::string> classes_;
     std::vector<uint64_t> class_counts_; // of each of them in the training table

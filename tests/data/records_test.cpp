@@ -1,4 +1,5 @@
 // Rows written once and read at random, in memory and on the disk.
+#include "counting_resource.hpp"
 #include "data/encoded.hpp"
 #include "data/records.hpp"
 
@@ -39,7 +40,8 @@ TEST_CASE("records: the same rows from memory and from a file") {
         rows.push_back(std::move(row));
     }
     for (const std::size_t in_memory : {data::Records::kInMemory, std::size_t{100000}, std::size_t{0}}) {
-        data::Records records(in_memory);
+        test::CountingResource memory;
+        data::Records records(&memory, in_memory);
         for (const std::string& row : rows) REQUIRE(records.add(row).ok());
         REQUIRE(records.finish().ok());
         const data::Records moved(std::move(records));
@@ -47,11 +49,12 @@ TEST_CASE("records: the same rows from memory and from a file") {
         bool same = true;
         for (std::size_t i = rows.size(); i-- > 0;) same = same && moved[i] == rows[i];
         CHECK(same);
+        CHECK(memory.live() > rows.size() * sizeof(uint64_t));
     }
     data::Records none;
     REQUIRE(none.finish().ok());
     CHECK(none.size() == 0);
-    data::Records empty(0);
+    data::Records empty(std::pmr::new_delete_resource(), 0);
     REQUIRE(empty.add("").ok());
     REQUIRE(empty.finish().ok());
     CHECK(empty[0].empty());
@@ -59,7 +62,7 @@ TEST_CASE("records: the same rows from memory and from a file") {
 
 TEST_CASE("records: a folder that takes no file is named") {
     const Variable folder("TMPDIR", "/proc");
-    data::Records records(1);
+    data::Records records(std::pmr::new_delete_resource(), 1);
     const Status status = records.add("more than a byte");
     REQUIRE(!status.ok());
     CHECK(status.message().find("/proc: cannot make a temporary file") != std::string::npos);
