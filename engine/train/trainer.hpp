@@ -132,6 +132,7 @@ private:
     Status open_data();
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;
+    Status record_choices() const; // in the run's folder
     std::vector<std::string> kernel_choices() const;
     program::StoreOptions store_options() const;
     program::CompileOptions train_options(std::map<std::string, std::string> kernel_choices) const;

@@ -1,0 +1,219 @@
+// What a run writes, and goes on from: checkpoints and models.
+#include "base/file.hpp"
+#include "infer/model_tensors.hpp"
+#include "model/folder.hpp"
+#include "train/trainer.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kAverages = "ema"; // file of a checkpoint
+
+// A moment of the store, read back when it is written.
+model::TensorSource source(program::ParameterStore& store, const program::ParameterEntry& entry,
+                           program::StoreArena arena, const std::string& name) {
+    model::TensorSource s;
+    s.name = name;
+    s.dtype = model::DType::f32;
+    s.dims = entry.shape.vector();
+    s.stream = [&store, parameter = entry.name, arena](const model::Sink& sink) -> Status {
+        HK_ASSIGN(const ResourceVector<float> values, store.download(parameter, arena));
+        return sink(std::as_bytes(std::span(values)));
+    };
+    return s;
+}
+
+} // namespace
+
+Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
+    HK_ASSIGN(const std::string text, read_file(checkpoint.file("trainer_state.json")));
+    const json state = json::parse(text, nullptr, false);
+    const std::string where = checkpoint.path.string();
+    try {
+        const auto same = [&](const char* key, const std::string& ours) -> Status {
+            const std::string theirs = state.at(key).get<std::string>();
+            if (theirs == ours) return {};
+            return failed_precondition(
+                fmt::format("{}: was made with {} {}, this recipe has {}: use another [output] dir, or the old {}",
+                            where, key, theirs, ours, key));
+        };
+        HK_TRY(same("architecture", composition_->architecture().id));
+        HK_TRY(same("tokenizer", to_hex(tokenizer_->hash())));
+        if (state.at("data").get<std::string>() != data_.identity())
+            return failed_precondition(
+                fmt::format("{}: was trained on other data than [data] train = {} holds now: choose another [output] "
+                            "dir, or bring the old data back",
+                            where, fmt::join(recipe_.data.train, ", ")));
+        if (state.value("teacher", std::string()) != teacher_)
+            return failed_precondition(fmt::format("{}: was made with another teacher than teacher.from = {} is now: "
+                                                   "choose another [output] dir, or bring the old teacher back",
+                                                   where, recipe_.teacher.from));
+        if (state.value("base", json()) != (base_.empty() ? json() : json(base_.at("weights"))))
+            return failed_precondition(fmt::format("{}: its adapter was trained with another body than model.from = "
+                                                   "{} is now: choose another [output] dir, or bring the old body back",
+                                                   where, recipe_.model.from));
+        step_ = state.at("step").get<int64_t>();
+        if (!state.at("best_evaluation").is_null()) best_evaluation_ = state.at("best_evaluation").get<double>();
+        best_step_ = state.at("best_step").get<int64_t>();
+        evaluations_since_best_ = state.value("evaluations_since_best", int64_t{0});
+        trained_seconds_ = state.at("seconds").get<double>();
+        loss_window_ = LossWindow();
+        for (const json& loss : state.at("loss_window")) loss_window_.add(loss.get<double>());
+        const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
+        if (folder_.owned() && choices != kernel_choices())
+            log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
+                         "goes on, its bits will differ");
+    } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
+    // A plugin that was built anew may describe another network. Weights that all have their place are gone on with,
+    // and it is said; else the difference says why they have none.
+    HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(checkpoint.path));
+    std::string difference;
+    if (record) { HK_ASSIGN(difference, plugin::difference_from(*record, *composition_)); }
+    if (const Status loaded = load_parameters(checkpoint); !loaded.ok() && !difference.empty())
+        return Status(loaded.code(), fmt::format("{}\n  {}\n  Install the plugin that the run began with, or choose "
+                                                 "another [output] dir",
+                                                 loaded.message(), difference));
+    else if (!loaded.ok())
+        return loaded;
+    if (!difference.empty())
+        log_.warning(fmt::format("{}: {}\n  Every weight has its place, so it goes on, as this graph computes: its "
+                                 "bits are not those of a run with the earlier plugin",
+                                 where, difference));
+    HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
+    HK_TRY(load_arena(checkpoint, optimizer, "exp_avg.", program::StoreArena::moment1));
+    HK_TRY(load_arena(checkpoint, optimizer, "exp_avg_sq.", program::StoreArena::moment2));
+    for (const std::string& name : Optimizer::states(recipe_.train)) {
+        // A run that goes on in float16 begins with the first loss scale.
+        if (name == program::kLossScaleState && optimizer.find("state." + name) == nullptr) continue;
+        HK_ASSIGN(const model::TensorView* tensor, optimizer.get("state." + name));
+        HK_TRY(store_->upload_state(name, tensor->bytes));
+    }
+    return {};
+}
+
+Status Trainer::save_checkpoint() {
+    HK_ASSIGN(model::CheckpointWriter writer, model::CheckpointWriter::create(run_, step_));
+    std::vector<model::TensorSource> moments;
+    for (const program::ParameterEntry& entry : store_->table()) {
+        if (!entry.trained) continue;
+        moments.push_back(source(*store_, entry, program::StoreArena::moment1, "exp_avg." + entry.name));
+        moments.push_back(source(*store_, entry, program::StoreArena::moment2, "exp_avg_sq." + entry.name));
+    }
+    for (const std::string& name : Optimizer::states(recipe_.train)) {
+        HK_ASSIGN(const uint64_t bytes, store_->state_bytes(name));
+        model::TensorSource state;
+        state.name = "state." + name;
+        state.dtype = model::DType::u8;
+        state.dims = {static_cast<int64_t>(bytes)};
+        state.stream = [this, name](const model::Sink& sink) -> Status {
+            HK_ASSIGN(const ResourceVector<std::byte> content, store_->download_state(name));
+            return sink(content);
+        };
+        moments.push_back(std::move(state));
+    }
+    HK_ASSIGN(const std::string config, composition_->write_config());
+    json state;
+    state["step"] = step_;
+    state["architecture"] = composition_->architecture().id;
+    state["tokenizer"] = to_hex(tokenizer_->hash());
+    state["data"] = data_.identity();
+    if (!teacher_.empty()) state["teacher"] = teacher_;
+    if (!base_.empty()) state["base"] = base_.at("weights");
+    state["best_evaluation"] = std::isnan(best_evaluation_) ? json() : json(best_evaluation_);
+    state["best_step"] = best_step_;
+    state["seconds"] = trained_seconds_;
+    state["loss_window"] = loss_window_.losses();
+    state["kernels_of"] = runtime_->tuning().identity();
+    state["kernel_choices"] = kernel_choices();
+    state["evaluations_since_best"] = evaluations_since_best_;
+    HK_TRY(writer.add_text("config.json", config));
+    HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_TRAIN));
+    for (const model::NamedText& file : plugin::record_files(record)) HK_TRY(writer.add_text(file.name, file.content));
+    HK_TRY(writer.add_text("recipe.toml", write_recipe(recipe_)));
+    HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
+    for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
+    HK_TRY(writer.add_sharded("optimizer", moments));
+    if (average_ != nullptr) HK_TRY(writer.add_sharded(kAverages, average_->tensors()));
+    HK_TRY(writer.add_sharded("model", infer::tensor_sources(*store_, described_)));
+    HK_ASSIGN(const fs::path folder, writer.commit());
+    HK_ASSIGN(const std::vector<int64_t> removed,
+              model::prune_checkpoints(run_, recipe_.train.save_total_limit, step_));
+    (void)removed;
+    message(fmt::format("saved {}", folder.string()));
+    return {};
+}
+
+Status Trainer::load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights,
+                           const std::string& prefix, program::StoreArena arena) {
+    for (const program::ParameterEntry& entry : store_->table()) {
+        if (arena != program::StoreArena::parameters && !entry.trained) continue;
+        if (entry.name.starts_with(plugin::kTeacher)) continue;
+        HK_ASSIGN(const model::TensorView* tensor, weights.get(prefix + entry.name));
+        if (tensor->dims != entry.shape.vector())
+            return failed_precondition(fmt::format(
+                "{}: {} is {}, this model has {}: the checkpoint is of another architecture or size",
+                checkpoint.path.string(), entry.name, model::format_dims(tensor->dims), entry.shape.text()));
+        std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
+        HK_TRY(model::load_float32(*tensor, values));
+        HK_TRY(store_->upload(entry.name, values, arena));
+    }
+    return {};
+}
+
+Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
+    HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
+    HK_TRY(load_arena(checkpoint, weights, "", program::StoreArena::parameters));
+    for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
+        if (const model::TensorView* stored = tensor.buffer ? weights.find(tensor.name) : nullptr)
+            HK_TRY(infer::upload(*store_, {tensor, stored}));
+    if (average_ == nullptr) return {};
+    HK_ASSIGN(const model::Weights averages, model::Weights::open(checkpoint.path, kAverages));
+    return average_->load(averages);
+}
+
+Status Trainer::swap_average() { return average_ != nullptr ? average_->swap() : Status(); }
+
+Status Trainer::load_best() {
+    HK_ASSIGN(const std::optional<int64_t> best, model::read_best(run_));
+    if (!best || *best == step_) return {};
+    HK_ASSIGN(const model::Checkpoint checkpoint, model::verify_checkpoint(model::checkpoint_path(run_, *best)));
+    HK_TRY(load_parameters(checkpoint));
+    message(fmt::format("the best weights are those of {}", checkpoint.path.string()));
+    return {};
+}
+
+// Of the model alone, or of what is trained; described once.
+Result<plugin::Record> Trainer::make_record(int32_t mode) const {
+    auto& known = records_[mode];
+    if (!known) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                  composition_->batch_fields(recipe_.train.per_device_train_batch_size, recipe_.train.context_length));
+        HK_ASSIGN(known, plugin::make_record(*composition_, mode, fields, mode == HK_MODE_TRAIN));
+    }
+    return *known;
+}
+
+Status Trainer::save_model(const fs::path& folder) const {
+    model::ModelContents contents;
+    HK_ASSIGN(contents.config_json, composition_->write_config());
+    contents.tensors = infer::tensor_sources(*store_, described_);
+    if (!base_.empty()) { // what learnt; the body stays where it is
+        auto config = nlohmann::ordered_json::parse(contents.config_json);
+        config["hekla"]["base"] = base_;
+        contents.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+        std::erase_if(contents.tensors,
+                      [&](const model::TensorSource& tensor) { return of_base_.contains(tensor.name); });
+    }
+    HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_EVALUATE));
+    contents.texts = plugin::record_files(record);
+    return model::save_into_folder(folder, contents);
+}
+
+} // namespace hekla::train

@@ -1,0 +1,363 @@
+// Opening a run: its checkpoint, tokenizer, data and description, and its programs.
+#include "train/trainer.hpp"
+
+#include "base/file.hpp"
+#include "infer/base_model.hpp"
+#include "infer/model_tensors.hpp"
+#include "text/trainer.hpp"
+#include "train/fit.hpp"
+#include "train/model_spec.hpp"
+#include "train/peak.hpp"
+#include "train/start.hpp"
+#include "train/tokenizer_choice.hpp"
+#include "train/training_graph.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace hekla::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kKernelsFile = "kernels.json";  // in the run's folder
+constexpr uint64_t kMostFeatures = uint64_t{2} << 30; // bytes on the host; more are computed in every step
+
+// A line of Program::kernel_choices() to key -> kernel.
+void add_choice(const std::string& line, std::map<std::string, std::string>& choices) {
+    if (const std::size_t end = line.rfind(": "); end != std::string::npos)
+        choices[line.substr(0, end)] = line.substr(end + 2);
+}
+
+} // namespace
+
+Status Trainer::read() {
+    HK_TRY(find_checkpoint());
+    HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
+              plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
+    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory()));
+    HK_TRY(open_tokenizer());
+    return describe();
+}
+
+Status Trainer::find_checkpoint() {
+    HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
+    for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
+    found_ = std::move(search.found);
+    return found_ ? same_run(*found_) : Status();
+}
+
+Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
+    const std::string where = checkpoint.path.string();
+    HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
+    HK_ASSIGN(const Recipe before, parse_recipe(text, checkpoint.file("recipe.toml").string()));
+    const std::map<std::string, std::string> then = recipe_values(before);
+    std::map<std::string, std::string> now = recipe_values(recipe_);
+    for (const auto& [key, value] : then) now.try_emplace(key, "");
+    std::vector<std::string> other;
+    for (const auto& [key, value] : now) {
+        const auto found = then.find(key);
+        const std::string old = found != then.end() ? found->second : "";
+        if (old == value) continue;
+        const auto shown = [](const std::string& v) { return v.empty() ? std::string("nothing") : v; };
+        const bool is_path = key == "model.from" || key == "tokenizer.from"; // the run has its own copy of both
+        if (!is_path && (key.starts_with("model.") || key.starts_with("adapter.") || key.starts_with("head.") ||
+                         key.starts_with("objective.") || key.starts_with("tokenizer.") || key == "train.optim" ||
+                         key == "train.ema_decay" || key == "train.freeze"))
+            return failed_precondition(fmt::format(
+                "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old "
+                "value back",
+                where, key, shown(old), shown(value)));
+        static const std::set<std::string_view> harmless{"model.from",
+                                                         "tokenizer.from",
+                                                         "teacher.from",
+                                                         "data.train",
+                                                         "data.valid",
+                                                         "data.cache",
+                                                         "data.format",
+                                                         "data.test",
+                                                         "data.columns",
+                                                         "data.header",
+                                                         "data.on_bad",
+                                                         "data.max_bytes",
+                                                         "data.group",
+                                                         "train.metric_for_best_model",
+                                                         "train.load_best_model_at_end",
+                                                         "train.num_train_epochs",
+                                                         "train.early_stopping_patience",
+                                                         "plugins.isolate",
+                                                         "output.dir",
+                                                         "train.max_steps",
+                                                         "train.eval_steps",
+                                                         "train.eval_batches",
+                                                         "train.save_steps",
+                                                         "train.save_total_limit",
+                                                         "train.logging_steps",
+                                                         "train.max_bad_steps",
+                                                         "train.per_device_eval_batch_size",
+                                                         "train.gradient_checkpointing"};
+        const bool fitted = recipe_.train.fit && (key == "train.per_device_train_batch_size" ||
+                                                  key == "train.gradient_accumulation_steps"); // chosen anew
+        // Of what is only evaluated, the length of rows and what they hold count, not how it learnt.
+        const bool of_learning = !folder_.owned() && key.starts_with("train.") && key != "train.context_length";
+        if (!harmless.contains(key) && !key.starts_with("generate.") && !fitted && !of_learning)
+            other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
+    }
+    if (!other.empty())
+        log_.warning(fmt::format("{}: {} with other settings: {}", where,
+                                 folder_.owned() ? "the run goes on" : "it is evaluated", fmt::join(other, ", ")));
+    return {};
+}
+
+Result<std::unique_ptr<text::Tokenizer>> Trainer::find_tokenizer() {
+    // A run keeps the tokenizer it began with; one without a checkpoint has not begun.
+    if (found_) return text::load_tokenizer(found_->path);
+    if (recipe_.tokenizer.kind == "from") {
+        const std::string from = recipe_.tokenizer.from.empty()
+                                     ? recipe_.model.from.empty() ? recipe_.teacher.from : recipe_.model.from
+                                     : recipe_.tokenizer.from;
+        if (from.empty())
+            return invalid_argument("[tokenizer] kind = \"from\" needs `from`: a folder with a tokenizer");
+        HK_ASSIGN(std::unique_ptr<text::Tokenizer> stored, text::load_tokenizer(from));
+        return with_added_tokens(std::move(stored), recipe_.tokenizer);
+    }
+    HK_ASSIGN(const plugin::Registry::Entry objective, registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id));
+    message(fmt::format("training a tokenizer ({}) on the data", recipe_.tokenizer.kind));
+    const std::unique_ptr<text::TokenizerTrainer> trainer =
+        tokenizer_trainer(recipe_.tokenizer, objective.provided->roles);
+    HK_ASSIGN(std::unique_ptr<text::Tokenizer> trained, data_.train_tokenizer(*trainer));
+    return with_added_tokens(std::move(trained), recipe_.tokenizer);
+}
+
+Status Trainer::open_tokenizer() {
+    HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
+    HK_ASSIGN(tokenizer_, text::lying_in(host_memory(), std::move(found)));
+    return {};
+}
+
+std::pmr::memory_resource* Trainer::host_memory() const {
+    return runtime_ != nullptr ? runtime_->gpu().device->host_memory() : std::pmr::new_delete_resource();
+}
+
+Status Trainer::open_data() {
+    fs::path cache = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
+    std::error_code problem;
+    if (!folder_.owned() && !fs::exists(cache, problem)) {
+        Result<TemporaryFolder> folder = TemporaryFolder::make();
+        if (!folder.ok()) return folder.status().with_context("for tokenized text");
+        temporary_.emplace(folder.take());
+        cache = temporary_->path();
+    }
+    const Status opened = data_.open(
+        *tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); }, events_.own_threads);
+    if (!opened.ok())
+        return found_ ? opened.with_context(fmt::format("{} goes on with the tokenizer it began with", run_.string()))
+                      : opened;
+    const TrainSection& s = recipe_.train;
+    if (s.num_train_epochs > 0.0) {
+        const double steps =
+            std::ceil(s.num_train_epochs * static_cast<double>(data_.train().size()) /
+                      static_cast<double>(s.per_device_train_batch_size * s.gradient_accumulation_steps));
+        recipe_.train.max_steps = std::max<int64_t>(1, static_cast<int64_t>(steps));
+        message(fmt::format("{} epochs of {} examples: {} steps", s.num_train_epochs,
+                            grouped(static_cast<double>(data_.train().size())),
+                            grouped(static_cast<double>(recipe_.train.max_steps))));
+    }
+    return {};
+}
+
+Status Trainer::describe() {
+    HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts()));
+    spec.recompute = recipe_.train.gradient_checkpointing;
+    spec.isolate = recipe_.plugins.isolate;
+    HK_ASSIGN(composition_, plugin::Composition::create(registry_, spec, tokenizer_.get(), log_));
+    if (!composition_->can_collate())
+        return unsupported(
+            fmt::format("objective '{}' cannot make batches from text: it only measures given ones", spec.objective));
+    const TrainSection& s = recipe_.train;
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+              composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
+    HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    std::vector<std::string> names;
+    std::vector<std::string> teacher;
+    for (const auto& [name, value] : described_.parameters())
+        (name.starts_with(plugin::kTeacher) ? teacher : names).push_back(name);
+    HK_ASSIGN(const std::set<std::string> body, composition_->body_parameters(fields));
+    HK_ASSIGN(rules_, parameter_rules(recipe_, names, body));
+    if (!spec.adapter.empty()) {
+        if (std::ranges::none_of(names, [](const std::string& name) { return name.starts_with(plugin::kAdapter); }))
+            return invalid_argument(
+                fmt::format("adapter '{}' changes none of the parameters of {}, which are {}{}: "
+                            "look at its keys in `hekla plugin list`",
+                            spec.adapter, recipe_.model.from,
+                            fmt::join(std::span(names).first(std::min<std::size_t>(6, names.size())), ", "),
+                            names.size() > 6 ? ", ..." : ""));
+        for (const std::string& name : names)
+            if (body.contains(name)) rules_.frozen.insert(name);
+        of_base_ = body;
+        if (!recipe_.model.from.empty()) { HK_ASSIGN(base_, infer::base_of(recipe_.model.from)); }
+    }
+    if (rules_.body_frozen) { // described as it is evaluated: what does not learn needs no dropout
+        composition_->freeze_body();
+        HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    }
+    if (!rules_.frozen.empty())
+        message(fmt::format("{} of {} parameters are frozen{}", rules_.frozen.size(), names.size(),
+                            rules_.body_frozen ? ": the whole body" : ""));
+    rules_.frozen.insert(teacher.begin(), teacher.end());
+    if (!teacher.empty())
+        message(fmt::format("teacher {}: {} parameters, all frozen", recipe_.teacher.from, teacher.size()));
+    // Rows are the same in every epoch, so what a frozen body says of them is too.
+    if (rules_.body_frozen && composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
+        HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
+        if (cut_ && Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures)
+            cut_.reset();
+    }
+    HK_TRY(differentiated().status()); // what cannot be trained is said before the data is read
+    for (const int64_t length : row_lengths()) {
+        if (length == s.context_length) continue;
+        HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
+                  composition_->batch_fields(s.per_device_train_batch_size, length));
+        HK_ASSIGN(shorter_[length].described, composition_->build(HK_MODE_TRAIN, shorter));
+    }
+    return {};
+}
+
+FitOptions Trainer::fit_options() const {
+    return {storage_of(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen};
+}
+
+Status Trainer::fit() {
+    TrainSection& s = recipe_.train;
+    const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps;
+    const auto choose = [&] {
+        return largest_fitting_batch(*composition_, *runtime_, whole, s.context_length, fit_options());
+    };
+    HK_ASSIGN(std::optional<int64_t> batch, choose());
+    if (!batch && !s.gradient_checkpointing) {
+        s.gradient_checkpointing = true;
+        HK_TRY(describe());
+        HK_ASSIGN(batch, choose());
+    }
+    if (!batch) return {}; // what is missing is said where the recipe's own batch is checked
+    const bool other = *batch != s.per_device_train_batch_size;
+    s.per_device_train_batch_size = *batch;
+    s.gradient_accumulation_steps = whole / *batch;
+    message(fmt::format("fits: micro-batches of {}, {} a step{}", *batch, s.gradient_accumulation_steps,
+                        s.gradient_checkpointing ? ", activations of blocks computed again" : ""));
+    return other ? describe() : Status();
+}
+
+// The kernels that the run began with, where it began on this device with this version: from the checkpoint, or the
+// run's folder.
+std::map<std::string, std::string> Trainer::recorded_choices() const {
+    const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
+    const Result<std::string> text = read_file(file);
+    const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+    std::map<std::string, std::string> choices;
+    if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_->tuning().identity()))
+        return choices;
+    for (const json& line : record.value("kernel_choices", json::array()))
+        if (line.is_string()) add_choice(line.get<std::string>(), choices);
+    return choices;
+}
+
+Status Trainer::record_choices() const {
+    const json kernels{{"kernels_of", runtime_->tuning().identity()}, {"kernel_choices", kernel_choices()}};
+    return write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n");
+}
+
+// Of training and evaluation.
+std::vector<std::string> Trainer::kernel_choices() const {
+    std::vector<std::string> all = train_program_->kernel_choices();
+    const auto add = [&](std::vector<std::string> more) {
+        all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    };
+    for (const auto& [length, shorter] : shorter_) add(shorter.program->kernel_choices());
+    if (evaluator_ != nullptr) add(evaluator_->kernel_choices());
+    std::ranges::sort(all);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+}
+
+program::StoreOptions Trainer::store_options() const {
+    return {.gradients = true, .moments = true, .frozen = rules_.frozen};
+}
+
+program::CompileOptions Trainer::train_options(std::map<std::string, std::string> choices) const {
+    program::CompileOptions options;
+    options.outputs = {"loss"};
+    options.precision = storage_of(recipe_.train);
+    options.kernel_choices = std::move(choices);
+    options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
+    options.gradients =
+        recipe_.train.gradient_accumulation_steps > 1 ? program::Gradients::accumulate : program::Gradients::overwrite;
+    return options;
+}
+
+Result<graph::Graph> Trainer::differentiated() const {
+    return training_graph(cut_ ? cut_->above : described_, rules_.frozen);
+}
+
+std::vector<std::string> Trainer::without_decay() const {
+    std::vector<std::string> names;
+    for (const graph::Node& node : described_.nodes)
+        if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
+            names.push_back(node.text("name"));
+    return names;
+}
+
+Status Trainer::compile() {
+    message("compiling kernels");
+    std::map<std::string, std::string> choices = recorded_choices();
+    HK_ASSIGN(store_,
+              program::ParameterStore::create(*runtime_, program::parameter_table(described_), store_options()));
+    program::CompileOptions options = train_options(choices);
+    {
+        HK_ASSIGN(const graph::Graph whole, differentiated());
+        HK_ASSIGN(train_program_, program::Program::compile(*runtime_, whole, *store_, options));
+    }
+    // The same for the same product, also where only one of several programs was measured.
+    for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
+    options.kernel_choices = choices;
+    for (auto& [length, shorter] : shorter_) {
+        HK_ASSIGN(const graph::Graph differentiated, training_graph(shorter.described, rules_.frozen));
+        HK_ASSIGN(shorter.program, program::Program::compile(*runtime_, differentiated, *store_, options));
+    }
+    const TrainSection& settings = recipe_.train;
+    if (data_.valid() != nullptr || data_.test() != nullptr) {
+        HK_ASSIGN(evaluator_, Evaluator::create(*runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
+                                                static_cast<uint64_t>(settings.seed),
+                                                EvaluatorOptions{options.precision, choices}));
+    }
+    HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
+                                            without_decay(), rules_.factors));
+    if (recipe_.train.ema_decay > 0.0) {
+        HK_ASSIGN(average_,
+                  MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
+    }
+    // Without the cache the next start compiles again: no reason to end this one.
+    if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
+    peak_flops_ = measure_peak_flops(*runtime_);
+    return {};
+}
+
+Status Trainer::initialize_parameters() {
+    HK_ASSIGN(start_random_, start_parameters(recipe_, registry_, *composition_, described_, *store_,
+                                              [this](const std::string& m) { message(m); }));
+    return average_ != nullptr ? average_->begin() : Status();
+}
+
+Status Trainer::begin_or_resume() {
+    HK_TRY(infer::upload_described_buffers(*store_, described_));
+    HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
+    if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
+    if (!found_) return initialize_parameters();
+    HK_TRY(load_checkpoint(*found_));
+    message(fmt::format("resuming after step {} from {}", step_, found_->path.string()));
+    return {};
+}
+
+} // namespace hekla::train
