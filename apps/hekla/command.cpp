@@ -146,7 +146,7 @@ int finish(const Result<int>& result) { return result.ok() ? result.value() : fa
 
 plugin::Registry scan_plugins(const Globals& globals) {
     plugin::Registry registry = plugin::Registry::scan(globals.plugin_folders(), globals.log());
-    for (const std::string& warning : registry.warnings()) globals.log().warning(warning);
+    for (const std::string_view warning : registry.warnings()) globals.log().warning(warning);
     plugin::Processes processes;
     processes.describe = static_cast<plugin::Processes::Describe>(describe_of(globals));
     processes.program = globals.describe_program;

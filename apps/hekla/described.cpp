@@ -97,9 +97,9 @@ Result<Described> describe_folder(const plugin::Registry& registry, const fs::pa
         HK_ASSIGN(const auto found, registry.find_class(classes[0].get<std::string>()));
         spec.architecture = found.first.provided->id;
         spec.head = found.second->head;
-        spec.head_config = found.second->head_config;
+        spec.head_config = found.second->head_config.parse();
         spec.objective = found.second->objective;
-        spec.objective_config = found.second->objective_config;
+        spec.objective_config = found.second->objective_config.parse();
     } else {
         HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(opened.model_type()));
         spec.architecture = entry.provided->id;

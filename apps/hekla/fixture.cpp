@@ -45,13 +45,13 @@ Result<json> read_json(const std::filesystem::path& file) {
 std::string port_of(const plugin::ReferenceClass& c, const std::string& output) {
     for (const auto& [from, to] : c.outputs) {
         const std::size_t star = from.find('*');
-        if (star == std::string::npos) {
-            if (from == output) return to;
+        if (star == std::string_view::npos) {
+            if (from == output) return std::string(to);
             continue;
         }
-        const std::string head = from.substr(0, star), tail = from.substr(star + 1);
+        const std::string_view head = from.substr(0, star), tail = from.substr(star + 1);
         if (output.size() < head.size() + tail.size() || !output.starts_with(head) || !output.ends_with(tail)) continue;
-        std::string port = to;
+        std::string port(to);
         const std::size_t place = port.find('*');
         if (place != std::string::npos)
             port.replace(place, 1, output.substr(head.size(), output.size() - head.size() - tail.size()));
@@ -112,10 +112,10 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
     spec.architecture = found.first.provided->id;
     spec.config = fixture.config;
     spec.head = m.reference->head;
-    spec.head_config = m.reference->head_config;
+    spec.head_config = m.reference->head_config.parse();
     if (fixture.expected.contains("loss")) { // a batch without labels has outputs alone
         spec.objective = m.reference->objective;
-        spec.objective_config = m.reference->objective_config;
+        spec.objective_config = m.reference->objective_config.parse();
     }
     spec.refuse_unknown_keys = false;
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));

@@ -21,9 +21,9 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // "hekla.architecture/1" -> "architecture"
-std::string kind_of(const std::string& interface_id) {
+std::string_view kind_of(std::string_view interface_id) {
     const std::size_t dot = interface_id.find('.'), slash = interface_id.find('/');
-    return dot == std::string::npos || slash == std::string::npos || slash < dot
+    return dot == std::string_view::npos || slash == std::string_view::npos || slash < dot
                ? interface_id
                : interface_id.substr(dot + 1, slash - dot - 1);
 }
@@ -37,8 +37,8 @@ int run_list(const Globals& globals, bool as_json) {
                              {"version", m.version},
                              {"licence", m.licence},
                              {"abi", fmt::format("{}.{}", m.abi_major, m.abi_minor_needed)},
-                             {"manifest", m.file.string()},
-                             {"library", m.library.string()},
+                             {"manifest", m.file},
+                             {"library", m.library},
                              {"sha256", m.sha256},
                              {"built_in", m.built_in},
                              {"provides", ordered_json::array()}};
@@ -47,7 +47,7 @@ int run_list(const Globals& globals, bool as_json) {
                                    {"id", p.id},
                                    {"about", p.about},
                                    {"parameters", p.parameters},
-                                   {"defaults", p.defaults}};
+                                   {"defaults", p.defaults.parse()}};
                 if (!p.model_types.empty()) offer["model_types"] = p.model_types;
                 ordered_json classes = ordered_json::array();
                 for (const plugin::ReferenceClass& c : p.classes) classes.push_back(c.name);
@@ -75,7 +75,7 @@ int run_list(const Globals& globals, bool as_json) {
                 heading = true;
                 fmt::print("  {:<16} {}{}\n  {:<16} {} {}, {}\n", p.id, p.about,
                            p.model_types.empty() ? "" : fmt::format(" [{}]", fmt::join(p.model_types, ", ")), "",
-                           m.plugin, m.version, m.library.string());
+                           m.plugin, m.version, m.library);
             }
     }
     return kDone;

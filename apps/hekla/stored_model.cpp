@@ -39,7 +39,7 @@ Result<graph::Graph> any_graph(const plugin::Composition& composition) {
 }
 
 // The names that a file of a class without a head has: without the body's prefix, where all have it.
-void name_as_saved(const std::string& prefix, const plugin::ReferenceClass& reference,
+void name_as_saved(std::string_view prefix, const plugin::ReferenceClass& reference,
                    std::vector<SavedTensor>& tensors) {
     if (prefix.empty() || !(reference.head.empty() || reference.head == "pooler")) return;
     for (const SavedTensor& tensor : tensors)
@@ -55,7 +55,7 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     spec.architecture = candidate.architecture.provided->id;
     spec.config = json::parse(folder.config_json(), nullptr, false);
     spec.head = m.reference->head;
-    spec.head_config = m.reference->head_config;
+    spec.head_config = m.reference->head_config.parse();
     spec.refuse_unknown_keys = false;
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
     HK_ASSIGN(const graph::Graph graph, any_graph(*m.composition));

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <unordered_set>
 #include <vector>
 
 namespace hekla {
@@ -38,6 +39,25 @@ public:
 
 private:
     std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_; // behind a pointer: it cannot be moved
+};
+
+// Keeps texts that come again and again once. It may go before what it kept.
+class KeptTexts {
+public:
+    explicit KeptTexts(Kept& kept) : kept_(kept) {}
+
+    std::string_view text(std::string_view text) {
+        const auto known = texts_.find(text);
+        return known != texts_.end() ? *known : *texts_.insert(kept_.text(text)).first;
+    }
+    template<class T>
+    std::span<const T> list(const std::vector<T>& values) {
+        return kept_.list(values);
+    }
+
+private:
+    Kept& kept_;
+    std::unordered_set<std::string_view> texts_;
 };
 
 } // namespace hekla

@@ -119,7 +119,7 @@ bool asked_for(const std::vector<std::string>& only, std::string_view name) {
 }
 
 // The manifest of a library or of itself.
-Result<plugin::Manifest> manifest_of(const fs::path& given) {
+Result<plugin::Manifest> manifest_of(const fs::path& given, Kept& kept) {
     std::error_code problem;
     fs::path file = fs::absolute(given, problem);
     if (file.extension() != ".json") file.replace_extension(".json");
@@ -128,9 +128,9 @@ Result<plugin::Manifest> manifest_of(const fs::path& given) {
             fmt::format("{}: there is no manifest beside the plugin: {} was expected (LIBRARY.json, made by the "
                         "build)",
                         given.string(), file.string()));
-    HK_ASSIGN(plugin::Manifest manifest, plugin::read_manifest(file));
+    HK_ASSIGN(const plugin::Manifest manifest, plugin::read_manifest(file, kept));
     if (!fs::exists(manifest.library, problem))
-        return not_found(fmt::format("{}: its library {} is not there", file.string(), manifest.library.string()));
+        return not_found(fmt::format("{}: its library {} is not there", file.string(), manifest.library));
     return manifest;
 }
 
@@ -189,7 +189,8 @@ std::vector<TestName> test_names() {
 }
 
 Status check_plugin(const CheckOptions& options, const std::function<bool(const TestResult&)>& tell) {
-    HK_ASSIGN(const plugin::Manifest manifest, manifest_of(options.plugin));
+    Kept kept;
+    HK_ASSIGN(const plugin::Manifest manifest, manifest_of(options.plugin, kept));
     for (const std::string& one : options.only)
         if (std::ranges::none_of(tests(), [&](const Test& test) { return means(one, test.name); })) {
             std::vector<std::string> names;
@@ -199,7 +200,7 @@ Status check_plugin(const CheckOptions& options, const std::function<bool(const 
     for (const Test& test : tests()) {
         if (test.level > options.level || !asked_for(options.only, test.name)) continue;
         std::vector<std::string> command = options.program;
-        const std::vector<std::string> more{"plugin",  "check",  manifest.file.string(),         "--one",
+        const std::vector<std::string> more{"plugin",  "check",  std::string(manifest.file),     "--one",
                                             test.name, "--seed", fmt::format("{}", options.seed)};
         command.insert(command.end(), more.begin(), more.end());
         const double limit = test.seconds * options.patience;
@@ -216,8 +217,9 @@ Status check_plugin(const CheckOptions& options, const std::function<bool(const 
 Status run_test(const std::string& name, const CheckOptions& options) {
     const auto test = std::ranges::find_if(tests(), [&](const Test& one) { return name == one.name; });
     if (test == tests().end()) return not_found(fmt::format("there is no test '{}'", name));
-    HK_ASSIGN(plugin::Manifest manifest, manifest_of(options.plugin));
-    std::vector<fs::path> folders{manifest.file.parent_path()};
+    Kept kept;
+    HK_ASSIGN(plugin::Manifest manifest, manifest_of(options.plugin, kept));
+    std::vector<fs::path> folders{fs::path(manifest.file).parent_path()};
     folders.insert(folders.end(), options.folders.begin(), options.folders.end());
     plugin::Registry registry = plugin::Registry::scan(folders);
     HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
@@ -227,25 +229,23 @@ Status run_test(const std::string& name, const CheckOptions& options) {
     trial.seed_ = options.seed;
     trial.folder_ = folder.path();
     trial.cache_ = options.cache_folder;
-    if (test->level > 1)
-        for (const plugin::Provided& provided : manifest.provides)
-            if (const auto why = provided.check.find("skip"); why != provided.check.end() && why->is_string())
-                trial.skip(fmt::format("{}: {}", name_of(provided), why->get<std::string>()));
-    // An operation is tried alone, and in the networks of those that use it.
+    std::vector<plugin::Provided> parts; // of networks; an operation is tried alone, and in those that use it
     if (test->level > 1) {
-        const auto is_operation = [](const plugin::Provided& one) {
-            return one.interface_id == HK_OPERATION_INTERFACE;
-        };
-        std::erase_if(manifest.provides, [](const plugin::Provided& one) { return one.check.contains("skip"); });
-        std::ranges::copy_if(manifest.provides, std::back_inserter(trial.operations_), is_operation);
-        std::erase_if(manifest.provides, is_operation);
+        for (const plugin::Provided& provided : manifest.provides) {
+            const json check = provided.check.parse();
+            if (const auto why = check.find("skip"); why == check.end())
+                (provided.interface_id == HK_OPERATION_INTERFACE ? trial.operations_ : parts).push_back(provided);
+            else if (why->is_string())
+                trial.skip(fmt::format("{}: {}", name_of(provided), why->get<std::string>()));
+        }
+        manifest.provides = parts;
     }
     const auto run = [&]() -> Status {
         try {
             return test->run(trial);
         } catch (const json::exception& e) {
-            return invalid_argument(fmt::format("{}: \"check\" holds something else than a test expects: {}",
-                                                manifest.file.string(), e.what()));
+            return invalid_argument(
+                fmt::format("{}: \"check\" holds something else than a test expects: {}", manifest.file, e.what()));
         }
     };
     if (const Status ran = run(); ran.code() == Code::cancelled)

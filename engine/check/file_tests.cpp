@@ -23,7 +23,7 @@ namespace {
 
 // The library opened by hand; it stays mapped, as it does in a host.
 Result<const hk_plugin_entry*> entry_of(const Trial& trial) {
-    const std::string path = trial.manifest().library.string();
+    const std::string path(trial.manifest().library);
     trial.doing("opening the library");
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return not_found(fmt::format("it cannot be loaded: {}", ::dlerror()));
@@ -156,7 +156,7 @@ Status test_unknown_ids(Trial& trial) {
         return offers != nullptr && offers->get != nullptr ? offers->get(text(interface_id), text(id)) : nullptr;
     };
     for (const plugin::Provided& provided : trial.manifest().provides) {
-        const std::string &i = provided.interface_id, &id = provided.id;
+        const std::string i(provided.interface_id), id(provided.id);
         if (ask(i, id) == nullptr)
             trial.fail(fmt::format("its manifest offers {}, the library does not", name_of(provided)));
         if (ask(i, id) != ask(i, id)) trial.fail(fmt::format("{}: asked for twice it is another", name_of(provided)));

@@ -160,7 +160,7 @@ Status test_strange_configurations(Trial& trial) {
                                     {{"a", {{"b", 1}}}}};
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
-        for (const std::string& key : provided.parameters)
+        for (const std::string_view key : provided.parameters)
             for (const json& value : strange) {
                 plugin::CompositionSpec spec = small.spec;
                 config_of(spec, provided)[key] = value;

@@ -30,7 +30,7 @@ int64_t next(int64_t allocation) { return allocation + 1 + allocation / 500; }
 } // namespace
 
 Status test_failing_memory(Trial& trial) {
-    const plugin::Manifest* const own = trial.registry().manifest_at(trial.manifest().file.string());
+    const plugin::Manifest* const own = trial.registry().manifest_at(trial.manifest().file);
     if (own == nullptr) return internal_error("the plugin's manifest is not in the registry");
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const Small small, small_network(trial, provided));

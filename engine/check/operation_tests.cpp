@@ -28,6 +28,7 @@ using Shapes = std::vector<Shape>; // of the inputs
 // One operation of the plugin's, found as a graph finds it.
 struct Tried {
     const plugin::Provided* provided = nullptr;
+    json check; // of its manifest
     OwnOperations::Known known;
 };
 
@@ -39,14 +40,14 @@ OwnOperations operations_of(const Trial& trial) {
 Result<Tried> own_of(const Trial& trial, const plugin::Provided& provided) {
     trial.doing(name_of(provided) + ": described");
     OwnOperations all = operations_of(trial);
-    const std::string& id = provided.id;
+    const std::string_view id = provided.id;
     const std::size_t slash = id.find('/');
-    const std::string name = id.substr(0, slash);
+    const std::string name(id.substr(0, slash));
     uint32_t revision = 0;
     if (slash != std::string::npos) std::from_chars(id.data() + slash + 1, id.data() + id.size(), revision);
     if (revision == 0) revision = std::max(1u, all.newest_revision(name)); // 0: find() says why
     HK_ASSIGN(const OwnOperations::Known* known, all.find(name, revision));
-    return Tried{&provided, *known};
+    return Tried{&provided, provided.check.parse(), *known};
 }
 
 std::string shapes_text(const Shapes& shapes) {
@@ -58,7 +59,7 @@ std::string shapes_text(const Shapes& shapes) {
 // Attributes by the manifest's "check"; others have their defaults. changed: reals that are not given are no default.
 std::vector<graph::NamedAttribute> given_attributes(const Tried& own, bool changed) {
     std::vector<graph::NamedAttribute> given;
-    const json values = own.provided->check.value("attributes", json::object());
+    const json values = own.check.value("attributes", json::object());
     for (const auto& [name, type, fallback] : own.known.operation->declaration().attributes) {
         const auto found = values.find(name);
         if (found == values.end()) {
@@ -151,13 +152,13 @@ Result<Probe> use_of(const Trial& trial, const Tried& own, const Shapes& shapes,
     probe.feeds = feeds_of(probe.graph, {}, trial.seed());
     probe.feeds.fields = std::move(fields);
     // Where the operation is defined, and how many rows there are to choose from.
-    const json range = own.provided->check.value("range", json());
+    const json range = own.check.value("range", json());
     if (range.is_array() && range.size() == 2)
         for (auto& [name, tensor] : probe.feeds.parameters)
             for (double& value : tensor.data)
                 value = range[0].get<double>() + random.next_unit() * (range[1].get<double>() - range[0].get<double>());
     round_parameters(probe.feeds);
-    const auto integers = own.provided->check.value("integers", uint64_t{2});
+    const auto integers = own.check.value("integers", uint64_t{2});
     for (std::size_t i = 0; i < d.inputs.size(); ++i) {
         if (!d.inputs[i].integer) continue;
         graph::Tensor tensor{Kind::int32, shapes[i], {}};
@@ -172,7 +173,7 @@ Result<Probe> use_of(const Trial& trial, const Tried& own, const Shapes& shapes,
 std::vector<Shapes> shapes_to_try(const Tried& own) {
     const std::size_t inputs = own.known.operation->declaration().inputs.size();
     std::vector<Shapes> all;
-    const json given = own.provided->check.value("shapes", json());
+    const json given = own.check.value("shapes", json());
     if (given.is_array()) {
         for (const json& use : given) {
             Shapes shapes;

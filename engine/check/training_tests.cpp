@@ -97,7 +97,8 @@ Status test_learns(Trial& trial) {
         }
         trial.doing(name_of(provided) + ": 32 examples are learnt");
         constexpr int64_t kSteps = 60;
-        HK_ASSIGN(const std::vector<double> losses, train(trial, *runtime, recipe, "learns-" + provided.id, kSteps));
+        HK_ASSIGN(const std::vector<double> losses,
+                  train(trial, *runtime, recipe, fmt::format("learns-{}", provided.id), kSteps));
         const auto mean = [](std::span<const double> of) {
             return std::accumulate(of.begin(), of.end(), 0.0) / static_cast<double>(of.size());
         };
@@ -114,17 +115,18 @@ Status test_repeats(Trial& trial) {
     HK_ASSIGN(const auto runtime, make_runtime(trial));
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const train::Recipe recipe, small_recipe(trial, provided));
+        const std::string id(provided.id);
         trial.doing(name_of(provided) + ": the same training twice");
-        HK_ASSIGN(const std::vector<double> first, train(trial, *runtime, recipe, "once-" + provided.id, 4));
-        HK_ASSIGN(const std::vector<double> second, train(trial, *runtime, recipe, "twice-" + provided.id, 4));
+        HK_ASSIGN(const std::vector<double> first, train(trial, *runtime, recipe, "once-" + id, 4));
+        HK_ASSIGN(const std::vector<double> second, train(trial, *runtime, recipe, "twice-" + id, 4));
         for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i)
             if (first[i] != second[i]) {
                 trial.fail(fmt::format("{}: the same training has another loss in step {}: {:.9g} and {:.9g}",
                                        name_of(provided), i + 1, first[i], second[i]));
                 break;
             }
-        HK_ASSIGN(const std::string a, weights_of(trial, "once-" + provided.id));
-        HK_ASSIGN(const std::string b, weights_of(trial, "twice-" + provided.id));
+        HK_ASSIGN(const std::string a, weights_of(trial, "once-" + id));
+        HK_ASSIGN(const std::string b, weights_of(trial, "twice-" + id));
         if (a != b)
             trial.fail(fmt::format("{}: the same training gives other weights the second time", name_of(provided)));
     }
@@ -135,12 +137,13 @@ Status test_resumes(Trial& trial) {
     HK_ASSIGN(const auto runtime, make_runtime(trial));
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const train::Recipe recipe, small_recipe(trial, provided));
+        const std::string id(provided.id);
         trial.doing(name_of(provided) + ": stopped after two steps, saved, loaded, gone on with");
-        HK_TRY(train(trial, *runtime, recipe, "whole-" + provided.id, 4).status());
-        HK_TRY(train(trial, *runtime, recipe, "parts-" + provided.id, 2).status());
-        HK_TRY(train(trial, *runtime, recipe, "parts-" + provided.id, 4).status());
-        HK_ASSIGN(const std::string a, weights_of(trial, "whole-" + provided.id));
-        HK_ASSIGN(const std::string b, weights_of(trial, "parts-" + provided.id));
+        HK_TRY(train(trial, *runtime, recipe, "whole-" + id, 4).status());
+        HK_TRY(train(trial, *runtime, recipe, "parts-" + id, 2).status());
+        HK_TRY(train(trial, *runtime, recipe, "parts-" + id, 4).status());
+        HK_ASSIGN(const std::string a, weights_of(trial, "whole-" + id));
+        HK_ASSIGN(const std::string b, weights_of(trial, "parts-" + id));
         if (a != b)
             trial.fail(
                 fmt::format("{}: a training that was stopped and went on has other weights than one that was not: "

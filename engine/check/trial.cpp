@@ -95,7 +95,7 @@ Status not_tried(std::string why) { return Status(Code::cancelled, std::move(why
 // What a body, head or objective of this id is checked with, by its manifest.
 json check_of(const plugin::Registry& registry, const char* interface_id, const std::string& id) {
     const Result<plugin::Registry::Entry> entry = registry.find(interface_id, id);
-    return entry.ok() ? entry->provided->check : json::object();
+    return entry.ok() ? entry->provided->check.parse() : json::object();
 }
 
 } // namespace
@@ -125,25 +125,26 @@ std::string bad_refusal(const Status& status) {
 }
 
 Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& provided) {
-    const json& check = provided.check;
+    const json check = provided.check.parse();
+    const std::string id(provided.id);
     const bool is_body = provided.interface_id == HK_ARCHITECTURE_INTERFACE;
     const bool is_head = provided.interface_id == HK_HEAD_INTERFACE;
     const bool is_adapter = provided.interface_id == HK_ADAPTER_DRAFT;
     const bool causal = provided.causal == "yes";
     train::Recipe recipe;
-    recipe.model.architecture = is_body ? provided.id : check.value("architecture", causal ? "gpt2" : "bert");
+    recipe.model.architecture = is_body ? id : check.value("architecture", causal ? "gpt2" : "bert");
     const json body =
         is_body ? check : check_of(trial.registry(), HK_ARCHITECTURE_INTERFACE, recipe.model.architecture);
     recipe.model.config = body.value("config", json::object());
-    if (is_adapter) recipe.adapter = {provided.id, check.value("config", json::object())};
+    if (is_adapter) recipe.adapter = {id, check.value("config", json::object())};
     recipe.objective.id = provided.interface_id == HK_OBJECTIVE_INTERFACE
-                              ? provided.id
+                              ? id
                               : check.value("objective", is_head  ? "classification"
                                                          : causal ? "clm"
                                                                   : "mlm");
     recipe.objective.config = check.value("objective_config", json::object());
     const json objective = check_of(trial.registry(), HK_OBJECTIVE_INTERFACE, recipe.objective.id);
-    recipe.head.id = check.value("head", is_head ? provided.id : objective.value("head", causal ? "lm" : "mlm"));
+    recipe.head.id = check.value("head", is_head ? id : objective.value("head", causal ? "lm" : "mlm"));
     recipe.head.config = check.value("head_config", json::object());
     recipe.tokenizer.kind = "words";
     recipe.tokenizer.vocab_size = 256; // some objectives have a hundred special tokens

@@ -51,11 +51,11 @@ Result<std::vector<plugin::StoredTensor>> find_with_base(const graph::Graph& gra
                                                          const model::Weights& base, const plugin::NameRules& names) {
     const auto is_own = [&](const std::string& name) { return own.find(name) != nullptr; };
     HK_ASSIGN(plugin::FoundTensors found,
-              plugin::find_some_tensors(graph, own.tensors(), own.path().string(), names, {}, is_own));
-    plugin::NameRules of_base = names;
-    of_base.ignore.push_back("*"); // a head that is not used here
+              plugin::find_some_tensors(graph, own.tensors(), own.path().string(), plugin::model_rules(names), is_own));
+    model::NameRules of_base = plugin::model_rules(names);
+    of_base.ignorable.push_back("*"); // a head that is not used here
     HK_ASSIGN(const plugin::FoundTensors rest,
-              plugin::find_some_tensors(graph, base.tensors(), base.path().string(), of_base, {},
+              plugin::find_some_tensors(graph, base.tensors(), base.path().string(), of_base,
                                         [&](const std::string& name) { return !is_own(name); }));
     found.tensors.insert(found.tensors.end(), rest.tensors.begin(), rest.tensors.end());
     return std::move(found.tensors);

@@ -23,7 +23,7 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
     const json classes = spec.config.value("architectures", json::array());
     const json own = spec.config.value("hekla", json()); // what a run of ours wrote of its parts
     spec.config.erase("hekla");
-    const auto take_objective = [&](const std::string& id, const json& config) {
+    const auto take_objective = [&](std::string_view id, const json& config) {
         if (!options.objective) return;
         spec.objective = id;
         spec.objective_config = config;
@@ -39,15 +39,15 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         HK_ASSIGN(const auto found, registry.find_class(options.class_name));
         entry = found.first;
         spec.head = found.second->head;
-        spec.head_config = found.second->head_config;
-        take_objective(found.second->objective, found.second->objective_config);
+        spec.head_config = found.second->head_config.parse();
+        take_objective(found.second->objective, found.second->objective_config.parse());
     } else if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
         const auto found = registry.find_class(classes[0].get<std::string>());
         if (found.ok()) {
             entry = found->first;
             spec.head = found->second->head;
-            spec.head_config = found->second->head_config;
-            take_objective(found->second->objective, found->second->objective_config);
+            spec.head_config = found->second->head_config.parse();
+            take_objective(found->second->objective, found->second->objective_config.parse());
         }
     }
     if (entry.provided == nullptr) {
@@ -93,10 +93,10 @@ Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& gra
 
 // They are stored under the graph's own names.
 Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& graph, const ExportedFile& file) {
-    plugin::NameRules rules;
-    rules.ignore = {"*"}; // another head's
+    model::NameRules rules;
+    rules.ignorable = {"*"}; // another head's
     HK_ASSIGN(plugin::FoundTensors found, plugin::find_some_tensors(graph, file.tensors(), file.path().string(), rules,
-                                                                    {}, [](const std::string&) { return true; }));
+                                                                    [](const std::string&) { return true; }));
     return std::move(found.tensors);
 }
 

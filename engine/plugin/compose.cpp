@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 json with_defaults(const Provided& provided, const json& given) {
-    json values = provided.defaults;
+    json values = provided.defaults.parse();
     for (const auto& [key, value] : given.items())
         if (!value.is_null() || !values.contains(key)) values[key] = value;
     return values;
@@ -28,15 +28,14 @@ json with_defaults(const Provided& provided, const json& given) {
 
 // What the manifest says of numbers; what is null or of another type is left to the plugin's own reading.
 Status check_ranges(const Provided& provided, const json& values, const std::string& what) {
-    for (const auto& [key, range] : provided.ranges) {
+    for (const auto& [key, minimum, maximum] : provided.ranges) {
         const auto found = values.find(key);
         if (found == values.end() || !found->is_number()) continue;
         const auto value = found->get<double>();
-        if ((!range.minimum || value >= *range.minimum) && (!range.maximum || value <= *range.maximum)) continue;
-        std::string expected = range.minimum ? fmt::format("{} or more", *range.minimum) : "";
-        if (range.maximum)
-            expected = range.minimum ? fmt::format("from {} to {}", *range.minimum, *range.maximum)
-                                     : fmt::format("{} or less", *range.maximum);
+        if ((!minimum || value >= *minimum) && (!maximum || value <= *maximum)) continue;
+        std::string expected = minimum ? fmt::format("{} or more", *minimum) : "";
+        if (maximum)
+            expected = minimum ? fmt::format("from {} to {}", *minimum, *maximum) : fmt::format("{} or less", *maximum);
         return invalid_argument(fmt::format("{}: {} is {}, expected {}", what, key, found->dump(), expected));
     }
     return {};
@@ -52,9 +51,9 @@ Status unknown_keys(const Provided& provided, const json& given, const json& val
         if (std::ranges::find(unread, key) == unread.end()) continue;
         if (std::ranges::find(provided.parameters, key) != provided.parameters.end()) continue;
         if (std::ranges::any_of(provided.ignored,
-                                [&, &name = key](const std::string& p) { return model::matches(p, name); }))
+                                [&, &name = key](std::string_view p) { return model::matches(p, name); }))
             continue;
-        const std::string_view near = nearest_name(key, std::span(provided.parameters));
+        const std::string_view near = nearest_name(key, provided.parameters);
         const std::string message = fmt::format("{} does not know the key '{}'{}", what, key,
                                                 near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
         if (refuse) return invalid_argument(message);
@@ -130,7 +129,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     const auto completed = [&](const Provided& provided, const json& given) {
         json values = with_defaults(provided, given);
         const auto& types = architecture.model_types;
-        for (const std::string& key : provided.parameters) {
+        for (const std::string_view key : provided.parameters) {
             if (given.contains(key)) continue;
             const auto own = c->config_.find(key);
             if (own != c->config_.end() && !own->is_null()) values[key] = *own;
@@ -153,7 +152,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
             head.given = spec.head_config;
             head.values = completed(*head.entry.provided, spec.head_config);
             HK_TRY(check_ranges(*head.entry.provided, head.values, head.what));
-            const bool asked_for = std::ranges::any_of(head.entry.provided->parameters, [&](const std::string& key) {
+            const bool asked_for = std::ranges::any_of(head.entry.provided->parameters, [&](std::string_view key) {
                 return key != "num_labels" && spec.head_config.contains(key); // which comes from the data
             });
             one = {{name, head.values}, true, asked_for};
@@ -189,12 +188,12 @@ std::unique_ptr<Composition> Composition::restore(const Registry& registry, cons
     c->registry_ = &registry;
     c->restored_ = std::make_unique<Provided>();
     c->restored_->interface_id = HK_ARCHITECTURE_INTERFACE;
-    c->restored_->id = architecture;
     c->architecture_.what = fmt::format("architecture '{}'", architecture);
     c->architecture_.entry.provided = c->restored_.get();
     c->head_name_ = head;
     c->config_ = std::move(config);
     c->spec_.architecture = PartSpec{architecture, c->config_};
+    c->restored_->id = c->spec_.architecture->id;
     c->parts_ = std::move(parts);
     if (tokenizer != nullptr) {
         c->view_ = view_of(*tokenizer);
@@ -256,7 +255,7 @@ auto Composition::described(const BuildRequest* request, F&& f) const -> decltyp
     const std::string again = command(request);
     return Status(result.code(), fmt::format("{}; to see it again: {}`hekla plugin check {}`", result.message(),
                                              again.empty() ? "" : fmt::format("`{}`; to look for why: ", again),
-                                             shell_word(manifest->library.string())));
+                                             shell_word(std::string(manifest->library))));
 }
 
 // The command that describes the same; empty where it would be too long to read.
@@ -265,7 +264,7 @@ std::string Composition::command(const BuildRequest* request) const {
     std::set<std::string> folders;
     for (const Part* part : {&architecture_, &adapter_, heads_.empty() ? &objective_ : &heads_.front(), &objective_})
         if (part->entry.manifest != nullptr && !part->entry.manifest->built_in)
-            folders.insert(part->entry.manifest->library.parent_path().string());
+            folders.insert(std::filesystem::path(part->entry.manifest->library).parent_path().string());
     for (const std::string& folder : folders) line += fmt::format(" --plugin-path {}", shell_word(folder));
     line += fmt::format(" describe {}", shell_word(spec_.architecture->id));
     add_config(line, "--config", given_);
@@ -372,7 +371,7 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
     Result<std::vector<ColumnNeed>> needs = columns();
     if (needs.ok() || registry.blamed().first == before) return needs;
     return Status(needs.code(), fmt::format("{}; to see it again: `hekla plugin check {}`", needs.message(),
-                                            shell_word(entry.manifest->library.string())));
+                                            shell_word(std::string(entry.manifest->library))));
 }
 
 int64_t Composition::example_length(const hk_example& example) const {

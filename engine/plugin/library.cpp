@@ -84,10 +84,10 @@ std::string version_problem(uint32_t major, uint32_t minor, const std::string& s
     if (major != HK_ABI_MAJOR)
         return fmt::format(
             "{}: use a Hekla of ABI {}.x, or build the plugin with this one's headers and \"abi_major\": {} in {}",
-            asked, major, HK_ABI_MAJOR, manifest.file.string());
+            asked, major, HK_ABI_MAJOR, manifest.file);
     return fmt::format("{}: update Hekla; or, where the plugin needs nothing newer, set \"abi_minor_needed\": {} in {} "
                        "(HK_TARGET_ABI_MINOR={} for the compiler) and build it again",
-                       asked, HK_ABI_MINOR, manifest.file.string(), HK_ABI_MINOR);
+                       asked, HK_ABI_MINOR, manifest.file, HK_ABI_MINOR);
 }
 
 // What is wrong with an entry as a piece of memory; empty: nothing.
@@ -152,7 +152,7 @@ const void* Library::Shared::get_interface(const hk_host* host, hk_string id) {
 
 Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const Log& log,
                                                const std::vector<Draft>& drafts) {
-    const std::string path = manifest.library.string();
+    const std::string path(manifest.library);
     const auto refuse = [&](Code code, const std::string& what) {
         return Status(code, fmt::format("plugin {}: {}", path, what));
     };
@@ -169,7 +169,7 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
                 fmt::format("is not the file that its manifest was written for: its sha256 is {}, {} says {}: "
                             "build the plugin again (hekla_add_plugin writes both), or, where you changed the "
                             "file, set \"sha256\": \"{}\" there",
-                            found, manifest.file.string(), manifest.sha256, found));
+                            found, manifest.file, manifest.sha256, found));
     }
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
@@ -197,7 +197,7 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
             Code::corrupt,
             fmt::format("its code asks for plugin ABI {0}.{1}, its manifest {2} for {3}.{4}: give the compiler "
                         "HK_TARGET_ABI_MINOR={4} (hekla_add_plugin does), or correct \"abi_minor_needed\"",
-                        entry->abi_major, entry->abi_minor_needed, manifest.file.string(), manifest.abi_major,
+                        entry->abi_major, entry->abi_minor_needed, manifest.file, manifest.abi_major,
                         manifest.abi_minor_needed));
     if (entry->reserved != 0) return refuse(Code::corrupt, "its entry is damaged: its reserved member is not 0");
     if (const std::string_view fork = view(entry->build_tag); !fork.empty())
@@ -205,7 +205,7 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
             Code::unsupported,
             fmt::format("was built for the fork '{}', this is upstream Hekla: get a build of it for upstream", fork));
 
-    for (const std::string& draft : manifest.drafts)
+    for (const std::string_view draft : manifest.drafts)
         if (std::ranges::none_of(drafts, [&](const Draft& d) { return d.id == draft; }))
             return refuse(
                 Code::unsupported,
@@ -261,7 +261,7 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
             return refuse(
                 Code::corrupt,
                 fmt::format("its manifest promises {} '{}', its code does not have it: correct \"provides\" in {}",
-                            provided.interface_id, provided.id, manifest.file.string()));
+                            provided.interface_id, provided.id, manifest.file));
         if (const auto missing = missing_functions(provided.interface_id, table); !missing.empty())
             return refuse(Code::corrupt, fmt::format("its {} '{}' lacks functions that may not be null: {}",
                                                      provided.interface_id, provided.id, fmt::join(missing, ", ")));

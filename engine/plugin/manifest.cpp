@@ -5,25 +5,28 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace hekla::plugin {
 namespace {
 
 using nlohmann::json;
 
-// Reads members of one object; the first problem is kept, with the path to it.
+// Reads members of one object and keeps them; the first problem is kept too, with the path to it.
 class Reader {
 public:
-    Reader(const json& object, std::string where, Status& status)
-        : object_(object), where_(std::move(where)), status_(status) {
+    Reader(const json& object, std::string where, KeptTexts& kept, Status& status)
+        : object_(object), where_(std::move(where)), kept_(kept), status_(status) {
         if (!object.is_object()) fail("", "an object");
     }
 
-    std::string text(const char* key, bool required) {
+    std::string_view text(const char* key, bool required) { return kept_.text(read_text(key, required)); }
+    // As it stands in what is read.
+    std::string_view read_text(const char* key, bool required) {
         const json* value = find(key, required);
         if (value == nullptr) return {};
-        if (!value->is_string()) return fail(key, "a text"), std::string();
-        return value->get<std::string>();
+        if (!value->is_string()) return fail(key, "a text"), std::string_view();
+        return value->get_ref<const std::string&>();
     }
     uint32_t number(const char* key) {
         const json* value = find(key, true);
@@ -31,42 +34,48 @@ public:
         if (!value->is_number_unsigned()) return fail(key, "a number from 0"), 0u;
         return value->get<uint32_t>();
     }
-    std::vector<std::string> texts(const char* key) {
-        std::vector<std::string> result;
+    Texts texts(const char* key) {
+        std::vector<std::string_view> result;
         each(key, [&](const json& value, const std::string& where) {
             if (value.is_string())
-                result.push_back(value.get<std::string>());
+                result.push_back(kept_.text(value.get_ref<const std::string&>()));
             else
                 fail(where.c_str(), "a text");
         });
-        return result;
+        return kept_.list(result);
     }
     // An object of texts, or an array of pairs of texts (which keeps its order).
-    std::vector<std::pair<std::string, std::string>> pairs(const char* key) {
-        std::vector<std::pair<std::string, std::string>> result;
+    TextPairs pairs(const char* key) {
+        std::vector<TextPair> result;
+        const auto add = [&](const std::string& from, const json& to) {
+            result.push_back({kept_.text(from), kept_.text(to.get_ref<const std::string&>())});
+        };
         const json* value = find(key, false);
-        if (value == nullptr) return result;
+        if (value == nullptr) return {};
         if (value->is_object()) {
             for (const auto& [from, to] : value->items()) {
-                if (!to.is_string()) return fail(key, "texts"), result;
-                result.emplace_back(from, to.get<std::string>());
+                if (!to.is_string()) return fail(key, "texts"), TextPairs();
+                add(from, to);
             }
-            return result;
+            return kept_.list(result);
         }
         each(key, [&](const json& pair, const std::string& where) {
             if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())
-                result.emplace_back(pair[0].get<std::string>(), pair[1].get<std::string>());
+                add(pair[0].get_ref<const std::string&>(), pair[1]);
             else
                 fail(where.c_str(), "a pair of texts");
         });
-        return result;
+        return kept_.list(result);
     }
-    json object(const char* key) {
+    const json& object(const char* key) {
+        static const json none = json::object();
         const json* value = find(key, false);
-        if (value == nullptr) return json::object();
-        if (!value->is_object()) return fail(key, "an object"), json::object();
+        if (value == nullptr) return none;
+        if (!value->is_object()) return fail(key, "an object"), none;
         return *value;
     }
+    JsonText json_text(const char* key) { return json_text(object(key)); }
+    JsonText json_text(const json& object) { return object.empty() ? JsonText() : JsonText{kept_.text(object.dump())}; }
     template<class F>
     void each(const char* key, F&& f, bool required = false) {
         const json* value = find(key, required);
@@ -96,18 +105,19 @@ private:
     }
     const json& object_;
     std::string where_;
+    KeptTexts& kept_;
     Status& status_;
 };
 
 // A circle of ties would leave no tensor to hold the values.
-void check_ties(const std::vector<std::pair<std::string, std::string>>& ties, const std::string& where,
-                Status& status) {
+void check_ties(TextPairs ties, const std::string& where, Status& status) {
     for (const auto& [alias, parameter] : ties) {
-        std::string at = parameter, path = fmt::format("'{}' -> '{}'", alias, parameter);
+        std::string_view at = parameter;
+        std::string path = fmt::format("'{}' -> '{}'", alias, parameter);
         for (std::size_t hops = 0; hops < ties.size() && at != alias; ++hops) {
-            const auto next = std::ranges::find(ties, at, [](const auto& tie) { return tie.first; });
+            const auto next = std::ranges::find(ties, at, &TextPair::from);
             if (next == ties.end()) break;
-            at = next->second;
+            at = next->to;
             path += fmt::format(" -> '{}'", at);
         }
         if (at != alias || !status.ok()) continue;
@@ -116,34 +126,42 @@ void check_ties(const std::vector<std::pair<std::string, std::string>>& ties, co
     }
 }
 
-Provided read_provided(const json& value, const std::string& where, Status& status) {
-    Reader in(value, where, status);
+Provided read_provided(const json& value, const std::string& where, KeptTexts& kept, Status& status) {
+    Reader in(value, where, kept, status);
     Provided p;
     p.interface_id = in.text("interface", true);
     p.id = in.text("id", true);
     p.about = in.text("about", false);
+    std::vector<std::string_view> parameters;
+    json defaults = json::object();
+    std::map<std::string_view, Range> ranges;
     in.each("parameters", [&](const json& parameter, const std::string& at) {
-        Reader one(parameter, where + at + ".", status);
-        const std::string key = one.text("key", true);
-        p.parameters.push_back(key);
-        if (parameter.is_object() && parameter.contains("default")) p.defaults[key] = parameter["default"];
-        const Range range{one.bound("minimum"), one.bound("maximum")};
-        if (range.minimum || range.maximum) p.ranges[key] = range;
+        Reader one(parameter, where + at + ".", kept, status);
+        const std::string_view key = one.text("key", true);
+        parameters.push_back(key);
+        if (parameter.is_object() && parameter.contains("default")) defaults[key] = parameter["default"];
+        const Range range{key, one.bound("minimum"), one.bound("maximum")};
+        if (range.minimum || range.maximum) ranges[key] = range;
     });
+    p.parameters = kept.list(parameters);
+    p.defaults = in.json_text(defaults);
+    std::vector<Range> by_key;
+    for (const auto& [key, range] : ranges) by_key.push_back(range);
+    p.ranges = kept.list(by_key);
     p.ignored = in.texts("ignored");
     p.causal = in.text("causal", false);
     p.roles = in.texts("roles");
-    p.check = in.object("check");
+    p.check = in.json_text("check");
     p.model_types = in.texts("model_types");
-    const json names = in.object("names");
-    Reader rules(names, where + "names.", status);
+    Reader rules(in.object("names"), where + "names.", kept, status);
     p.names.prefix = rules.text("prefix", false);
     p.names.renames = rules.pairs("renames");
     p.names.ignore = rules.texts("ignore");
     p.names.ties = rules.pairs("ties");
     check_ties(p.names.ties, where, status);
+    std::vector<Ancestor> ancestors;
     in.each("begins_as", [&](const json& entry, const std::string& at) {
-        Reader one(entry, where + at + ".", status);
+        Reader one(entry, where + at + ".", kept, status);
         Ancestor ancestor;
         ancestor.model_type = one.text("model_type", true);
         ancestor.keys = one.pairs("keys");
@@ -154,21 +172,28 @@ Provided read_provided(const json& value, const std::string& where, Status& stat
                 one.fail("keys", fmt::format("keys of `parameters` on the right, not \"{}\"", ours));
         for (const auto& [theirs, ours] : ancestor.names)
             if (theirs.empty()) one.fail("names", "a part of a name on the left, not nothing");
-        p.begins_as.push_back(std::move(ancestor));
+        ancestors.push_back(ancestor);
     });
+    p.begins_as = kept.list(ancestors);
+    std::vector<ReferenceClass> classes;
     in.each("classes", [&](const json& entry, const std::string& at) {
-        Reader one(entry, where + at + ".", status);
+        Reader one(entry, where + at + ".", kept, status);
         ReferenceClass c;
         c.name = one.text("class", true);
         c.head = one.text("head", false);
         c.objective = one.text("objective", false);
         c.outputs = one.pairs("outputs");
-        c.head_config = one.object("head_config");
-        c.objective_config = one.object("objective_config");
-        p.classes.push_back(std::move(c));
+        c.head_config = one.json_text("head_config");
+        c.objective_config = one.json_text("objective_config");
+        classes.push_back(c);
     });
+    p.classes = kept.list(classes);
     return p;
 }
+
+// From plain pointers: the parser of strings is also compiled, without optimization, into the command line, and the
+// linker keeps one of the two. A hundred manifests took 100 ms of this program's time with that one.
+json parsed(std::string_view text) { return json::parse(text.data(), text.data() + text.size(), nullptr, false); }
 
 } // namespace
 
@@ -182,23 +207,29 @@ bool is_draft(std::string_view interface_id) {
     return number != std::string_view::npos && interface_id.substr(0, number).ends_with(".draft");
 }
 
-Result<Manifest> read_manifest(const std::filesystem::path& file) {
+json JsonText::parse() const { return parsed(text); }
+
+Result<Manifest> read_manifest(const std::filesystem::path& file, Kept& kept) {
+    KeptTexts texts(kept);
+    return read_manifest(file, texts);
+}
+
+Result<Manifest> read_manifest(const std::filesystem::path& file, KeptTexts& kept) {
     HK_ASSIGN(const std::string content, read_file(file));
-    // From plain pointers: the parser of strings is also compiled, without optimization, into the command line, and the
-    // linker keeps one of the two. A hundred manifests took 100 ms of this program's time with that one.
-    const json root = json::parse(content.data(), content.data() + content.size(), nullptr, false);
+    const json root = parsed(content);
     if (root.is_discarded()) return corrupt(fmt::format("{}: is not valid JSON", file.string()));
     Status status;
     Manifest m;
-    m.file = file;
-    Reader in(root, "", status);
+    m.file = kept.text(file.string());
+    Reader in(root, "", kept, status);
     m.plugin = in.text("plugin", true);
     m.version = in.text("version", true);
     m.licence = in.text("licence", true);
-    const std::string library = in.text("library", true);
-    if (library.find('/') != std::string::npos) in.fail("library", "a file name beside the manifest, without a folder");
+    const std::string_view library = in.read_text("library", true);
+    if (library.find('/') != std::string_view::npos)
+        in.fail("library", "a file name beside the manifest, without a folder");
     std::error_code ignored;
-    m.library = std::filesystem::absolute(file, ignored).parent_path() / library;
+    m.library = kept.text((std::filesystem::absolute(file, ignored).parent_path() / library).string());
     m.sha256 = in.text("sha256", false);
     const bool hexadecimal =
         std::ranges::all_of(m.sha256, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
@@ -207,12 +238,16 @@ Result<Manifest> read_manifest(const std::filesystem::path& file) {
     m.abi_major = in.number("abi_major");
     m.abi_minor_needed = in.number("abi_minor_needed");
     m.drafts = in.texts("drafts");
-    for (const std::string& draft : m.drafts)
+    for (const std::string_view draft : m.drafts)
         if (!is_draft(draft)) in.fail("drafts", "ids of drafts, as in \"hekla.adapter.draft/1\"");
+    std::vector<Provided> provides;
     in.each(
         "provides",
-        [&](const json& value, const std::string& at) { m.provides.push_back(read_provided(value, at + ".", status)); },
+        [&](const json& value, const std::string& at) {
+            provides.push_back(read_provided(value, at + ".", kept, status));
+        },
         true);
+    m.provides = kept.list(provides);
     if (!status.ok()) return status.with_context(file.string());
     for (const Provided& p : m.provides)
         if (is_draft(p.interface_id) && std::ranges::find(m.drafts, p.interface_id) == m.drafts.end())

@@ -1,19 +1,17 @@
 #include "plugin/model_names.hpp"
 
 namespace hekla::plugin {
-namespace {
 
-model::NameRules rules_from(const NameRules& manifest) {
+model::NameRules model_rules(const NameRules& manifest) {
     model::NameRules rules;
-    for (const auto& [from, to] : manifest.renames) rules.renames.push_back({model::Rename::Where::suffix, from, to});
-    if (!manifest.prefix.empty()) rules.optional_prefixes.push_back(manifest.prefix);
-    rules.ignorable = manifest.ignore;
-    rules.grown = manifest.grown;
-    for (const auto& [alias, parameter] : manifest.ties) rules.ties.push_back({alias, parameter});
+    for (const auto& [from, to] : manifest.renames)
+        rules.renames.push_back({model::Rename::Where::suffix, std::string(from), std::string(to)});
+    if (!manifest.prefix.empty()) rules.optional_prefixes.emplace_back(manifest.prefix);
+    rules.ignorable.assign(manifest.ignore.begin(), manifest.ignore.end());
+    for (const auto& [alias, parameter] : manifest.ties)
+        rules.ties.push_back({std::string(alias), std::string(parameter)});
     return rules;
 }
-
-} // namespace
 
 std::vector<ModelTensor> model_tensors(const graph::Graph& graph) {
     std::vector<ModelTensor> tensors;
@@ -34,13 +32,10 @@ std::vector<double> described_values(const graph::Graph& graph, const ModelTenso
 }
 
 Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<const model::TensorView> stored,
-                                       const std::string& where, const NameRules& names,
-                                       const std::vector<std::string>& may_be_missing,
+                                       const std::string& where, model::NameRules rules,
                                        const std::function<bool(const std::string&)>& takes) {
     std::vector<ModelTensor> wanted = model_tensors(graph);
     std::erase_if(wanted, [&](const ModelTensor& tensor) { return !takes(tensor.name); });
-    model::NameRules rules = rules_from(names);
-    rules.may_be_missing = may_be_missing;
     std::vector<model::ParameterSpec> specs;
     for (const ModelTensor& tensor : wanted) {
         if (tensor.buffer) rules.may_be_missing.push_back(tensor.name);
@@ -57,8 +52,8 @@ Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<cons
 
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
                                                const NameRules& names, std::vector<std::string>* ignored) {
-    HK_ASSIGN(FoundTensors found, find_some_tensors(graph, weights.tensors(), weights.path().string(), names, {},
-                                                    [](const std::string&) { return true; }));
+    HK_ASSIGN(FoundTensors found, find_some_tensors(graph, weights.tensors(), weights.path().string(),
+                                                    model_rules(names), [](const std::string&) { return true; }));
     if (ignored != nullptr) *ignored = std::move(found.ignored);
     return std::move(found.tensors);
 }

@@ -25,6 +25,9 @@ std::vector<ModelTensor> model_tensors(const graph::Graph& graph);
 // A buffer's values as it was described: zeros where none were.
 std::vector<double> described_values(const graph::Graph& graph, const ModelTensor& buffer);
 
+// The model room's rules, which may be added to.
+model::NameRules model_rules(const NameRules& manifest);
+
 struct StoredTensor {
     ModelTensor tensor;
     const model::TensorView* stored = nullptr; // into `weights`
@@ -35,15 +38,14 @@ struct StoredTensor {
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
                                                const NameRules& names, std::vector<std::string>* ignored = nullptr);
 
-// The same for a part of the graph's tensors: those that `wanted` takes, of which the ones in `may_be_missing` need not
-// be stored. `where`: what messages call the stored ones, which must outlive the result.
+// The same for a part of the graph's tensors: those that `wanted` takes. `where`: what messages call the stored ones,
+// which must outlive the result.
 struct FoundTensors {
     std::vector<StoredTensor> tensors;
     std::vector<std::string> ignored; // stored ones that are no part of it
 };
 Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<const model::TensorView> stored,
-                                       const std::string& where, const NameRules& names,
-                                       const std::vector<std::string>& may_be_missing,
+                                       const std::string& where, model::NameRules rules,
                                        const std::function<bool(const std::string&)>& wanted);
 
 } // namespace hekla::plugin

@@ -86,7 +86,7 @@ public:
             if (part) manifests_.push_back(&manifest);
             if (part || std::ranges::any_of(manifest.provides,
                                             [](const Provided& p) { return p.interface_id == HK_OPERATION_INTERFACE; }))
-                files.push_back(manifest.file.string());
+                files.emplace_back(manifest.file);
         }
         create_.texts(files);
         create_.integer(tokenizer_ != nullptr ? tokenizer_->view->size() : -1);
@@ -485,8 +485,7 @@ private:
     // Who did it, and what.
     static std::string deed(const Exchanged& e) {
         if (e.doing == nullptr) return fmt::format("hekla-describe {}", e.died);
-        return fmt::format("plugin '{}' ({}) {} in {}()", e.doing->plugin, e.doing->library.string(), e.died,
-                           e.function);
+        return fmt::format("plugin '{}' ({}) {} in {}()", e.doing->plugin, e.doing->library, e.died, e.function);
     }
 
     // The error of a process that died; while it described, the plugin is blamed.
@@ -568,7 +567,7 @@ private:
     Status may_begin_again(const Exchanged& e, int attempt, const std::string& which) {
         const std::scoped_lock hold(lock_);
         const std::string look =
-            e.doing != nullptr ? fmt::format("; `hekla plugin check {}` looks for why", e.doing->library.string()) : "";
+            e.doing != nullptr ? fmt::format("; `hekla plugin check {}` looks for why", e.doing->library) : "";
         if (attempt >= kMostTries)
             return internal_error(
                 fmt::format("{}, {} times with the same batch ({}){}", deed(e), attempt, which, look));

@@ -327,7 +327,7 @@ private:
         if (!error.threw || instance.manifest == nullptr) return code;
         registry_.blame(*instance.manifest, fmt::format("it threw an exception in {}()", function));
         return Status(Code::internal, fmt::format("{}: {} in {}() of plugin '{}' ({})", what, error.message, function,
-                                                  instance.manifest->plugin, instance.manifest->library.string()));
+                                                  instance.manifest->plugin, instance.manifest->library));
     }
     template<class Table, class F>
     Status call(const Instance<Table>& instance, const std::string& what, const char* function, F&& f) {
@@ -469,8 +469,8 @@ private:
 
     static void add_part(std::vector<GraphPart>& parts, const Joint& joint, const std::string& what,
                          const Manifest* manifest) {
-        parts.push_back(
-            {what, manifest->file.string(), parts.empty() ? 0 : parts.back().end, joint.builder.graph().nodes.size()});
+        parts.push_back({what, std::string(manifest->file), parts.empty() ? 0 : parts.back().end,
+                         joint.builder.graph().nodes.size()});
     }
 
     OwnOperations own_operations() {

@@ -29,8 +29,8 @@ std::string kind_of(std::string_view interface_id) {
     return std::string(interface_id.substr(dot + 1, slash - dot - 1));
 }
 
-std::string choices_text(std::string_view word, const std::vector<std::string>& choices) {
-    const std::string_view near = nearest_name(word, std::span(choices));
+std::string choices_text(std::string_view word, Texts choices) {
+    const std::string_view near = nearest_name(word, choices);
     const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
     return choices.empty()
                ? "there are none: are the folders of plugins right (--plugin-path, hk_context_options.plugin_folders)?"
@@ -70,6 +70,41 @@ std::string not_searched(const fs::path& folder, bool built_in) {
     return {};
 }
 
+// What is found, one manifest after the other, until all of it is kept.
+class Found {
+public:
+    explicit Found(Kept& kept) : kept_(kept) {}
+
+    void take(const fs::path& file, bool built_in) {
+        Result<Manifest> read = read_manifest(file, kept_);
+        if (!read.ok()) return warn(read.message());
+        Manifest manifest = read.take();
+        manifest.built_in = built_in;
+        if (const std::string why = not_used(manifest.library); !why.empty()) return warn(why);
+        std::vector<Provided> shown;
+        for (const Provided& p : manifest.provides) {
+            const auto [place, fresh] = seen_.emplace(std::pair(p.interface_id, p.id), manifest.file);
+            if (fresh)
+                shown.push_back(p);
+            else
+                warn(fmt::format("{} '{}' of {} is hidden by {}", kind_of(p.interface_id), p.id, manifest.file,
+                                 place->second));
+        }
+        if (shown.size() < manifest.provides.size()) manifest.provides = kept_.list(shown);
+        manifests_.push_back(manifest);
+    }
+    void warn(std::string_view text) { warnings_.push_back(kept_.text(text)); }
+
+    std::span<const Manifest> manifests() { return kept_.list(manifests_); }
+    Texts warnings() { return kept_.list(warnings_); }
+
+private:
+    KeptTexts kept_;
+    std::vector<Manifest> manifests_;
+    std::vector<std::string_view> warnings_;
+    std::map<std::pair<std::string_view, std::string_view>, std::string_view> seen_; // interface and id -> manifest
+};
+
 } // namespace
 
 fs::path built_in_folder() {
@@ -78,19 +113,21 @@ fs::path built_in_folder() {
     return fs::is_directory(folder, problem) ? fs::weakly_canonical(folder, problem) : fs::path();
 }
 
+Registry::Registry(Log log, std::pmr::memory_resource* memory)
+    : kept_(memory), log_(std::move(log)), lock_(std::make_unique<std::mutex>()) {}
 Registry::Registry(Registry&&) noexcept = default;
 Registry& Registry::operator=(Registry&&) noexcept = default;
 Registry::~Registry() = default;
 
-Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
-    Registry registry = of({}, std::move(log));
-    std::map<std::pair<std::string, std::string>, fs::path> seen;
+Registry Registry::scan(const std::vector<fs::path>& folders, Log log, std::pmr::memory_resource* memory) {
+    Registry registry(std::move(log), memory);
+    Found found(registry.kept_);
     std::error_code problem;
     const fs::path own = built_in_folder();
     for (const fs::path& folder : folders) {
         const bool built_in = !own.empty() && fs::weakly_canonical(folder, problem) == own;
-        if (std::string why = not_searched(folder, built_in); !why.empty()) {
-            registry.warnings_.push_back(std::move(why));
+        if (const std::string why = not_searched(folder, built_in); !why.empty()) {
+            found.warn(why);
             continue;
         }
         std::vector<fs::path> files;
@@ -98,46 +135,24 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log) {
             if (it->path().extension() == ".json") files.push_back(it->path());
         std::ranges::sort(files); // names resolve the same way every time
         for (const fs::path& file : files) {
-            if (std::string why = not_used(file); !why.empty())
-                registry.warnings_.push_back(std::move(why));
+            if (const std::string why = not_used(file); !why.empty())
+                found.warn(why);
             else
-                registry.take(file, built_in, seen);
+                found.take(file, built_in);
         }
     }
+    registry.manifests_ = found.manifests();
+    registry.warnings_ = found.warnings();
     return registry;
 }
 
-Registry Registry::of(const std::vector<fs::path>& manifests, Log log) {
-    Registry registry;
-    registry.manifests_ = std::make_unique<std::vector<Manifest>>();
-    registry.lock_ = std::make_unique<std::mutex>();
-    registry.log_ = std::move(log);
-    std::map<std::pair<std::string, std::string>, fs::path> seen;
-    for (const fs::path& file : manifests) registry.take(file, false, seen);
+Registry Registry::of(const std::vector<fs::path>& manifests, Log log, std::pmr::memory_resource* memory) {
+    Registry registry(std::move(log), memory);
+    Found found(registry.kept_);
+    for (const fs::path& file : manifests) found.take(file, false);
+    registry.manifests_ = found.manifests();
+    registry.warnings_ = found.warnings();
     return registry;
-}
-
-void Registry::take(const fs::path& file, bool built_in,
-                    std::map<std::pair<std::string, std::string>, fs::path>& seen) {
-    Result<Manifest> manifest = read_manifest(file);
-    if (!manifest.ok()) {
-        warnings_.push_back(manifest.message());
-        return;
-    }
-    Manifest kept = manifest.take();
-    kept.built_in = built_in;
-    if (std::string why = not_used(kept.library); !why.empty()) {
-        warnings_.push_back(std::move(why));
-        return;
-    }
-    std::erase_if(kept.provides, [&](const Provided& p) {
-        const auto [place, fresh] = seen.emplace(std::pair(p.interface_id, p.id), file);
-        if (!fresh)
-            warnings_.push_back(fmt::format("{} '{}' of {} is hidden by {}", kind_of(p.interface_id), p.id,
-                                            file.string(), place->second.string()));
-        return !fresh;
-    });
-    manifests_->push_back(std::move(kept));
 }
 
 Registry::Within::Within(const Registry& registry, const Manifest* manifest, const char* function)
@@ -165,8 +180,8 @@ Status Registry::check_enabled(const Manifest& manifest) const {
     const std::scoped_lock hold(*lock_);
     const auto found = disabled_.find(manifest.library);
     if (found == disabled_.end()) return {};
-    return failed_precondition(fmt::format("plugin '{}' ({}) is disabled for this run: {}", manifest.plugin,
-                                           manifest.library.string(), found->second));
+    return failed_precondition(
+        fmt::format("plugin '{}' ({}) is disabled for this run: {}", manifest.plugin, manifest.library, found->second));
 }
 
 std::pair<std::size_t, const Manifest*> Registry::blamed() const {
@@ -175,26 +190,26 @@ std::pair<std::size_t, const Manifest*> Registry::blamed() const {
 }
 
 const Manifest* Registry::manifest_at(std::string_view file) const {
-    const auto found = std::ranges::find_if(*manifests_, [&](const Manifest& m) { return m.file.string() == file; });
-    return found != manifests_->end() ? &*found : nullptr;
+    const auto found = std::ranges::find(manifests_, file, &Manifest::file);
+    return found != manifests_.end() ? &*found : nullptr;
 }
 
 std::vector<Registry::Entry> Registry::entries(std::string_view interface_id) const {
     std::vector<Entry> result;
-    for (const Manifest& manifest : *manifests_)
+    for (const Manifest& manifest : manifests_)
         for (const Provided& provided : manifest.provides)
             if (provided.interface_id == interface_id) result.push_back({&manifest, &provided});
     return result;
 }
 
 Result<Registry::Entry> Registry::find(std::string_view interface_id, std::string_view id) const {
-    std::vector<std::string> ids;
+    std::vector<std::string_view> ids;
     for (const Entry& entry : entries(interface_id)) {
         if (entry.provided->id == id) return entry;
         ids.push_back(entry.provided->id);
     }
     // One that has it under another revision of the interface is nearer than any other name.
-    for (const Manifest& manifest : *manifests_)
+    for (const Manifest& manifest : manifests_)
         for (const Provided& provided : manifest.provides)
             if (provided.id == id && provided.interface_id != interface_id &&
                 kind_of(provided.interface_id) == kind_of(interface_id))
@@ -202,15 +217,15 @@ Result<Registry::Entry> Registry::find(std::string_view interface_id, std::strin
                                                "against that one (\"interface\" in "
                                                "{}), or update Hekla where the plugin's is the newer",
                                                manifest.plugin, kind_of(interface_id), id, provided.interface_id,
-                                               interface_id, manifest.file.string()));
+                                               interface_id, manifest.file));
     return not_found(
         fmt::format("no plugin provides the {} '{}': {}", kind_of(interface_id), id, choices_text(id, ids)));
 }
 
 Result<Registry::Entry> Registry::find_model_type(std::string_view model_type) const {
-    std::vector<std::string> types;
+    std::vector<std::string_view> types;
     for (const Entry& entry : entries(kArchitecture))
-        for (const std::string& type : entry.provided->model_types) {
+        for (const std::string_view type : entry.provided->model_types) {
             if (type == model_type) return entry;
             types.push_back(type);
         }
@@ -219,7 +234,7 @@ Result<Registry::Entry> Registry::find_model_type(std::string_view model_type) c
 }
 
 Result<std::pair<Registry::Entry, const ReferenceClass*>> Registry::find_class(std::string_view class_name) const {
-    std::vector<std::string> names;
+    std::vector<std::string_view> names;
     for (const Entry& entry : entries(kArchitecture))
         for (const ReferenceClass& c : entry.provided->classes) {
             if (c.name == class_name) return std::pair(entry, &c);
@@ -239,7 +254,7 @@ Result<const void*> Registry::load(const Entry& entry) const {
     if (!found->second.ok()) return found->second.status();
     const void* table = found->second.value()->get_interface(entry.provided->interface_id, entry.provided->id);
     if (table == nullptr) // load() saw it
-        return corrupt(fmt::format("plugin {}: {} '{}' was there and is not any more", entry.manifest->library.string(),
+        return corrupt(fmt::format("plugin {}: {} '{}' was there and is not any more", entry.manifest->library,
                                    entry.provided->interface_id, entry.provided->id));
     return table;
 }

@@ -36,10 +36,13 @@ class Registry {
 public:
     // Reads the manifests (*.json) of each folder, in order; an id that an earlier folder has wins, and `warnings` says
     // so. A damaged manifest is a warning, not an end: the others still work. Folders that do not exist, and folders,
-    // manifests and libraries that others may write to, are refused with a warning.
-    static Registry scan(const std::vector<std::filesystem::path>& folders, Log log = {});
+    // manifests and libraries that others may write to, are refused with a warning. What is kept of all that lies in
+    // `memory`, which must outlive the registry. Throws std::bad_alloc.
+    static Registry scan(const std::vector<std::filesystem::path>& folders, Log log = {},
+                         std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
     // The same of manifests by their paths.
-    static Registry of(const std::vector<std::filesystem::path>& manifests, Log log = {});
+    static Registry of(const std::vector<std::filesystem::path>& manifests, Log log = {},
+                       std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
     Registry(Registry&&) noexcept;
     Registry& operator=(Registry&&) noexcept;
     ~Registry();
@@ -65,10 +68,10 @@ public:
         return static_cast<const Table*>(table);
     }
 
-    const std::vector<Manifest>& manifests() const { return *manifests_; }
+    std::span<const Manifest> manifests() const { return manifests_; }
     // By its own path; null where there is none.
     const Manifest* manifest_at(std::string_view file) const;
-    const std::vector<std::string>& warnings() const { return warnings_; }
+    Texts warnings() const { return warnings_; }
     const Log& log() const { return log_; }
 
     // Before the first composition is made.
@@ -101,20 +104,19 @@ public:
     std::pair<std::size_t, const Manifest*> blamed() const;
 
 private:
-    Registry() = default;
-    void take(const std::filesystem::path& file, bool built_in,
-              std::map<std::pair<std::string, std::string>, std::filesystem::path>& seen);
+    Registry(Log log, std::pmr::memory_resource* memory);
     std::vector<Entry> entries(std::string_view interface_id) const;
-    std::unique_ptr<std::vector<Manifest>> manifests_; // behind a pointer: entries point into it
-    std::vector<std::string> warnings_;
+    Kept kept_; // where the manifests and warnings lie
+    std::span<const Manifest> manifests_;
+    Texts warnings_;
     Log log_;
     Processes processes_;
     Witness witness_;
     mutable std::pair<const Manifest*, std::string_view> running_{nullptr, {}}; // for the witness
     mutable std::unique_ptr<std::mutex> lock_;
-    mutable std::map<std::filesystem::path, std::string> disabled_; // library -> why
+    mutable std::map<std::string_view, std::string> disabled_; // library -> why
     mutable std::pair<std::size_t, const Manifest*> blamed_{0, nullptr};
-    mutable std::map<std::filesystem::path, Result<std::unique_ptr<Library>>> libraries_;
+    mutable std::map<std::string_view, Result<std::unique_ptr<Library>>> libraries_;
 };
 
 } // namespace hekla::plugin

@@ -101,7 +101,7 @@ private:
             out.integer(static_cast<int64_t>(done.code()));
             out.text(done.message());
             const auto [count, manifest] = registry_ ? registry_->blamed() : std::pair<std::size_t, const Manifest*>{};
-            out.text(count > blamed && manifest != nullptr ? manifest->file.string() : std::string());
+            out.text(count > blamed && manifest != nullptr ? manifest->file : std::string_view());
         }
         send(MessageKind::answer, out);
     }
@@ -121,11 +121,11 @@ private:
         registry_->set_witness([this](const Manifest* manifest, std::string_view function) {
             if (manifest == nullptr) return; // the next answer says so
             WireWriter out;
-            out.text(manifest->file.string());
+            out.text(manifest->file);
             out.text(function);
             send(MessageKind::doing, out);
         });
-        if (!registry_->warnings().empty()) return corrupt(registry_->warnings().front());
+        if (!registry_->warnings().empty()) return corrupt(std::string(registry_->warnings().front()));
         if (vocabulary >= 0) {
             asked_ = std::make_unique<Asked>(*this, vocabulary);
             tokenizer_.view = asked_.get();

@@ -15,7 +15,7 @@ bool knows(const plugin::Provided& provided, std::string_view key) {
     return std::ranges::find(provided.parameters, key) != provided.parameters.end();
 }
 
-bool lacks(const json& config, const char* key) {
+bool lacks(const json& config, std::string_view key) {
     const auto found = config.find(key);
     return found == config.end() || found->is_null();
 }
@@ -135,7 +135,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
                                                    recipe.model.from, folder.model_type(), spec.architecture));
                 const json theirs = std::exchange(config, json::object());
                 for (const auto& [from_key, key] : ancestor->keys)
-                    if (!lacks(theirs, from_key.c_str())) config[key] = theirs[from_key];
+                    if (!lacks(theirs, from_key)) config[key] = theirs[from_key];
             }
         }
         for (const auto& [key, value] : recipe.model.config.items()) config[key] = value;

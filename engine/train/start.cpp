@@ -23,7 +23,7 @@ std::string stored_head(const plugin::Registry& registry, const json& config) {
     const json classes = config.value("architectures", json::array());
     if (!classes.is_array() || classes.empty() || !classes[0].is_string()) return {};
     const auto found = registry.find_class(classes[0].get<std::string>());
-    return found.ok() ? found->second->head : std::string();
+    return found.ok() ? std::string(found->second->head) : std::string();
 }
 
 // Whether the model in a folder has the head that the recipe describes, as far as the recipe's keys say.
@@ -55,8 +55,8 @@ Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe, cons
                                                       std::vector<model::TensorView> stored) {
     if (ancestor != nullptr) {
         std::erase_if(stored, [&](const model::TensorView& tensor) {
-            return std::ranges::any_of(
-                ancestor->ignore, [&](const std::string& pattern) { return model::matches(pattern, tensor.name); });
+            return std::ranges::any_of(ancestor->ignore,
+                                       [&](std::string_view pattern) { return model::matches(pattern, tensor.name); });
         });
         for (model::TensorView& tensor : stored)
             for (const auto& [theirs, ours] : ancestor->names)
@@ -162,11 +162,10 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     };
     const bool keeps_head =
         old_head == recipe.head.id && same_head_config(config, recipe) && !other_classes(config, ours) && same_shapes();
-    plugin::NameRules rules = names;
+    model::NameRules rules = plugin::model_rules(names);
     rules.grown = {old_vocabulary, vocabulary};
-    std::vector<std::string> may_be_missing;
     for (const auto& [name, node] : random)
-        if (!body.contains(name)) may_be_missing.push_back(name);
+        if (!body.contains(name)) rules.may_be_missing.push_back(name);
     // A tensor of an old head must not pass for one of the new head, whatever its name.
     const auto is_fresh = [&](const std::string& name) {
         return !keeps_head && !body.contains(name) && (names.prefix.empty() || !name.starts_with(names.prefix));
@@ -176,19 +175,19 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
         return find(name) != nullptr ||
                (name.starts_with(names.prefix) && find(name.substr(names.prefix.size())) != nullptr);
     };
-    if (!keeps_head) std::erase_if(rules.ties, [&](const auto& tie) { return has(tie.second); });
+    if (!keeps_head) std::erase_if(rules.ties, [&](const auto& tie) { return has(tie.parameter); });
     if (!keeps_head)
         for (const model::TensorView& tensor : stored_tensors) {
             const std::string& name = tensor.name;
-            const bool of_body =
-                body.contains(name) ||
-                (!names.prefix.empty() && (name.starts_with(names.prefix) || body.contains(names.prefix + name)));
-            const bool tied = std::ranges::any_of(rules.ties, [&](const auto& tie) { return tie.first == name; });
-            if (!of_body && !tied) rules.ignore.push_back(name);
+            const bool of_body = body.contains(name) ||
+                                 (!names.prefix.empty() &&
+                                  (name.starts_with(names.prefix) || body.contains(std::string(names.prefix) + name)));
+            const bool tied = std::ranges::any_of(rules.ties, [&](const auto& tie) { return tie.alias == name; });
+            if (!of_body && !tied) rules.ignorable.push_back(name);
         }
     HK_ASSIGN(const plugin::FoundTensors found,
               plugin::find_some_tensors(
-                  described, stored_tensors, folder.weights().path().string(), rules, may_be_missing,
+                  described, stored_tensors, folder.weights().path().string(), rules,
                   [&](const std::string& name) { return !is_fresh(name) && !name.starts_with(plugin::kTeacher); }));
     for (const plugin::StoredTensor& tensor : found.tensors) {
         const int axis = model::grown_axis(tensor.stored->dims, tensor.tensor.shape.vector(), rules.grown);
@@ -244,7 +243,7 @@ Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& co
         }
     HK_ASSIGN(const plugin::FoundTensors found,
               plugin::find_some_tensors(own, folder.weights().tensors(), folder.weights().path().string(),
-                                        composition.teacher()->architecture().names, {},
+                                        plugin::model_rules(composition.teacher()->architecture().names),
                                         [](const std::string& name) { return !name.starts_with("(the student's)"); }));
     std::string state;
     for (plugin::StoredTensor tensor : found.tensors) {

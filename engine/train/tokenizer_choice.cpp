@@ -13,17 +13,17 @@ using enum text::TokenRole;
 
 constexpr int kSentinels = 100; // as T5's
 
-bool needs(const std::vector<std::string>& roles, const char* role) {
+bool needs(std::span<const std::string_view> roles, const char* role) {
     return std::ranges::find(roles, role) != roles.end();
 }
 
-void add_sentinels(const std::vector<std::string>& roles, std::vector<SpecialToken>& tokens) {
+void add_sentinels(std::span<const std::string_view> roles, std::vector<SpecialToken>& tokens) {
     if (!needs(roles, "sentinel")) return;
     for (int i = 0; i < kSentinels; ++i) tokens.push_back({fmt::format("<extra_id_{}>", i), {}});
 }
 
 // RoBERTa's names.
-std::vector<SpecialToken> of_bytes(const std::vector<std::string>& roles) {
+std::vector<SpecialToken> of_bytes(std::span<const std::string_view> roles) {
     std::vector<SpecialToken> tokens;
     if (roles.empty()) return tokens;
     tokens = {{"<s>", {bos, cls}}, {"<pad>", {pad}}, {"</s>", {eos, separator}}, {"<unk>", {unk}}};
@@ -33,7 +33,7 @@ std::vector<SpecialToken> of_bytes(const std::vector<std::string>& roles) {
 }
 
 // XLNet's names beside SentencePiece's own.
-std::vector<SpecialToken> beside_pieces(const std::vector<std::string>& roles) {
+std::vector<SpecialToken> beside_pieces(std::span<const std::string_view> roles) {
     std::vector<SpecialToken> tokens;
     if (needs(roles, "classifier")) tokens.push_back({"<cls>", {cls}});
     if (needs(roles, "separator")) tokens.push_back({"<sep>", {separator}});
@@ -45,7 +45,7 @@ std::vector<SpecialToken> beside_pieces(const std::vector<std::string>& roles) {
 } // namespace
 
 std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
-                                                          const std::vector<std::string>& roles) {
+                                                          std::span<const std::string_view> roles) {
     const auto size = static_cast<int32_t>(section.vocab_size);
     if (section.kind == "wordpiece") {
         text::WordPieceTraining options;

@@ -5,15 +5,15 @@
 #include "train/recipe.hpp"
 
 #include <memory>
-#include <string>
-#include <vector>
+#include <span>
+#include <string_view>
 
 namespace hekla::train {
 
 // section.kind is one that is trained. roles: of the objective's manifest ("mask", "sentinel", ...); each kind has the
 // names for them that its family's models use.
 std::unique_ptr<text::TokenizerTrainer> tokenizer_trainer(const TokenizerSection& section,
-                                                          const std::vector<std::string>& roles);
+                                                          std::span<const std::string_view> roles);
 
 // The tokenizer with what a recipe adds to it. Errors: a role that there is not.
 Result<std::unique_ptr<text::Tokenizer>> with_added_tokens(std::unique_ptr<text::Tokenizer> tokenizer,

@@ -37,7 +37,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
     const json state = json::parse(text, nullptr, false);
     const std::string where = checkpoint.path.string();
     try {
-        const auto same = [&](const char* key, const std::string& ours) -> Status {
+        const auto same = [&](const char* key, std::string_view ours) -> Status {
             const std::string theirs = state.at(key).get<std::string>();
             if (theirs == ours) return {};
             return failed_precondition(

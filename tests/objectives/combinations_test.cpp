@@ -57,8 +57,8 @@ json small_config(const plugin::Provided& provided, int64_t vocabulary) {
                                              {"target_vocab_size", vocabulary},
                                              {"pad_token_id", 1}};
     json config = json::object();
-    for (const std::string& key : provided.parameters)
-        if (const auto found = wanted.find(key); found != wanted.end()) config[key] = found->second;
+    for (const std::string_view key : provided.parameters)
+        if (const auto found = wanted.find(std::string(key)); found != wanted.end()) config[key] = found->second;
     return config;
 }
 
@@ -66,7 +66,7 @@ std::vector<std::string> ids_of(const char* interface_id) {
     std::set<std::string> ids;
     for (const plugin::Manifest& manifest : registry().manifests())
         for (const plugin::Provided& provided : manifest.provides)
-            if (provided.interface_id == interface_id) ids.insert(provided.id);
+            if (provided.interface_id == interface_id) ids.emplace(provided.id);
     return {ids.begin(), ids.end()};
 }
 

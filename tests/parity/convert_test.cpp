@@ -131,7 +131,7 @@ std::string graph_hash(const plugin::Registry& registry, const fs::path& folder,
     spec.architecture = found.value().first.provided->id;
     spec.config = config;
     spec.head = found.value().second->head;
-    spec.head_config = found.value().second->head_config;
+    spec.head_config = found.value().second->head_config.parse();
     spec.refuse_unknown_keys = false;
     auto composition = plugin::Composition::create(registry, spec, nullptr);
     if (!composition.ok()) FAIL(composition.message());

@@ -173,16 +173,17 @@ TEST_CASE("apart: every built-in architecture describes the same bits as in this
     int compared = 0;
     for (const Manifest& manifest : here.manifests())
         for (const Provided& provided : manifest.provides) {
-            if (provided.interface_id != HK_ARCHITECTURE_INTERFACE || !provided.check.contains("config")) continue;
+            const nlohmann::json check = provided.check.parse();
+            if (provided.interface_id != HK_ARCHITECTURE_INTERFACE || !check.contains("config")) continue;
             CAPTURE(provided.id);
             CompositionSpec spec;
             spec.architecture = provided.id;
-            spec.config = provided.check["config"];
+            spec.config = check["config"];
             for (const char* key : {"vocab_size", "source_vocab_size", "target_vocab_size"})
                 if (std::ranges::find(provided.parameters, key) != provided.parameters.end())
                     spec.config.emplace(key, tokenizer->vocabulary_size());
-            spec.head = provided.check.value("head", "");
-            spec.objective = provided.check.value("objective", "");
+            spec.head = check.value("head", "");
+            spec.objective = check.value("objective", "");
             spec.refuse_unknown_keys = false;
             const auto one = Composition::create(here, spec, tokenizer.get());
             const auto other = Composition::create(there, spec, tokenizer.get());

@@ -128,7 +128,7 @@ TEST_CASE("registry: a name is the first folder's that has it, every time, and t
     const plugin::Registry registry = plugin::Registry::scan({second.path, first.path});
     const auto entry = registry.find(HK_HEAD_INTERFACE, "h");
     REQUIRE(entry.ok());
-    CHECK(entry.value().manifest->library == second.path / "p.so");
+    CHECK(entry.value().manifest->library == (second.path / "p.so").string());
     REQUIRE(registry.warnings().size() == 1);
     CHECK(registry.warnings().front() == fmt::format("head 'h' of {} is hidden by {}", (first.path / "p.json").string(),
                                                      (second.path / "p.json").string()));
@@ -163,7 +163,8 @@ TEST_CASE("library: create() that says it worked gives an instance") {
 
 TEST_CASE("library: loaded twice it is initialized once, and serves until the last is gone") {
     const PluginFolder folder("nothing"); // its init() refuses to be called twice without a deinit() between
-    const Result<plugin::Manifest> manifest = plugin::read_manifest(folder.path / "p.json");
+    Kept kept;
+    const Result<plugin::Manifest> manifest = plugin::read_manifest(folder.path / "p.json", kept);
     REQUIRE(manifest.ok());
     std::vector<std::string> first_log, second_log;
     const auto log_into = [](std::vector<std::string>& lines) {
@@ -191,6 +192,7 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
     CHECK_FALSE(plugin::is_draft("hekla.draft-offers/1"));
     const PluginFolder folder("drafts");
     const fs::path file = folder.path / "p.json";
+    Kept kept;
     const auto manifest = [&](const std::string& drafts, const std::string& interface) {
         REQUIRE(write_file_atomically(
                     file, fmt::format(
@@ -198,7 +200,7 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
                         "abi_minor_needed": 0, {} "provides": [{{"interface": "{}", "id": "h"}}]}})",
                               HK_ABI_MAJOR, drafts, interface))
                     .ok());
-        return plugin::read_manifest(file);
+        return plugin::read_manifest(file, kept);
     };
     const std::string named = fmt::format("\"drafts\": [\"{}\"],", kDraft);
     // One that claims to be stable may not provide a draft.

@@ -4,13 +4,131 @@
 #include "base/temporary_folder.hpp"
 #include "plugin/registry.hpp"
 
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <filesystem>
+#include <map>
+#include <memory_resource>
 
 using namespace hekla;
 namespace fs = std::filesystem;
 
 namespace {
+
+using nlohmann::json;
+
+// Memory that knows what it gave.
+class Given final : public std::pmr::memory_resource {
+public:
+    bool holds(const void* at, std::size_t bytes) const {
+        const auto* const first = static_cast<const std::byte*>(at);
+        return bytes == 0 || std::ranges::any_of(blocks_, [&](const auto& block) {
+                   return first >= block.first && first + bytes <= block.first + block.second;
+               });
+    }
+    std::size_t blocks() const { return blocks_.size(); }
+    std::size_t most = SIZE_MAX; // blocks; there is no other
+
+private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        if (blocks_.size() >= most) throw std::bad_alloc();
+        void* const memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+        blocks_.emplace(static_cast<std::byte*>(memory), bytes);
+        return memory;
+    }
+    void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+        CHECK(blocks_.at(static_cast<std::byte*>(memory)) == bytes);
+        blocks_.erase(static_cast<std::byte*>(memory));
+        std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+    }
+    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+    std::map<std::byte*, std::size_t> blocks_;
+};
+
+// What was kept of a file, against the file.
+struct Compared {
+    const Given& memory;
+
+    void list(const auto& kept) const { CHECK(memory.holds(kept.data(), kept.size_bytes())); }
+    void text(std::string_view kept, const json& object, const char* key) const {
+        CHECK(memory.holds(kept.data(), kept.size()));
+        CHECK(kept == object.value(key, ""));
+    }
+    void texts(plugin::Texts kept, const json& object, const char* key) const {
+        list(kept);
+        CHECK(std::vector<std::string>(kept.begin(), kept.end()) == object.value(key, std::vector<std::string>()));
+        for (const std::string_view one : kept) CHECK(memory.holds(one.data(), one.size()));
+    }
+    void pairs(plugin::TextPairs kept, const json& object, const char* key) const {
+        list(kept);
+        json there = json::array(), wanted = object.value(key, json::array());
+        for (const auto& [from, to] : kept) {
+            CHECK(memory.holds(from.data(), from.size()));
+            CHECK(memory.holds(to.data(), to.size()));
+            there.push_back({from, to});
+        }
+        if (wanted.is_object()) {
+            const json named = std::exchange(wanted, json::array());
+            for (const auto& [from, to] : named.items()) wanted.push_back({from, to});
+        }
+        CHECK(there == wanted);
+    }
+    void object(const plugin::JsonText& kept, const json& wanted) const {
+        if (!wanted.empty()) CHECK(memory.holds(kept.text.data(), kept.text.size()));
+        CHECK(kept.parse() == wanted);
+    }
+    void provided(const plugin::Provided& kept, const json& wanted) const {
+        text(kept.interface_id, wanted, "interface");
+        text(kept.id, wanted, "id");
+        text(kept.about, wanted, "about");
+        text(kept.causal, wanted, "causal");
+        texts(kept.ignored, wanted, "ignored");
+        texts(kept.roles, wanted, "roles");
+        texts(kept.model_types, wanted, "model_types");
+        object(kept.check, wanted.value("check", json::object()));
+        json keys = json::array(), defaults = json::object(), ranges = json::object(), kept_ranges = json::object();
+        for (const json& parameter : wanted.value("parameters", json::array())) {
+            const auto key = parameter.at("key").get<std::string>();
+            keys.push_back(key);
+            if (parameter.contains("default")) defaults[key] = parameter["default"];
+            for (const char* end : {"minimum", "maximum"})
+                if (parameter.contains(end)) ranges[key][end] = parameter[end].get<double>();
+        }
+        texts(kept.parameters, {{"keys", keys}}, "keys");
+        object(kept.defaults, defaults);
+        list(kept.ranges);
+        for (const auto& [key, minimum, maximum] : kept.ranges) {
+            CHECK(memory.holds(key.data(), key.size()));
+            if (minimum) kept_ranges[key]["minimum"] = *minimum;
+            if (maximum) kept_ranges[key]["maximum"] = *maximum;
+        }
+        CHECK(kept_ranges == ranges);
+        const json names = wanted.value("names", json::object()), ancestors = wanted.value("begins_as", json::array()),
+                   classes = wanted.value("classes", json::array());
+        text(kept.names.prefix, names, "prefix");
+        pairs(kept.names.renames, names, "renames");
+        texts(kept.names.ignore, names, "ignore");
+        pairs(kept.names.ties, names, "ties");
+        list(kept.begins_as);
+        REQUIRE(kept.begins_as.size() == ancestors.size());
+        for (std::size_t i = 0; i < ancestors.size(); ++i) {
+            text(kept.begins_as[i].model_type, ancestors[i], "model_type");
+            pairs(kept.begins_as[i].keys, ancestors[i], "keys");
+            pairs(kept.begins_as[i].names, ancestors[i], "names");
+            texts(kept.begins_as[i].ignore, ancestors[i], "ignore");
+        }
+        list(kept.classes);
+        REQUIRE(kept.classes.size() == classes.size());
+        for (std::size_t i = 0; i < classes.size(); ++i) {
+            text(kept.classes[i].name, classes[i], "class");
+            text(kept.classes[i].head, classes[i], "head");
+            text(kept.classes[i].objective, classes[i], "objective");
+            pairs(kept.classes[i].outputs, classes[i], "outputs");
+            object(kept.classes[i].head_config, classes[i].value("head_config", json::object()));
+            object(kept.classes[i].objective_config, classes[i].value("objective_config", json::object()));
+        }
+    }
+};
 
 // A manifest of one architecture whose names.ties are these.
 std::string manifest_with_ties(const std::string& ties) {
@@ -23,13 +141,14 @@ std::string manifest_with_ties(const std::string& ties) {
 
 TEST_CASE("manifest: what an architecture may begin with is given in its own keys") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_ancestor_test.json";
+    Kept kept;
     const auto read = [&](const std::string& ours) {
         REQUIRE(write_file_atomically(file, R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT",
             "abi_major": 0, "abi_minor_needed": 1, "provides": [{"interface": "hekla.architecture/1", "id": "a",
             "parameters": [{"key": "width"}], "begins_as": [{"model_type": "b", "keys": [["size", ")" +
                                                 ours + R"("]], "names": [["b.", "a."]]}]}]})")
                     .ok());
-        return plugin::read_manifest(file);
+        return plugin::read_manifest(file, kept);
     };
     const Result<plugin::Manifest> good = read("width");
     REQUIRE(good.ok());
@@ -42,9 +161,10 @@ TEST_CASE("manifest: what an architecture may begin with is given in its own key
 
 TEST_CASE("manifest: ties that go in a circle are refused") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_test.json";
+    Kept kept;
     const auto read = [&](const std::string& ties) {
         REQUIRE(write_file_atomically(file, manifest_with_ties(ties)).ok());
-        return plugin::read_manifest(file).status();
+        return plugin::read_manifest(file, kept).status();
     };
     CHECK(read(R"([["head.weight", "decoder.weight"], ["decoder.weight", "shared.weight"]])").ok());
     const Status itself = read(R"([["x", "y"], ["a", "a"]])");
@@ -61,7 +181,10 @@ TEST_CASE("registry: what others may write to is not used, whether folder, folde
     fs::create_directories(folder);
     REQUIRE(write_file_atomically(manifest, manifest_with_ties("[]")).ok());
     REQUIRE(write_file_atomically(library, "no library is opened here").ok());
-    const auto warnings = [&] { return plugin::Registry::scan({folder}).warnings(); };
+    const auto warnings = [&] {
+        const plugin::Registry registry = plugin::Registry::scan({folder});
+        return std::vector<std::string>(registry.warnings().begin(), registry.warnings().end());
+    };
     CHECK(warnings().empty());
     for (const fs::path& open : {folder, folder.parent_path(), manifest, library}) {
         CAPTURE(open.string());
@@ -78,4 +201,56 @@ TEST_CASE("registry: what others may write to is not used, whether folder, folde
     fs::permissions(folder.parent_path(), fs::perms::others_write | fs::perms::sticky_bit, fs::perm_options::add);
     CHECK(warnings().empty());
     CHECK(plugin::Registry::scan({folder}).manifests().size() == 1);
+}
+
+TEST_CASE("registry: what manifests and warnings say lies in the memory that it was given, as the files have it") {
+    const TemporaryFolder more = TemporaryFolder::make().take(); // one that is damaged, and one half of which is hidden
+    REQUIRE(write_file_atomically(more.path() / "damaged.json", "{\"plugin\": 7}").ok());
+    REQUIRE(write_file_atomically(more.path() / "hidden.json", R"({"plugin": "p", "library": "p.so", "version": "1",
+        "licence": "MIT", "abi_major": 1, "abi_minor_needed": 0, "provides": [
+        {"interface": "hekla.architecture/1", "id": "gpt2"}, {"interface": "hekla.head/1", "id": "another"}]})")
+                .ok());
+    const std::vector<fs::path> folders{HEKLA_PLUGIN_FOLDER, more.path()};
+    Given memory;
+    std::size_t blocks = 0;
+    {
+        plugin::Registry made = plugin::Registry::scan(folders, {}, &memory);
+        blocks = memory.blocks();
+        CHECK(blocks < 20);
+        const plugin::Registry registry = std::move(made); // and there it stays
+        CHECK(memory.blocks() == blocks);
+        const Compared compared{memory};
+        compared.list(registry.manifests());
+        REQUIRE(registry.manifests().size() > 30);
+        for (const plugin::Manifest& manifest : registry.manifests().first(registry.manifests().size() - 1)) {
+            CAPTURE(manifest.file);
+            const json file = json::parse(read_file(manifest.file).value());
+            CHECK(memory.holds(manifest.file.data(), manifest.file.size()));
+            CHECK(memory.holds(manifest.library.data(), manifest.library.size()));
+            CHECK(manifest.library == (fs::path(manifest.file).parent_path() / file["library"]).string());
+            compared.text(manifest.plugin, file, "plugin");
+            compared.text(manifest.version, file, "version");
+            compared.text(manifest.licence, file, "licence");
+            compared.text(manifest.sha256, file, "sha256");
+            compared.texts(manifest.drafts, file, "drafts");
+            compared.list(manifest.provides);
+            REQUIRE(manifest.provides.size() == file["provides"].size());
+            for (std::size_t i = 0; i < manifest.provides.size(); ++i)
+                compared.provided(manifest.provides[i], file["provides"][i]);
+        }
+        const std::span<const plugin::Provided> half = registry.manifests().back().provides;
+        compared.list(half);
+        REQUIRE(half.size() == 1);
+        CHECK(half[0].id == "another");
+        compared.list(registry.warnings());
+        REQUIRE(registry.warnings().size() == 2);
+        for (const std::string_view warning : registry.warnings()) CHECK(memory.holds(warning.data(), warning.size()));
+        CHECK(registry.find("hekla.architecture/1", "gpt2").ok());
+        CHECK(registry.find("hekla.head/1", "another").ok());
+    }
+    CHECK(memory.blocks() == 0);
+    for (memory.most = 0; memory.most < blocks; ++memory.most) {
+        CHECK_THROWS_AS(plugin::Registry::scan(folders, {}, &memory), std::bad_alloc);
+        CHECK(memory.blocks() == 0);
+    }
 }
