@@ -83,6 +83,15 @@ Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o, const std::
     return std::shared_ptr<Cache>(std::make_shared<HostCache>(functions));
 }
 
+// Null: the host gave none.
+Result<std::shared_ptr<HostAllocator>> allocator_of(const hk_context_options& o,
+                                                    const std::shared_ptr<HostFunctions>& functions) {
+    if (o.allocator == nullptr) return std::shared_ptr<HostAllocator>();
+    HK_TRY(usable(o.allocator));
+    functions->allocator.replace(*o.allocator);
+    return std::make_shared<HostAllocator>(functions);
+}
+
 Result<plugin::Processes> processes_of(const hk_context_options& o) {
     if (!(o.describe_seconds >= 0.0 && o.describe_seconds <= 1e6))
         return invalid_argument(
@@ -126,15 +135,13 @@ Result<std::vector<gpu::MemoryRange>> ranges_of(const hk_vulkan_device& v) {
 }
 
 Result<gpu::Context> device_of(const hk_context_options& options, std::shared_ptr<Cache> cache,
-                               const std::shared_ptr<HostFunctions>& functions, const Log& log) {
+                               const std::shared_ptr<HostFunctions>& functions,
+                               const std::shared_ptr<HostAllocator>& allocator, const Log& log) {
     gpu::ContextOptions gpu;
     gpu.device.log = log;
     gpu.device.select = string_of(options.device);
     gpu.device.validation = static_cast<gpu::Validation>(options.validation);
-    if (options.allocator != nullptr) {
-        HK_TRY(usable(options.allocator));
-        functions->allocator.replace(*options.allocator);
-        const auto allocator = std::make_shared<HostAllocator>(functions);
+    if (allocator != nullptr) {
         gpu.device.callbacks = allocator->callbacks();
         gpu.device.table_callbacks = allocator->unfailing_callbacks();
         gpu.device.host_memory = allocator;
@@ -176,15 +183,18 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
                 host.log(host.user, static_cast<int32_t>(severity), view(message));
             });
         });
+    HK_ASSIGN(const std::shared_ptr<HostAllocator> allocator, allocator_of(options, functions));
+    context->host_memory_ = allocator;
     std::vector<std::filesystem::path> folders;
     for (const std::string& folder : texts(options.plugin_folders, options.plugin_folder_count))
         folders.emplace_back(folder);
-    context->registry_ = plugin::Registry::scan(folders, context->log_);
-    for (const std::string& warning : context->registry_.warnings()) context->log_.warning(warning);
+    context->registry_ = plugin::Registry::scan(
+        folders, context->log_, allocator != nullptr ? allocator.get() : std::pmr::new_delete_resource());
+    for (const std::string_view warning : context->registry_.warnings()) context->log_.warning(warning);
     context->registry_.set_processes(std::move(processes));
     if (options.device_kind == HK_DEVICE_NONE) return context;
     HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options, functions));
-    HK_ASSIGN(gpu::Context made, device_of(options, cache, functions, context->log_));
+    HK_ASSIGN(gpu::Context made, device_of(options, cache, functions, allocator, context->log_));
     context->device_name_ = made.capabilities().device_name;
     if (made.device->chosen_for_lack_of_another())
         context->log_.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device_name_));

@@ -100,6 +100,7 @@ private:
     Result<program::Runtime*> runtime() const;
     std::vector<std::shared_ptr<Guest>> guests() const; // mutex_ is held
     Log log_;
+    std::shared_ptr<std::pmr::memory_resource> host_memory_; // null: the process's own
     plugin::Registry registry_ = plugin::Registry::scan({});
     std::unique_ptr<program::Runtime> runtime_;
     std::string device_name_;

@@ -431,3 +431,40 @@ TEST_CASE("the host's allocator serves what the header says, gets all of it back
     CHECK(host.context(context, error, [&](hk_context_options& o) { o.allocator = &half; }) == HK_INVALID_ARGUMENT);
     CHECK(error.says("allocate and release are both needed"));
 }
+
+TEST_CASE("what a context knows of its plugins lies in the host's memory, in few pieces, and may be refused") {
+    Counted counted, later;
+    hk_allocator allocator = counted.allocator();
+    const std::string folder = HEKLA_PLUGIN_FOLDER;
+    const hk_string folders = view(folder);
+    hk_context_options options{};
+    options.struct_size = sizeof options;
+    options.plugin_folders = &folders;
+    options.plugin_folder_count = 1;
+    options.device_kind = HK_DEVICE_NONE;
+    options.allocator = &allocator;
+    const Error error;
+    hk_context context{};
+    REQUIRE_MESSAGE(hk_context_create(&options, &context, error) == HK_OK, error.message());
+    const uint64_t all = counted.allocations;
+    CHECK(counted.sum > 50'000);
+    CHECK(all < 20);
+    CHECK(counted.live.size() == all);
+    // Whoever comes after it takes it back.
+    later.live = std::exchange(counted.live, {});
+    const hk_allocator other = later.allocator();
+    hk_context_callbacks callbacks{};
+    callbacks.struct_size = sizeof callbacks;
+    callbacks.allocator = &other;
+    REQUIRE_MESSAGE(hk_context_replace_callbacks(context, &callbacks, error) == HK_OK, error.message());
+    hk_context_destroy(context);
+    CHECK(later.live.empty());
+    for (counted.most = 0; counted.most < all; ++counted.most) {
+        counted.allocations = 0;
+        CHECK(hk_context_create(&options, &context, error) == HK_OUT_OF_MEMORY);
+        CHECK(counted.live.empty());
+    }
+    CHECK(counted.wrong + later.wrong == 0);
+    allocator.release = nullptr;
+    CHECK(hk_context_create(&options, &context, error) == HK_INVALID_ARGUMENT);
+}

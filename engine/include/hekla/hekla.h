@@ -96,8 +96,8 @@ typedef struct hk_context_options {
     // allocations on the host (VkAllocationCallbacks of everything that is made), those of the allocator of device
     // memory and of command pools (from the process where the host has none: they cannot be refused), inputs on their
     // way to the device, weights on their way there, what a session's released memory held, batches, the cached
-    // features of a frozen body, the vocabularies and merges of the tokenizers that calls and sessions work with, and
-    // records of recorded work. Not: what describes (plugins' manifests, graphs, dispatches: some hundred KiB a
+    // features of a frozen body, the vocabularies and merges of the tokenizers that calls and sessions work with,
+    // plugins' manifests, and records of recorded work. Not: what describes (graphs, dispatches: some hundred KiB a
     // session), texts and encoded examples, tokenizers while they are read or trained and what SentencePiece's library
     // keeps, checkpoints being written, weights of the interpreter, what drivers take without asking. Null: the
     // process's own.
