@@ -2,21 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory_resource>
+#include <new>
 
 namespace hekla::test {
 
 class CountingResource final : public std::pmr::memory_resource {
 public:
-    std::size_t live() const { return live_; }   // bytes
-    std::size_t given() const { return given_; } // bytes, those that came back too
+    std::size_t live() const { return live_; } // bytes
+    std::size_t most = SIZE_MAX;               // bytes at a time
 
 private:
     void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-        auto* memory = static_cast<std::byte*>(
-            std::pmr::new_delete_resource()->allocate(bytes + alignment, 2 * alignment)); // may throw
+        if (bytes > most) throw std::bad_alloc();
+        auto* memory =
+            static_cast<std::byte*>(std::pmr::new_delete_resource()->allocate(bytes + alignment, 2 * alignment));
         live_ += bytes;
-        given_ += bytes;
         return memory + alignment;
     }
     void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
@@ -25,7 +27,7 @@ private:
                                                     2 * alignment);
     }
     bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-    std::size_t live_ = 0, given_ = 0;
+    std::size_t live_ = 0;
 };
 
 } // namespace hekla::test

@@ -209,6 +209,7 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
 Result<Context::Call> Context::begin(hk_context handle) {
     HK_ASSIGN(std::shared_ptr<Context> context, Handles<Context>::all().find(handle.id, "context"));
     const std::lock_guard guard(context->mutex_);
+    HK_TRY(context->open());
     if (context->busy_)
         return failed_precondition("another call runs on this context: one at a time, and none from its callbacks");
     if (context->stopping() && context->runtime_ != nullptr)
@@ -236,8 +237,11 @@ Result<program::Runtime*> Context::runtime() const {
                                            : "the context was made without a device (HK_DEVICE_NONE)");
 }
 
+Status Context::open() const { return closed_ ? failed_precondition("the context is being destroyed") : Status(); }
+
 Result<Context::Device> Context::device() {
     const std::lock_guard guard(mutex_);
+    HK_TRY(open());
     HK_ASSIGN(const program::Runtime* runtime, this->runtime());
     if (stopping()) return failed_precondition("the context's device is being released");
     return Device{runtime->gpu(), runtime->options()};
@@ -248,10 +252,15 @@ void Context::keep_caches(program::Runtime& runtime) const {
         log_.warning("what was compiled is not kept: " + kept.message());
 }
 
-void Context::add(const std::shared_ptr<Guest>& guest) {
+Status Context::add(const std::shared_ptr<Guest>& guest, const std::function<void()>& begin) {
     const std::lock_guard guard(mutex_);
+    HK_TRY(open());
+    HK_TRY(runtime().status());
+    if (stopping()) return failed_precondition("the context's device is being released");
     std::erase_if(guests_, [](const auto& one) { return one.expired(); });
     guests_.push_back(guest);
+    begin();
+    return {};
 }
 
 void Context::give_job(void(HK_ABI* run)(void* data), void* data) const {
@@ -362,6 +371,16 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
     return true;
 }
 
+Status Context::close() {
+    {
+        const std::lock_guard guard(mutex_);
+        closed_ = true;
+    }
+    HK_ASSIGN(const bool released, release(std::chrono::hours(24)));
+    if (released) registry_ = plugin::Registry::scan({});
+    return {};
+}
+
 } // namespace hekla::api
 
 using hekla::Result;
@@ -395,7 +414,7 @@ void hk_context_destroy(hk_context context) {
     guarded(nullptr, [&]() -> Status {
         const std::shared_ptr<Context> gone = Handles<Context>::all().remove(context.id);
         // What runs is told to end, and keeps the context until it has.
-        return gone != nullptr ? gone->release(std::chrono::hours(24)).status() : Status();
+        return gone != nullptr ? gone->close() : Status();
     });
 }
 

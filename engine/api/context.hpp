@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -56,7 +57,9 @@ public:
         enum class Waits : int32_t { ended, for_host, for_device }; // ended: or another thread runs all of it
         virtual Waits run_on() = 0;
     };
-    void add(const std::shared_ptr<Guest>& guest);
+    // Begins it, unless the context is being destroyed or its device released (failed_precondition): it is told to end
+    // before that.
+    Status add(const std::shared_ptr<Guest>& guest, const std::function<void()>& begin);
     // What a guest makes its own queue on. failed_precondition: the context has no device, or gave it back.
     struct Device {
         gpu::Context gpu;
@@ -94,11 +97,15 @@ public:
     // Ends what runs and gives the device back. false: the time was up. failed_precondition: called from a callback of
     // what runs, which ends when that has returned.
     Result<bool> release(std::chrono::nanoseconds time);
+    // The same for good: nothing begins any more, and where nothing runs any more what is known of plugins goes now,
+    // although calls and sessions that ended may hold the context a little longer.
+    Status close();
 
 private:
     Context() = default;
     Result<program::Runtime*> runtime() const;
-    std::vector<std::shared_ptr<Guest>> guests() const; // mutex_ is held
+    Status open() const; // mutex_ is held, as for the next
+    std::vector<std::shared_ptr<Guest>> guests() const;
     Log log_;
     std::shared_ptr<std::pmr::memory_resource> host_memory_; // null: the process's own
     plugin::Registry registry_ = plugin::Registry::scan({});
@@ -114,7 +121,7 @@ private:
     std::atomic<bool> stopping_{false};
     std::mutex mutex_;
     std::condition_variable ended_;
-    bool busy_ = false;
+    bool busy_ = false, closed_ = false;
     std::thread::id busy_thread_;
     std::vector<std::weak_ptr<Guest>> guests_;
 };

@@ -250,8 +250,9 @@ Result<std::shared_ptr<Session>> Session::train(const std::shared_ptr<Context>& 
                                  .stop = options.stop});
     std::vector<std::string> kept = texts(options.overrides, options.override_count);
     kept.insert(kept.begin(), string_of(options.recipe));
-    session->begin([s = session.get(), options, kept = std::move(kept)] { return s->run_training(options, kept); });
-    context->add(session);
+    HK_TRY(context->add(session, [&] {
+        session->begin([s = session.get(), options, kept = std::move(kept)] { return s->run_training(options, kept); });
+    }));
     return session;
 }
 
@@ -309,9 +310,11 @@ Result<std::shared_ptr<Session>> Session::generate(const std::shared_ptr<Context
     session->callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
     session->prompts_ = texts(options.prompts, options.prompt_count);
     session->rows_ = session->prompts_->size();
-    session->begin(
-        [s = session.get(), options, model = string_of(options.model)] { return s->run_generation(options, model); });
-    context->add(session);
+    HK_TRY(context->add(session, [&] {
+        session->begin([s = session.get(), options, model = string_of(options.model)] {
+            return s->run_generation(options, model);
+        });
+    }));
     return session;
 }
 
@@ -445,8 +448,8 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
         passes->bindings.emplace_back(string_of(options.bindings[i].name), options.bindings[i].buffer);
     }
     session->passes_ = passes;
-    session->begin([s = session.get(), passes] { return s->run_forward(*passes); });
-    context->add(session);
+    HK_TRY(context->add(session,
+                        [&] { session->begin([s = session.get(), passes] { return s->run_forward(*passes); }); }));
     return session;
 }
 

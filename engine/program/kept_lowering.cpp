@@ -1,7 +1,6 @@
 #include "program/kept_lowering.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace hekla::program {
 
@@ -11,12 +10,8 @@ std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch) {
 }
 
 KeptLowering::KeptLowering(const Lowering& lowering, std::pmr::memory_resource* memory) : kept_(memory) {
-    // Kernels, labels and tensors of one node repeat each other's names.
-    std::unordered_set<std::string_view> known;
-    const auto text = [&](std::string_view name) {
-        const auto found = known.find(name);
-        return found != known.end() ? *found : *known.insert(kept_.text(name)).first;
-    };
+    KeptTexts texts(kept_); // kernels, labels and tensors of one node repeat each other's names
+    const auto text = [&](std::string_view name) { return texts.text(name); };
     std::vector<KeptResource> all_resources;
     for (const Resource& resource : lowering.resources)
         all_resources.push_back({text(resource.name), resource.kind, resource.bytes});

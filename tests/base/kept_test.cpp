@@ -1,35 +1,14 @@
 #include "base/kept.hpp"
+#include "counting_resource.hpp"
 
+#include <cstdint>
 #include <doctest/doctest.h>
 #include <string>
 
 using namespace hekla;
 
-namespace {
-
-class Counting final : public std::pmr::memory_resource {
-public:
-    std::size_t live() const { return live_; }
-    std::size_t most = SIZE_MAX; // bytes at once
-
-private:
-    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-        if (bytes > most) throw std::bad_alloc();
-        live_ += bytes;
-        return std::pmr::new_delete_resource()->allocate(bytes, alignment);
-    }
-    void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
-        live_ -= bytes;
-        std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
-    }
-    bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
-    std::size_t live_ = 0;
-};
-
-} // namespace
-
 TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are moved with, until it goes") {
-    Counting memory;
+    test::CountingResource memory;
     {
         Kept kept(&memory);
         CHECK(kept.text("").empty());

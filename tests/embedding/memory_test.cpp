@@ -468,3 +468,41 @@ TEST_CASE("what a context knows of its plugins lies in the host's memory, in few
     allocator.release = nullptr;
     CHECK(hk_context_create(&options, &context, error) == HK_INVALID_ARGUMENT);
 }
+
+TEST_CASE(
+    "when a context was destroyed the host's allocator may go, also where calls on other threads are about to return") {
+    const std::string folder = HEKLA_PLUGIN_FOLDER, nowhere = "/nowhere";
+    const hk_string folders = view(folder);
+    const Error error;
+    for (int round = 0; round < 30; ++round) {
+        Counted counted;
+        const hk_allocator allocator = counted.allocator();
+        hk_context_options options{};
+        options.struct_size = sizeof options;
+        options.plugin_folders = &folders;
+        options.plugin_folder_count = 1;
+        options.device_kind = HK_DEVICE_NONE;
+        options.allocator = &allocator;
+        hk_context context{};
+        REQUIRE_MESSAGE(hk_context_create(&options, &context, error) == HK_OK, error.message());
+        std::atomic<bool> calls{false};
+        std::thread caller([&] {
+            const Error of_call;
+            hk_model model{};
+            int32_t code = HK_OK;
+            while (code != HK_INVALID_ARGUMENT) { // the handle is gone
+                code = hk_model_open(context, view(nowhere), &model, of_call);
+                CHECK(code != HK_OK);
+                calls = true;
+            }
+        });
+        while (!calls) std::this_thread::yield();
+        hk_context_destroy(context);
+        const bool gone = [&] {
+            const std::lock_guard guard(counted.mutex);
+            return counted.live.empty();
+        }();
+        caller.join();
+        CHECK(gone);
+    }
+}
