@@ -329,16 +329,23 @@ void Memory::take_away(Buffer::Held& held) noexcept {
     held.mapped = nullptr;
 }
 
+namespace {
+
+// out_of_memory where `work` throws std::bad_alloc, as the host's allocator does.
+template<class Work>
+Status within_memory(const char* what_for, const Work& work) {
+    try {
+        return work();
+    } catch (const std::bad_alloc&) { return out_of_memory(fmt::format("on the host, {}", what_for)); }
+}
+
+} // namespace
+
 Status Memory::give_up(const std::shared_ptr<Queue>& queue) {
     const std::vector<Buffer::Held*> all = held_;
-    try {
+    const Status saved = within_memory("for what device memory holds", [&]() -> Status {
         for (Buffer::Held* held : all)
             held->saved.emplace(static_cast<std::size_t>(held->bytes), device_->host_memory());
-    } catch (const std::bad_alloc&) {
-        for (Buffer::Held* held : all) held->saved.reset();
-        return out_of_memory("on the host, for what device memory holds");
-    }
-    const Status saved = [&]() -> Status {
         HK_ASSIGN(const std::shared_ptr<Memory> beside, create_beside(*this));
         HK_ASSIGN(const std::shared_ptr<Staging> staging, Staging::create(beside, queue, uint64_t{1} << 20));
         for (Buffer::Held* held : all) {
@@ -351,7 +358,7 @@ Status Memory::give_up(const std::shared_ptr<Queue>& queue) {
             HK_TRY(staging->download(from, 0, std::span(*held->saved)));
         }
         return {};
-    }();
+    });
     if (!saved.ok()) {
         for (Buffer::Held* held : all) held->saved.reset();
         return saved;
@@ -361,9 +368,9 @@ Status Memory::give_up(const std::shared_ptr<Queue>& queue) {
     return open();
 }
 
-Status Memory::take_back(const std::shared_ptr<Queue>& queue) {
+Status Memory::take_back(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then) {
     const std::vector<Buffer::Held*> all = held_;
-    const Status back = [&]() -> Status {
+    const Status back = within_memory("to fill device memory again", [&]() -> Status {
         for (Buffer::Held* held : all) HK_TRY(place(*held));
         HK_ASSIGN(const std::shared_ptr<Memory> beside, create_beside(*this));
         HK_ASSIGN(const std::shared_ptr<Staging> staging, Staging::create(beside, queue, uint64_t{1} << 20));
@@ -376,8 +383,8 @@ Status Memory::take_back(const std::shared_ptr<Queue>& queue) {
             const Buffer to = Buffer::borrow(held->buffer, held->address, held->bytes, held->name);
             HK_TRY(staging->upload(to, 0, std::span<const std::byte>(*held->saved)));
         }
-        return {};
-    }();
+        return then ? then() : Status();
+    });
     for (Buffer::Held* held : all) {
         if (back.ok())
             held->saved.reset();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -117,9 +118,10 @@ public:
     // Keeps the content of all buffers on the host and gives their device memory back, every allocation of it, until
     // take_back(), which makes them again and leaves them as they were, at other addresses. Nothing that uses them may
     // be pending, and no buffer may be made between. out_of_memory: nothing has changed. `queue` copies what is not
-    // mapped.
+    // mapped. `then`: what else has to be done before it is taken back; where that fails, or throws std::bad_alloc, all
+    // is as it was given up, which needs no memory.
     Status give_up(const std::shared_ptr<Queue>& queue);
-    Status take_back(const std::shared_ptr<Queue>& queue);
+    Status take_back(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then = {});
 
     // A buffer for addresses, copies and fills. Its address is a multiple of 256. Content is
     // undefined (see MemoryOptions::poison).

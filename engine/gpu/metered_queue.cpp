@@ -391,7 +391,10 @@ Status MeteredQueue::park(const std::function<Status()>& parked) {
         is_parked_ = is;
     };
     set(true);
-    const Status status = parked();
+    Status status;
+    try {
+        status = parked();
+    } catch (const std::bad_alloc&) { status = out_of_memory("on the host, while the queue was parked"); }
     set(false);
     return status;
 }

@@ -398,42 +398,40 @@ Status Program::State::record(Recording& recording) {
     const bool again = !recording.commands.empty(); // into the same buffers, which may be waited for in a queue
     double seconds = 0;
     std::size_t segment = 0;
-    gpu::CommandBuffer commands;
+    gpu::CommandBuffer* commands = nullptr;
     barriers = 0;
     const auto open = [&]() -> Status {
-        if (again) {
-            commands = std::move(recording.commands[segment]);
-        } else {
-            HK_ASSIGN(commands, pool->allocate(gpu::Level::secondary));
+        if (!again) {
+            HK_ASSIGN(gpu::CommandBuffer fresh, pool->allocate(gpu::Level::secondary));
+            recording.commands.push_back(std::move(fresh));
         }
+        commands = &recording.commands[segment];
         seconds = 0;
-        return commands.begin(traced);
+        return commands->begin(traced);
     };
     const auto close = [&]() -> Status {
-        const Status ended = commands.end();
+        HK_TRY(commands->end());
         if (again) {
-            recording.commands[segment++] = std::move(commands);
-            return ended;
+            ++segment;
+            return {};
         }
-        HK_TRY(ended);
-        recording.commands.push_back(std::move(commands));
         if (segment == measured->size()) measured->push_back(0.0);
         recording.segments.push_back({nullptr, seconds, {measured, measured->data() + segment++}, true});
         return {};
     };
     const auto barrier = [&] {
-        commands.barrier();
+        commands->barrier();
         ++barriers;
     };
     HK_TRY(open());
     barrier(); // against the replay before, of this or another program
     if (!image->empty()) {
-        commands.copy(recording.upload, 0, inputs, 0, image->size());
+        commands->copy(recording.upload, 0, inputs, 0, image->size());
         barrier();
     }
     if (recording.timer) {
-        commands.reset_timer(*recording.timer);
-        commands.timestamp(*recording.timer, 0);
+        commands->reset_timer(*recording.timer);
+        commands->timestamp(*recording.timer, 0);
     }
     for (std::size_t p = 0; p < pieces.size(); ++p) {
         Piece& piece = pieces[p];
@@ -444,16 +442,16 @@ Status Program::State::record(Recording& recording) {
         if (!again) piece.segment = recording.segments.size();
         if (piece.barrier && p > 0) barrier();
         const bool labelled = runtime->gpu().device->labels();
-        if (labelled) commands.begin_label(shown(kept.dispatches[piece.dispatch].label));
-        commands.dispatch(*pipelines[piece.dispatch], arguments.address() + piece.record,
-                          piece.end_group - piece.first_group, p);
-        if (labelled) commands.end_label();
+        if (labelled) commands->begin_label(shown(kept.dispatches[piece.dispatch].label));
+        commands->dispatch(*pipelines[piece.dispatch], arguments.address() + piece.record,
+                           piece.end_group - piece.first_group, p);
+        if (labelled) commands->end_label();
         seconds += piece.seconds;
-        if (recording.timer) commands.timestamp(*recording.timer, static_cast<uint32_t>(p) + 1);
+        if (recording.timer) commands->timestamp(*recording.timer, static_cast<uint32_t>(p) + 1);
     }
     if (small_outputs > 0) {
         barrier();
-        commands.copy(outputs, 0, recording.readback, 0, small_outputs);
+        commands->copy(outputs, 0, recording.readback, 0, small_outputs);
     }
     HK_TRY(close());
     for (std::size_t i = 0; i < recording.segments.size(); ++i) recording.segments[i].commands = &recording.commands[i];

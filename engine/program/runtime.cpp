@@ -126,19 +126,18 @@ Status Runtime::give_up_memory() {
 }
 
 Status Runtime::take_back_memory() {
-    HK_TRY(gpu_.memory->take_back(gpu_.queue));
-    for (ParameterStore* store : sharing_) {
-        if (Status awake = store->wake(); !awake.ok()) {
-            for (ParameterStore* other : sharing_) HK_TRY(other->sleep());
-            HK_TRY(gpu_.memory->give_up(gpu_.queue));
-            return awake;
-        }
-    }
-    // Made beside it: whoever waits in the runtime's own staging holds its lock.
-    HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));
-    HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging, gpu::Staging::create(beside, gpu_.queue, uint64_t{1} << 20));
-    for (const auto& [program, hooks] : programs_) HK_TRY(hooks.renew(*staging));
-    return {};
+    const Status back = gpu_.memory->take_back(gpu_.queue, [&]() -> Status {
+        for (ParameterStore* store : sharing_) HK_TRY(store->wake());
+        // Made beside it: whoever waits in the runtime's own staging holds its lock.
+        HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));
+        HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging,
+                  gpu::Staging::create(beside, gpu_.queue, uint64_t{1} << 20));
+        for (const auto& [program, hooks] : programs_) HK_TRY(hooks.renew(*staging));
+        return {};
+    });
+    if (!back.ok())
+        for (ParameterStore* store : sharing_) HK_TRY(store->sleep());
+    return back;
 }
 
 Result<bool> Runtime::cut_anew() {

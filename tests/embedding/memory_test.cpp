@@ -115,6 +115,56 @@ struct Counted {
     uint64_t allocations = 0, sum = 0, wrong = 0, most = UINT64_MAX;
 };
 
+// A context and a training with that allocator, from the beginning to the end; the code that it ends with.
+int32_t life(Host& host, const Place& place, Counted& counted, const char* out) {
+    const Error error;
+    const hk_allocator allocator = counted.allocator();
+    std::filesystem::remove_all(place.folder / out);
+    hk_context context{};
+    int32_t code = host.context(context, error, [&](hk_context_options& o) { o.allocator = &allocator; });
+    if (code != HK_OK) return code;
+    const Training training(place, out, {"train.max_steps=2", "train.eval_steps=0"});
+    hk_session session{};
+    code = hk_session_train(context, &training.options, nullptr, &session, error);
+    if (code == HK_OK) {
+        hk_session_info info = state_of(session, 120 * kSecond);
+        if (info.state == HK_SESSION_WORKING) {
+            const uint64_t sum = counted.sum;
+            code = hk_session_release_memory(session, 60 * kSecond, error);
+            if (code == HK_OK) CHECK(counted.sum > sum + 100'000);               // what it held
+            if (code == HK_OK) code = hk_session_restore_memory(session, error); // else it stays released
+        }
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (code == HK_OK && info.state == HK_SESSION_WORKING) {
+            REQUIRE(std::chrono::steady_clock::now() < end);
+            hk_advance given{};
+            given.struct_size = sizeof given;
+            given.microseconds = 5000.0;
+            if (hk_session_advance(session, &given, nullptr, error) != HK_OK) break;
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            info = state_of(session);
+        }
+        info = state_of(session);
+        if (info.code != HK_OK) code = info.code;
+        hk_session_destroy(session);
+    }
+    hk_context_destroy(context);
+    return code;
+}
+
+// The same where what comes after so many allocations is refused; whether it ended early.
+bool refused_life(Host& host, const Place& place, Counted& counted, uint64_t most) {
+    CAPTURE(most);
+    counted.allocations = 0;
+    counted.most = most;
+    const int32_t code = life(host, place, counted, "refused");
+    if (code != HK_OK) CHECK(code == HK_OUT_OF_MEMORY);
+    CHECK(counted.live.empty());
+    CHECK(counted.wrong == 0);
+    CHECK_MESSAGE(FaultDriver::get().leaks().empty(), FaultDriver::get().leaks());
+    return code != HK_OK;
+}
+
 } // namespace
 
 TEST_CASE("memory that a session gives back is free, and it goes on with the same bits") {
@@ -364,72 +414,37 @@ TEST_CASE("everything lies in the host's memory, with the same bits, or says tha
 }
 
 TEST_CASE("the host's allocator serves what the header says, gets all of it back, and may refuse") {
-    FaultDriver& driver = FaultDriver::get();
-    driver.reset();
+    FaultDriver::get().reset();
     const Place place;
     Host host;
-    const Error error;
     Counted counted;
-    const hk_allocator allocator = counted.allocator();
-    const auto with = [&](hk_context_options& o) { o.allocator = &allocator; };
-    const auto life = [&](const char* out) -> int32_t {
-        std::filesystem::remove_all(place.folder / out);
-        hk_context context{};
-        int32_t code = host.context(context, error, with);
-        if (code != HK_OK) return code;
-        const Training training(place, out, {"train.max_steps=2", "train.eval_steps=0"});
-        hk_session session{};
-        code = hk_session_train(context, &training.options, nullptr, &session, error);
-        if (code == HK_OK) {
-            hk_session_info info = state_of(session, 120 * kSecond);
-            if (info.state == HK_SESSION_WORKING) {
-                const uint64_t sum = counted.sum;
-                code = hk_session_release_memory(session, 60 * kSecond, error);
-                if (code == HK_OK) CHECK(counted.sum > sum + 100'000);               // what it held
-                if (code == HK_OK) code = hk_session_restore_memory(session, error); // else it stays released
-            }
-            const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-            while (code == HK_OK && info.state == HK_SESSION_WORKING) {
-                REQUIRE(std::chrono::steady_clock::now() < end);
-                hk_advance given{};
-                given.struct_size = sizeof given;
-                given.microseconds = 5000.0;
-                if (hk_session_advance(session, &given, nullptr, error) != HK_OK) break;
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
-                info = state_of(session);
-            }
-            info = state_of(session);
-            if (info.code != HK_OK) code = info.code;
-            hk_session_destroy(session);
-        }
-        hk_context_destroy(context);
-        return code;
-    };
-    REQUIRE_MESSAGE(life("run") == HK_OK, error.message());
+    REQUIRE(life(host, place, counted, "run") == HK_OK);
     const uint64_t all = counted.allocations;
     CHECK(all > 50);
     CHECK(counted.live.empty());
     CHECK(counted.wrong == 0);
     int refused = 0;
-    for (const uint64_t most : {uint64_t{0}, uint64_t{1}, all / 8, all / 3, all * 2 / 3, all - 3}) {
-        CAPTURE(most);
-        counted.allocations = 0;
-        counted.most = most;
-        const int32_t code = life("refused");
-        if (code != HK_OK) {
-            CHECK(code == HK_OUT_OF_MEMORY);
-            ++refused;
-        }
-        CHECK(counted.live.empty());
-        CHECK(counted.wrong == 0);
-        CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
-    }
+    for (const uint64_t most : {uint64_t{0}, uint64_t{1}, all / 8, all / 3, all * 2 / 3, all - 3})
+        refused += refused_life(host, place, counted, most) ? 1 : 0;
     CHECK(refused > 2);
-    hk_allocator half = allocator;
+    const Error error;
+    hk_allocator half = counted.allocator();
     half.release = nullptr;
     hk_context context{};
     CHECK(host.context(context, error, [&](hk_context_options& o) { o.allocator = &half; }) == HK_INVALID_ARGUMENT);
     CHECK(error.says("allocate and release are both needed"));
+}
+
+TEST_CASE("wherever the host's allocator refuses, it gets everything back" * doctest::test_suite("long")) {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    Counted counted;
+    REQUIRE(life(host, place, counted, "run") == HK_OK);
+    const uint64_t all = counted.allocations;
+    int refused = 0;
+    for (uint64_t i = 0; i < 60; ++i) refused += refused_life(host, place, counted, all * i / 60 + i * 7 % 13) ? 1 : 0;
+    CHECK(refused > 30);
 }
 
 TEST_CASE("what a context knows of its plugins lies in the host's memory, in few pieces, and may be refused") {
