@@ -110,6 +110,56 @@ c++ -std=c++20 -Wall -Wextra -Wconversion -pedantic -Werror captured.cpp -o capt
 again=$("$work/hekla/bin/hekla" replay-calls calls.jsonl) || fail "the calls made again: $again"
 [[ $again == *' 0 differences; '*' frames took '* ]] || fail "the calls made again: $again"
 
+# What a context keeps lies in the host's memory; the rest asks for operator new, which a program may replace.
+cat >counted.cpp <<'HOST'
+#include <hekla/hekla.h>
+#include <cstdio>
+#include <cstdlib>
+#include <malloc.h>
+#include <new>
+static long kept = 0, asked = 0, given = 0;
+void* operator new(std::size_t size) {
+    void* memory = std::malloc(size);
+    if (memory == nullptr) throw std::bad_alloc();
+    ++asked;
+    kept += static_cast<long>(malloc_usable_size(memory));
+    return memory;
+}
+void operator delete(void* memory) noexcept {
+    kept -= static_cast<long>(malloc_usable_size(memory));
+    std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
+int main() {
+    hk_allocator allocator{};
+    allocator.struct_size = sizeof allocator;
+    allocator.allocate = [](void*, uint64_t bytes, uint64_t alignment) {
+        given += static_cast<long>(bytes);
+        return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    };
+    allocator.release = [](void*, void* memory, uint64_t bytes, uint64_t) {
+        given -= static_cast<long>(bytes);
+        std::free(memory);
+    };
+    hk_string folder = hk_plugin_folder();
+    hk_context_options options{};
+    options.struct_size = sizeof options;
+    options.device_kind = HK_DEVICE_NONE;
+    options.plugin_folders = &folder;
+    options.plugin_folder_count = 1;
+    options.allocator = &allocator;
+    hk_context context{};
+    if (hk_context_create(&options, &context, nullptr) != HK_OK) return 1;
+    std::printf("%ld bytes of the host's, %ld of operator new, which was called %ld times\n", given, kept, asked);
+    const bool so = given > 50000 && asked > 1000 && kept < given / 4;
+    hk_context_destroy(context);
+    return so && given == 0 ? 0 : 1;
+}
+HOST
+# shellcheck disable=SC2086
+c++ -std=c++20 -Wall -Wextra -Wconversion -pedantic -Werror counted.cpp -o counted $flags
+counted=$(./counted) || fail "memory of a context: $counted"
+
 mkdir project && cd project
 cat >CMakeLists.txt <<'PROJECT'
 cmake_minimum_required(VERSION 3.20)
@@ -120,13 +170,16 @@ add_executable(minimal ../embed_minimal.c)
 target_link_libraries(minimal PRIVATE hekla::hekla ${VULKAN})
 add_executable(static ../embed_minimal.c)
 target_link_libraries(static PRIVATE hekla::static ${VULKAN})
+add_executable(counted ../counted.cpp)
+target_link_libraries(counted PRIVATE hekla::static)
 PROJECT
 cmake -S . -B build -DCMAKE_PREFIX_PATH="$work/hekla" >cmake.log && cmake --build build >>cmake.log || fail "$(cat cmake.log)"
 [[ $(cd .. && project/build/minimal model 'line ') == 'line '* ]] || fail "the CMake project's program says nothing"
 # The static library shows nothing else either; a program that has it in itself finds plugins from where it lies.
 shown_in_archive=$(nm -g --defined-only "$work/hekla/lib/libhekla.a" | awk 'NF == 3 { print $3 }' | sort)
 [ "$declared" = "$shown_in_archive" ] || fail "libhekla.a shows $(diff <(echo "$declared") <(echo "$shown_in_archive"))"
-cp build/static "$work/hekla/bin/static"
+cp build/static build/counted "$work/hekla/bin/"
+counted=$("$work/hekla/bin/counted") || fail "memory of a context with the static library: $counted"
 [[ $("$work/hekla/bin/static" ../model 'line ') == 'line '* ]] || fail "the program with the static library says nothing"
 [[ $(ldd "$work/hekla/bin/static") != *libhekla* ]] || fail "the static program needs libhekla.so"
 

@@ -95,12 +95,13 @@ typedef struct hk_context_options {
     // Copied; must work until the context, its sessions and its device are gone. Through it go: Vulkan's own
     // allocations on the host (VkAllocationCallbacks of everything that is made), those of the allocator of device
     // memory and of command pools (from the process where the host has none: they cannot be refused), inputs on their
-    // way to the device, weights on their way there, what a session's released memory held, batches, the cached
-    // features of a frozen body, the vocabularies and merges of the tokenizers that calls and sessions work with,
-    // plugins' manifests, and records of recorded work. Not: what describes (graphs, dispatches: some hundred KiB a
-    // session), texts and encoded examples, tokenizers while they are read or trained and what SentencePiece's library
-    // keeps, checkpoints being written, weights of the interpreter, what drivers take without asking. Null: the
-    // process's own.
+    // way to the device and outputs on their way back, weights on both ways, what a session's released memory held,
+    // tables of texts and the examples made of them, batches, the cached features of a frozen body, the vocabularies
+    // and merges of the tokenizers that calls and sessions work with, plugins' manifests, what programs know of their
+    // dispatches, and records of recorded work. From operator new, which a program may replace as C++ has it: what is
+    // there only while something is read, described, compiled or trained (graphs, JSON, tokenizers, one example), the
+    // graph that a training counts by, small objects, weights of the interpreter. From malloc: what SentencePiece's
+    // library keeps, and what drivers take without asking. Null: the process's own.
     const hk_allocator* allocator;
     // Not 0: no thread is begun. A session does nothing until the host runs it, all at once (hk_session_run) or from
     // wait to wait (hk_context_pump), and batches are made where they are needed instead of ahead. 0: a session has a
