@@ -366,8 +366,15 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
             "a callback of a call on this context cannot release its device: the call was told to "
             "end; release it when it has");
     if (!ended_.wait_until(lock, until, [&] { return !busy_; })) return false;
+    if (runtime_ != nullptr) device_ = runtime_->gpu().device->presence();
     runtime_.reset(); // waits for what is pending
     stopping_.store(false, std::memory_order_relaxed);
+    lock.unlock();
+    // Calls on sessions that are being made, advanced or destroyed on other threads may hold it a little longer.
+    while (!device_.expired()) {
+        if (std::chrono::steady_clock::now() >= until) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
     return true;
 }
 

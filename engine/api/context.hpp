@@ -111,7 +111,8 @@ private:
     plugin::Registry registry_ = plugin::Registry::scan({});
     std::unique_ptr<program::Runtime> runtime_;
     std::string device_name_;
-    bool has_device_ = false; // or had one
+    bool has_device_ = false;          // or had one
+    std::weak_ptr<const void> device_; // gpu::Device::presence(), once it is being released
     mutable std::mutex capture_mutex_;
     std::shared_ptr<Capture> capture_;
     std::atomic<bool> captured_{false};

@@ -780,6 +780,7 @@ void Session::stop() {
 Status Session::rest() {
     const auto rests = [&]() -> Status {
         if (const Status gone = runtime_->give_up_memory(); !gone.ok()) {
+            if (gone.code() == Code::internal) return gone;
             const std::lock_guard guard(mutex_);
             release_wanted_ = false;
             not_restored_ = gone;

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace hekla::gpu {
@@ -158,6 +159,9 @@ public:
     // A name that validation messages and captures show. Does nothing without labels().
     void set_name(VkObjectType type, uint64_t object, std::string_view name) const;
 
+    // Expired once the device is gone, whoever was the last to hold it.
+    std::weak_ptr<const void> presence() const { return presence_; }
+
     struct MessageState; // what the validation layer's callback writes to
 
 private:
@@ -178,6 +182,8 @@ private:
     Status create_device(const DeviceOptions& options);
     Status finish(const DeviceOptions& options);
 
+    // The last member to go.
+    std::shared_ptr<const std::monostate> presence_ = std::make_shared<const std::monostate>();
     Log log_;
     std::optional<VkAllocationCallbacks> callbacks_, table_callbacks_;
     std::shared_ptr<std::pmr::memory_resource> host_memory_;

@@ -74,19 +74,21 @@ void MeteredQueue::forget() {
 }
 
 Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
+    Job job;
+    try { // a Status: who submits in parts waits for those that are queued already
+        job.segments = ResourceVector<Segment>(segments.begin(), segments.end(), device()->host_memory());
+        job.waits.assign(options.waits.begin(), options.waits.end());
+        job.signals.assign(options.signals.begin(), options.signals.end());
+    } catch (const std::bad_alloc&) { return out_of_memory("on the host, for work to submit"); }
     {
         const std::lock_guard guard(work_mutex_);
         if (cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
         HK_TRY(failed_);
         if (!is_parked_ && (mode_ == Mode::metered || !jobs_.empty())) {
             HK_TRY(check(segments));
-            Job job;
-            job.segments = ResourceVector<Segment>(segments.begin(), segments.end(), device()->host_memory());
-            job.number = ++made_;
-            job.waits.assign(options.waits.begin(), options.waits.end());
-            job.signals.assign(options.signals.begin(), options.signals.end());
+            job.number = made_ + 1;
             jobs_.push_back(std::move(job));
-            return kTicket | made_;
+            return kTicket | ++made_;
         }
     }
     return mode_ == Mode::measuring ? measure(segments, options) : Queue::submit(segments, options);
@@ -394,7 +396,10 @@ Status MeteredQueue::park(const std::function<Status()>& parked) {
     Status status;
     try {
         status = parked();
-    } catch (const std::bad_alloc&) { status = out_of_memory("on the host, while the queue was parked"); }
+    } catch (const std::bad_alloc&) { status = out_of_memory("on the host, while the queue was parked"); } catch (...) {
+        set(false);
+        throw;
+    }
     set(false);
     return status;
 }

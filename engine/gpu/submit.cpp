@@ -156,16 +156,15 @@ Result<uint64_t> Queue::submit(std::span<const Segment> segments, const SubmitOp
     do { // no segments: one empty submit, which still carries waits and signals
         const std::size_t count = segments_within(segments, first, options.budget_seconds);
         const bool is_last = first + count >= segments.size();
-        // Where it ends early part of the call may be under way, and the caller is about to give its buffers up.
-        try {
-            const Status submitted = submit_one(segments.subspan(first, count), first == 0, is_last, options);
-            if (!submitted.ok()) {
-                settle();
-                return submitted;
-            }
-        } catch (...) { // the host's memory
+        const Status submitted = [&] {
+            try {
+                return submit_one(segments.subspan(first, count), first == 0, is_last, options);
+            } catch (const std::bad_alloc&) { return out_of_memory("on the host, for what is submitted"); }
+        }();
+        if (!submitted.ok()) {
+            // Part of the call may be under way, and the caller is about to give its buffers up.
             settle();
-            throw;
+            return submitted;
         }
         first += count;
     } while (first < segments.size());

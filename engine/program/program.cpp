@@ -361,9 +361,14 @@ Result<bool> Program::State::cut_anew() {
     const ResourceVector<Piece> before = pieces;
     const uint64_t size = plan.arguments;
     took = std::move(found);
-    cut_pieces();
     gpu::Buffer records = std::exchange(arguments, {});
-    if (const Status written = write_arguments(*runtime->gpu().staging); !written.ok()) {
+    const Status written = [&]() -> Status {
+        try {
+            cut_pieces();
+            return write_arguments(*runtime->gpu().staging);
+        } catch (const std::bad_alloc&) { return out_of_memory("on the host, for argument records"); }
+    }();
+    if (!written.ok()) {
         if (written.code() != Code::out_of_memory) return written;
         pieces = before; // there is no room for more records: as long as they are
         plan.arguments = size;

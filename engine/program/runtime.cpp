@@ -113,15 +113,16 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
 }
 
 Status Runtime::give_up_memory() {
-    const auto wake = [&]() -> Status {
-        for (ParameterStore* store : sharing_) HK_TRY(store->wake());
-        return {};
-    };
     Status gone;
     for (ParameterStore* store : sharing_)
         if (gone.ok()) gone = store->sleep();
     if (gone.ok()) gone = gpu_.memory->give_up(gpu_.queue);
-    if (!gone.ok()) HK_TRY(wake());
+    if (gone.ok()) return {};
+    for (ParameterStore* store : sharing_)
+        if (const Status awake = store->wake(); !awake.ok())
+            return internal_error(fmt::format("device memory could not be given up ({}), and weights that had been "
+                                              "could not be taken back ({})",
+                                              gone.message(), awake.message()));
     return gone;
 }
 
@@ -135,8 +136,10 @@ Status Runtime::take_back_memory() {
         for (const auto& [program, hooks] : programs_) HK_TRY(hooks.renew(*staging));
         return {};
     });
-    if (!back.ok())
-        for (ParameterStore* store : sharing_) HK_TRY(store->sleep());
+    if (back.ok()) return {};
+    for (ParameterStore* store : sharing_)
+        if (const Status asleep = store->sleep(); !asleep.ok())
+            gpu_.device->log().warning("weights that others share stay on the device: " + asleep.message());
     return back;
 }
 

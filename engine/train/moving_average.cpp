@@ -3,7 +3,6 @@
 #include "graph/builder.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 
 namespace hekla::train {

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <string_view>
+#include <set>
 
 namespace hekla::train {
 namespace {

@@ -13,7 +13,9 @@
 #include "train/training_graph.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 namespace hekla::train {

@@ -152,12 +152,58 @@ int32_t life(Host& host, const Place& place, Counted& counted, const char* out) 
     return code;
 }
 
-// The same where what comes after so many allocations is refused; whether it ended early.
-bool refused_life(Host& host, const Place& place, Counted& counted, uint64_t most) {
+// The same of two texts with the model in `folder`, of several rows, whose memory is given back in the middle of both.
+// A refusal is no reason to stop: what goes on afterwards must be able to.
+int32_t writing_life(Host& host, Counted& counted, const std::string& folder) {
+    const Error error;
+    const hk_allocator allocator = counted.allocator();
+    hk_context context{};
+    int32_t code = host.context(context, error, [&](hk_context_options& o) { o.allocator = &allocator; });
+    if (code != HK_OK) return code;
+    Writing writings[2]{Writing(folder), Writing(folder)};
+    const std::string texts[]{"line 1", "l", "li"};
+    const hk_string prompts[]{view(texts[0]), view(texts[1]), view(texts[2])};
+    hk_session sessions[2]{};
+    for (int i = 0; i < 2 && code == HK_OK; ++i) {
+        writings[i].options.prompts = prompts;
+        writings[i].options.prompt_count = 3;
+        code = hk_session_generate(context, &writings[i].options, nullptr, &sessions[i], error);
+        if (code == HK_OK) state_of(sessions[i], 120 * kSecond); // prepared, or at its end
+    }
+    const auto each = [&](auto&& f) {
+        for (const hk_session session : sessions)
+            if (session.id != 0) f(session);
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (int turn = 0, running = 1; running > 0; ++turn) {
+        REQUIRE(std::chrono::steady_clock::now() < end);
+        running = 0;
+        each([&](hk_session session) {
+            hk_advance given{};
+            given.struct_size = sizeof given;
+            given.microseconds = 300.0;
+            hk_session_advance(session, &given, nullptr, error);
+            if (turn % 40 == 20) hk_session_release_memory(session, 10 * kSecond, error);
+            if (turn % 40 == 21) hk_session_restore_memory(session, error);
+            const hk_session_info info = state_of(session);
+            if (info.code != HK_OK) code = info.code;
+            const bool released = info.state == HK_SESSION_RELEASED && turn < 2000; // then there is no memory for it
+            running += info.state == HK_SESSION_WORKING || released ? 1 : 0;
+        });
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    each([](hk_session session) { hk_session_destroy(session); });
+    hk_context_destroy(context);
+    return code;
+}
+
+// A life where what comes after so many allocations is refused; whether it ended early.
+template<class Life>
+bool refused_life(Counted& counted, uint64_t most, const Life& life) {
     CAPTURE(most);
     counted.allocations = 0;
     counted.most = most;
-    const int32_t code = life(host, place, counted, "refused");
+    const int32_t code = life();
     if (code != HK_OK) CHECK(code == HK_OUT_OF_MEMORY);
     CHECK(counted.live.empty());
     CHECK(counted.wrong == 0);
@@ -425,7 +471,7 @@ TEST_CASE("the host's allocator serves what the header says, gets all of it back
     CHECK(counted.wrong == 0);
     int refused = 0;
     for (const uint64_t most : {uint64_t{0}, uint64_t{1}, all / 8, all / 3, all * 2 / 3, all - 3})
-        refused += refused_life(host, place, counted, most) ? 1 : 0;
+        refused += refused_life(counted, most, [&] { return life(host, place, counted, "refused"); }) ? 1 : 0;
     CHECK(refused > 2);
     const Error error;
     hk_allocator half = counted.allocator();
@@ -439,12 +485,19 @@ TEST_CASE("wherever the host's allocator refuses, it gets everything back" * doc
     FaultDriver::get().reset();
     const Place place;
     Host host;
-    Counted counted;
-    REQUIRE(life(host, place, counted, "run") == HK_OK);
-    const uint64_t all = counted.allocations;
-    int refused = 0;
-    for (uint64_t i = 0; i < 60; ++i) refused += refused_life(host, place, counted, all * i / 60 + i * 7 % 13) ? 1 : 0;
-    CHECK(refused > 30);
+    const auto sweep = [](Counted& counted, uint64_t points, const auto& life) {
+        REQUIRE(life() == HK_OK);
+        const uint64_t all = counted.allocations;
+        uint64_t refused = 0;
+        for (uint64_t i = 0; i < points; ++i)
+            refused += refused_life(counted, all * i / points + i * 7 % 13, life) ? 1 : 0;
+        CHECK(refused > points / 2);
+    };
+    Counted training, writing;
+    sweep(training, 60, [&] { return life(host, place, training, "run"); });
+    training.most = UINT64_MAX;
+    REQUIRE(life(host, place, training, "run") == HK_OK);
+    sweep(writing, 60, [&] { return writing_life(host, writing, place.at("run")); });
 }
 
 TEST_CASE("what a context knows of its plugins lies in the host's memory, in few pieces, and may be refused") {
@@ -519,5 +572,43 @@ TEST_CASE(
         }();
         caller.join();
         CHECK(gone);
+    }
+}
+
+TEST_CASE(
+    "a context that is destroyed waits for sessions that other threads are making, and for those that they destroy") {
+    FaultDriver::get().reset();
+    const Place place;
+    Host host;
+    const Error error;
+    for (int round = 0; round < 6; ++round) {
+        Counted counted;
+        const hk_allocator allocator = counted.allocator();
+        hk_context context{};
+        REQUIRE(host.context(context, error, [&](hk_context_options& o) { o.allocator = &allocator; }) == HK_OK);
+        std::atomic<int> made{0};
+        std::thread other([&] {
+            const Error of_call;
+            const Training training(place, "made", {"train.max_steps=2", "train.eval_steps=0"});
+            for (;;) {
+                hk_session session{};
+                const int32_t code = hk_session_train(context, &training.options, nullptr, &session, of_call);
+                ++made;
+                if (code == HK_INVALID_ARGUMENT) return; // the handle is gone
+                if (code == HK_OK) hk_session_destroy(session);
+            }
+        });
+        while (made == 0) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(7 * round));
+        hk_context_destroy(context);
+        const bool gone = [&] {
+            const std::lock_guard guard(counted.mutex);
+            return counted.live.empty();
+        }();
+        const uint64_t calls = FaultDriver::get().calls();
+        other.join();
+        CHECK(gone);
+        CHECK(FaultDriver::get().calls() == calls);
+        CHECK_MESSAGE(FaultDriver::get().leaks().empty(), FaultDriver::get().leaks());
     }
 }

@@ -15,6 +15,7 @@ using namespace hekla::program;
 TEST_CASE("a lowering is kept whole, in the memory that was given, and without what only made it") {
     graph::Builder b;
     const graph::ValueId x = b.input("x", graph::Kind::float_, {5, 7});
+    b.input("unread", graph::Kind::float_, {1});
     const graph::ValueId w = b.parameter("w", {3, 7}, 0, 0, 0, 0);
     const graph::ValueId sum = b(graph::Op::sum, {b(graph::Op::tanh, {b(graph::Op::linear, {x, w, graph::kNone})})},
                                  {{"axes", std::vector<int64_t>{1}}, {"keep", int64_t{0}}});
@@ -25,15 +26,17 @@ TEST_CASE("a lowering is kept whole, in the memory that was given, and without w
     options.outputs = {"sum"};
     auto lowered = lower(graph.value(), Limits(), options);
     REQUIRE_MESSAGE(lowered.ok(), lowered.message());
-    const Lowering& lowering = lowered.value();
-    REQUIRE(lowering.dispatches.size() >= 2);
+    REQUIRE(lowered->dispatches.size() >= 2);
+    REQUIRE(lowered->ignored_inputs == std::vector<std::string>{"unread"});
+    lowered.value().choices = {{"a", "direct"}, {"b", "tiled"}};
+    const Lowering lowering = lowered.value(); // what is kept must be the same when the other has gone
 
     test::CountingResource memory;
     {
-        const KeptLowering made(lowering, &memory);
         KeptLowering kept;
         CHECK(kept.output("sum") == nullptr);
-        kept = KeptLowering(lowering, &memory);
+        kept = KeptLowering(lowered.value(), &memory);
+        lowered = Lowering();
         REQUIRE(kept.dispatches.size() == lowering.dispatches.size());
         for (std::size_t d = 0; d < kept.dispatches.size(); ++d) {
             const KeptDispatch& one = kept.dispatches[d];
@@ -58,6 +61,9 @@ TEST_CASE("a lowering is kept whole, in the memory that was given, and without w
             CHECK(kept.resources[id].kind == lowering.resources[id].kind);
             CHECK(kept.resources[id].bytes == lowering.resources[id].bytes);
         }
+        CHECK(std::ranges::equal(kept.choices, lowering.choices,
+                                 [](auto& p, auto& q) { return p.first == q.first && p.second == q.second; }));
+        CHECK(std::ranges::equal(kept.ignored_inputs, lowering.ignored_inputs));
         REQUIRE(kept.output("sum") != nullptr);
         CHECK(kept.output("sum")->view.shape == graph::Shape{5});
         CHECK(kept.output("x") == nullptr);

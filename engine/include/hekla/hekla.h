@@ -54,7 +54,8 @@ typedef struct hk_cache {
     void(HK_ABI* store)(void* user, hk_string name, const void* bytes, uint64_t size); // instead of an older one
 } hk_cache;
 
-// Memory on the host. Called by any thread, Hekla's own and drivers' too, several at once.
+// Memory on the host. Called by any thread, Hekla's own and drivers' too, several at once, also under locks of Hekla's
+// and of drivers: it calls nothing of theirs.
 typedef struct hk_allocator {
     uint32_t struct_size;
     uint32_t reserved; // zero
