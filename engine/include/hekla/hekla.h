@@ -102,7 +102,8 @@ typedef struct hk_context_options {
     // dispatches, and records of recorded work. From operator new, which a program may replace as C++ has it: what is
     // there only while something is read, described, compiled or trained (graphs, JSON, tokenizers, one example), the
     // graph that a training counts by, small objects, weights of the interpreter. From malloc: what SentencePiece's
-    // library keeps, and what drivers take without asking. Null: the process's own.
+    // library keeps, and what drivers take without asking. Where there is no device plugins' manifests alone go through
+    // it. Null: the process's own.
     const hk_allocator* allocator;
     // Not 0: no thread is begun. A session does nothing until the host runs it, all at once (hk_session_run) or from
     // wait to wait (hk_context_pump), and batches are made where they are needed instead of ahead. 0: a session has a
