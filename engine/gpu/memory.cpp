@@ -1,6 +1,7 @@
 #include "gpu/memory.hpp"
 
 #include "base/size_text.hpp"
+#include "base/within_memory.hpp"
 #include "gpu/result.hpp"
 #include "gpu/staging.hpp"
 #include "gpu/vma.hpp"
@@ -328,18 +329,6 @@ void Memory::take_away(Buffer::Held& held) noexcept {
     held.address = 0;
     held.mapped = nullptr;
 }
-
-namespace {
-
-// out_of_memory where `work` throws std::bad_alloc, as the host's allocator does.
-template<class Work>
-Status within_memory(const char* what_for, const Work& work) {
-    try {
-        return work();
-    } catch (const std::bad_alloc&) { return out_of_memory(fmt::format("on the host, {}", what_for)); }
-}
-
-} // namespace
 
 Status Memory::give_up(const std::shared_ptr<Queue>& queue) {
     const std::vector<Buffer::Held*> all = held_;

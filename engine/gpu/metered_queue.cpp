@@ -1,5 +1,7 @@
 #include "gpu/metered_queue.hpp"
 
+#include "base/within_memory.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -75,11 +77,13 @@ void MeteredQueue::forget() {
 
 Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
     Job job;
-    try { // a Status: who submits in parts waits for those that are queued already
+    // A Status: who submits in parts waits for those that are queued already.
+    HK_TRY(within_memory("for work to submit", [&]() -> Status {
         job.segments = ResourceVector<Segment>(segments.begin(), segments.end(), device()->host_memory());
         job.waits.assign(options.waits.begin(), options.waits.end());
         job.signals.assign(options.signals.begin(), options.signals.end());
-    } catch (const std::bad_alloc&) { return out_of_memory("on the host, for work to submit"); }
+        return {};
+    }));
     {
         const std::lock_guard guard(work_mutex_);
         if (cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
@@ -395,8 +399,8 @@ Status MeteredQueue::park(const std::function<Status()>& parked) {
     set(true);
     Status status;
     try {
-        status = parked();
-    } catch (const std::bad_alloc&) { status = out_of_memory("on the host, while the queue was parked"); } catch (...) {
+        status = within_memory("while the queue was parked", parked);
+    } catch (...) {
         set(false);
         throw;
     }

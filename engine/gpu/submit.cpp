@@ -1,5 +1,6 @@
 #include "gpu/submit.hpp"
 
+#include "base/within_memory.hpp"
 #include "gpu/result.hpp"
 
 #include <algorithm>
@@ -156,11 +157,9 @@ Result<uint64_t> Queue::submit(std::span<const Segment> segments, const SubmitOp
     do { // no segments: one empty submit, which still carries waits and signals
         const std::size_t count = segments_within(segments, first, options.budget_seconds);
         const bool is_last = first + count >= segments.size();
-        const Status submitted = [&] {
-            try {
-                return submit_one(segments.subspan(first, count), first == 0, is_last, options);
-            } catch (const std::bad_alloc&) { return out_of_memory("on the host, for what is submitted"); }
-        }();
+        const Status submitted = within_memory("for what is submitted", [&] {
+            return submit_one(segments.subspan(first, count), first == 0, is_last, options);
+        });
         if (!submitted.ok()) {
             // Part of the call may be under way, and the caller is about to give its buffers up.
             settle();

@@ -1,6 +1,7 @@
 #include "program/program.hpp"
 
 #include "base/resource_allocator.hpp"
+#include "base/within_memory.hpp"
 #include "program/estimate.hpp"
 #include "program/half.hpp"
 #include "program/hazards.hpp"
@@ -362,12 +363,10 @@ Result<bool> Program::State::cut_anew() {
     const uint64_t size = plan.arguments;
     took = std::move(found);
     gpu::Buffer records = std::exchange(arguments, {});
-    const Status written = [&]() -> Status {
-        try {
-            cut_pieces();
-            return write_arguments(*runtime->gpu().staging);
-        } catch (const std::bad_alloc&) { return out_of_memory("on the host, for argument records"); }
-    }();
+    const Status written = within_memory("for argument records", [&] {
+        cut_pieces();
+        return write_arguments(*runtime->gpu().staging);
+    });
     if (!written.ok()) {
         if (written.code() != Code::out_of_memory) return written;
         pieces = before; // there is no room for more records: as long as they are

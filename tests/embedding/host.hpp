@@ -20,6 +20,18 @@
 
 namespace hekla::testing {
 
+// A context with the built-in plugins.
+inline int32_t make_context(hk_context& out, hk_error* error, const std::function<void(hk_context_options&)>& with) {
+    const std::string folder = HEKLA_PLUGIN_FOLDER;
+    const hk_string plugins{folder.data(), folder.size()};
+    hk_context_options options{};
+    options.struct_size = sizeof options;
+    options.plugin_folders = &plugins;
+    options.plugin_folder_count = 1;
+    with(options);
+    return hk_context_create(&options, &out, error);
+}
+
 class Host {
 public:
     // before_device: sees and may change what the device is made with, after the engine's needs were merged in.
@@ -130,16 +142,11 @@ public:
     // A context on this device, with the built-in plugins.
     int32_t context(hk_context& out, hk_error* error = nullptr,
                     const std::function<void(hk_context_options&)>& with = {}) const {
-        const std::string folder = HEKLA_PLUGIN_FOLDER;
-        const hk_string plugins{folder.data(), folder.size()};
-        hk_context_options options{};
-        options.struct_size = sizeof options;
-        options.plugin_folders = &plugins;
-        options.plugin_folder_count = 1;
-        options.device_kind = HK_DEVICE_WRAPPED;
-        options.vulkan = &wrapped;
-        if (with) with(options);
-        return hk_context_create(&options, &out, error);
+        return make_context(out, error, [&](hk_context_options& options) {
+            options.device_kind = HK_DEVICE_WRAPPED;
+            options.vulkan = &wrapped;
+            if (with) with(options);
+        });
     }
 
     VkInstance instance = VK_NULL_HANDLE;

@@ -110,10 +110,21 @@ struct Counted {
         };
         return a;
     }
+    bool all_back() {
+        const std::lock_guard guard(mutex);
+        return live.empty();
+    }
     std::mutex mutex;
     std::map<void*, uint64_t> live;
     uint64_t allocations = 0, sum = 0, wrong = 0, most = UINT64_MAX;
 };
+
+int32_t without_device(hk_context& out, const hk_allocator& allocator, hk_error* error) {
+    return make_context(out, error, [&](hk_context_options& o) {
+        o.device_kind = HK_DEVICE_NONE;
+        o.allocator = &allocator;
+    });
+}
 
 // A context and a training with that allocator, from the beginning to the end; the code that it ends with.
 int32_t life(Host& host, const Place& place, Counted& counted, const char* out) {
@@ -503,17 +514,9 @@ TEST_CASE("wherever the host's allocator refuses, it gets everything back" * doc
 TEST_CASE("what a context knows of its plugins lies in the host's memory, in few pieces, and may be refused") {
     Counted counted, later;
     hk_allocator allocator = counted.allocator();
-    const std::string folder = HEKLA_PLUGIN_FOLDER;
-    const hk_string folders = view(folder);
-    hk_context_options options{};
-    options.struct_size = sizeof options;
-    options.plugin_folders = &folders;
-    options.plugin_folder_count = 1;
-    options.device_kind = HK_DEVICE_NONE;
-    options.allocator = &allocator;
     const Error error;
     hk_context context{};
-    REQUIRE_MESSAGE(hk_context_create(&options, &context, error) == HK_OK, error.message());
+    REQUIRE_MESSAGE(without_device(context, allocator, error) == HK_OK, error.message());
     const uint64_t all = counted.allocations;
     CHECK(counted.sum > 50'000);
     CHECK(all < 20);
@@ -529,30 +532,23 @@ TEST_CASE("what a context knows of its plugins lies in the host's memory, in few
     CHECK(later.live.empty());
     for (counted.most = 0; counted.most < all; ++counted.most) {
         counted.allocations = 0;
-        CHECK(hk_context_create(&options, &context, error) == HK_OUT_OF_MEMORY);
+        CHECK(without_device(context, allocator, error) == HK_OUT_OF_MEMORY);
         CHECK(counted.live.empty());
     }
     CHECK(counted.wrong + later.wrong == 0);
     allocator.release = nullptr;
-    CHECK(hk_context_create(&options, &context, error) == HK_INVALID_ARGUMENT);
+    CHECK(without_device(context, allocator, error) == HK_INVALID_ARGUMENT);
 }
 
 TEST_CASE(
     "when a context was destroyed the host's allocator may go, also where calls on other threads are about to return") {
-    const std::string folder = HEKLA_PLUGIN_FOLDER, nowhere = "/nowhere";
-    const hk_string folders = view(folder);
+    const std::string nowhere = "/nowhere";
     const Error error;
     for (int round = 0; round < 30; ++round) {
         Counted counted;
         const hk_allocator allocator = counted.allocator();
-        hk_context_options options{};
-        options.struct_size = sizeof options;
-        options.plugin_folders = &folders;
-        options.plugin_folder_count = 1;
-        options.device_kind = HK_DEVICE_NONE;
-        options.allocator = &allocator;
         hk_context context{};
-        REQUIRE_MESSAGE(hk_context_create(&options, &context, error) == HK_OK, error.message());
+        REQUIRE_MESSAGE(without_device(context, allocator, error) == HK_OK, error.message());
         std::atomic<bool> calls{false};
         std::thread caller([&] {
             const Error of_call;
@@ -566,10 +562,7 @@ TEST_CASE(
         });
         while (!calls) std::this_thread::yield();
         hk_context_destroy(context);
-        const bool gone = [&] {
-            const std::lock_guard guard(counted.mutex);
-            return counted.live.empty();
-        }();
+        const bool gone = counted.all_back();
         caller.join();
         CHECK(gone);
     }
@@ -601,10 +594,7 @@ TEST_CASE(
         while (made == 0) std::this_thread::yield();
         std::this_thread::sleep_for(std::chrono::milliseconds(7 * round));
         hk_context_destroy(context);
-        const bool gone = [&] {
-            const std::lock_guard guard(counted.mutex);
-            return counted.live.empty();
-        }();
+        const bool gone = counted.all_back();
         const uint64_t calls = FaultDriver::get().calls();
         other.join();
         CHECK(gone);

@@ -124,16 +124,11 @@ struct Seen {
 };
 
 hk_context context_without_device() {
-    const std::string plugins = HEKLA_PLUGIN_FOLDER;
-    const hk_string plugin_folder = view(plugins);
-    hk_context_options options{};
-    options.struct_size = sizeof options;
-    options.plugin_folders = &plugin_folder;
-    options.plugin_folder_count = 1;
-    options.device_kind = HK_DEVICE_NONE;
     hk_context context{};
     const Error error;
-    REQUIRE_MESSAGE(hk_context_create(&options, &context, error) == HK_OK, error.message());
+    REQUIRE_MESSAGE(make_context(context, error, [](hk_context_options& o) { o.device_kind = HK_DEVICE_NONE; }) ==
+                        HK_OK,
+                    error.message());
     return context;
 }
 
