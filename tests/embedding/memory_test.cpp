@@ -3,6 +3,7 @@
 
 #include "hekla/model.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -498,10 +499,14 @@ TEST_CASE("wherever the host's allocator refuses, it gets everything back" * doc
     Host host;
     const auto sweep = [](Counted& counted, uint64_t points, const auto& life) {
         REQUIRE(life() == HK_OK);
-        const uint64_t all = counted.allocations;
+        uint64_t all = counted.allocations; // on a busy machine more: work is given to the device in more pieces
         uint64_t refused = 0;
-        for (uint64_t i = 0; i < points; ++i)
-            refused += refused_life(counted, all * i / points + i * 7 % 13, life) ? 1 : 0;
+        for (uint64_t i = 0; i < points; ++i) {
+            if (refused_life(counted, all * i / points + i * 7 % 13, life))
+                ++refused;
+            else
+                all = std::min(all, counted.allocations);
+        }
         CHECK(refused > points / 2);
     };
     Counted training, writing;
