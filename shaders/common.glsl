@@ -1,5 +1,5 @@
 // What the built-in kernels include. A dispatch's push constant is the address of its argument record: HEKLA_RECORD, then
-// all addresses, then 32-bit words, in scalar layout (engine/program/dispatch.hpp holds the other half).
+// all addresses, then 32-bit words, in scalar layout (engine/program/lowering/dispatch.hpp holds the other half).
 #ifndef HEKLA_COMMON_GLSL
 #define HEKLA_COMMON_GLSL
 

@@ -94,7 +94,7 @@ void store_two(uint64_t address, vec2 x) {
         } while (base < (width));                                                                                      \
     }
 
-// Rows that a workgroup does: kRowsPerGroup of engine/program/lower_common.hpp.
+// Rows that a workgroup does: kRowsPerGroup of engine/program/lowering/common.hpp.
 const uint kRows = 4;
 #define HEKLA_EACH_ROW(row, group, rows, body)                                                                         \
     {                                                                                                                  \

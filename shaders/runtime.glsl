@@ -1,4 +1,4 @@
-// RuntimeRecord of engine/program/dispatch.hpp: what every replay finds in Lowering::runtime().
+// RuntimeRecord of engine/program/lowering/dispatch.hpp: what every replay finds in Lowering::runtime().
 #ifndef HEKLA_RUNTIME_GLSL
 #define HEKLA_RUNTIME_GLSL
 

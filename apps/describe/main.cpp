@@ -1,5 +1,5 @@
 // hekla-describe: loads plugins and asks them, for a host that does not want them in its own process (it starts this
-// program; plugin/parts_apart.hpp). No Vulkan is linked.
+// program; plugin/out_of_process_plugins.hpp). No Vulkan is linked.
 #include "plugin/messages.hpp"
 #include "plugin/serve.hpp"
 

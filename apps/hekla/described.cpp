@@ -1,7 +1,7 @@
 #include "described.hpp"
 
 #include "model/folder.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 #include "train/model_spec.hpp"
 #include "train/run_data.hpp"
 #include "train/tokenizer_choice.hpp"

@@ -1,10 +1,10 @@
 // observatory: looks into models and trainings. See README.md.
 #include "arguments.hpp"
 #include "failure.hpp"
-#include "image_target.hpp"
-#include "png.hpp"
+#include "vulkan/image_target.hpp"
+#include "vulkan/png.hpp"
 #include "shell.hpp"
-#include "window_target.hpp"
+#include "vulkan/window_target.hpp"
 
 #include <algorithm>
 #include <chrono>

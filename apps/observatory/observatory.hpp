@@ -1,12 +1,12 @@
 // What the panels share: the model that is looked at, the text, the training, and the parts of the app they draw with.
 #pragma once
 
-#include "controls.hpp"
-#include "engine.hpp"
-#include "file_browser.hpp"
-#include "gui.hpp"
-#include "looking.hpp"
-#include "training.hpp"
+#include "gui/controls.hpp"
+#include "models/engine.hpp"
+#include "panels/file_browser.hpp"
+#include "gui/gui.hpp"
+#include "models/text_view.hpp"
+#include "models/training.hpp"
 
 #include <atomic>
 #include <functional>

@@ -1,10 +1,10 @@
 #include "shell.hpp"
 
-#include "attention_panel.hpp"
-#include "embedding_panel.hpp"
-#include "lens_panel.hpp"
-#include "model_bar.hpp"
-#include "weights_panel.hpp"
+#include "panels/attention_panel.hpp"
+#include "panels/embedding_panel.hpp"
+#include "panels/lens_panel.hpp"
+#include "panels/model_bar.hpp"
+#include "panels/weights_panel.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "arguments.hpp"
-#include "frame_strip.hpp"
-#include "frames.hpp"
+#include "panels/frame_strip.hpp"
+#include "vulkan/frames.hpp"
 #include "observatory.hpp"
-#include "plan_panel.hpp"
-#include "table.hpp"
-#include "training_panel.hpp"
-#include "writing_panel.hpp"
+#include "panels/plan_panel.hpp"
+#include "models/table.hpp"
+#include "panels/training_panel.hpp"
+#include "panels/writing_panel.hpp"
 
 #include <memory>
 #include <vector>

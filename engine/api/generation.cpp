@@ -3,7 +3,7 @@
 #include "api/boundary.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
-#include "infer/sources.hpp"
+#include "infer/prompt_fields.hpp"
 
 #include <nlohmann/json.hpp>
 

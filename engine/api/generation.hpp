@@ -1,7 +1,7 @@
 // Texts of a model as a host asks for them, once or again and again.
 #pragma once
 
-#include "api/place.hpp"
+#include "api/call_environment.hpp"
 #include "generate/generator.hpp"
 #include "hekla/hekla.h"
 #include "infer/model.hpp"

@@ -10,7 +10,7 @@
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
 #include "infer/predict.hpp"
-#include "infer/sources.hpp"
+#include "infer/prompt_fields.hpp"
 #include "train/trainer.hpp"
 
 #include <algorithm>

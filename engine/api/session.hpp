@@ -3,9 +3,9 @@
 #pragma once
 
 #include "api/context.hpp"
-#include "api/place.hpp"
+#include "api/call_environment.hpp"
 #include "base/fiber.hpp"
-#include "gpu/metered_queue.hpp"
+#include "gpu/budgeted_queue.hpp"
 #include "hekla/model.h"
 #include "hekla/session.h"
 

@@ -1,7 +1,7 @@
 // A Trainer as a host asks for it.
 #pragma once
 
-#include "api/place.hpp"
+#include "api/call_environment.hpp"
 #include "hekla/hekla.h"
 #include "train/trainer.hpp"
 

@@ -1,7 +1,7 @@
 #include "check/fenced.hpp"
 #include "check/tests.hpp"
 
-#include "infer/decode.hpp"
+#include "infer/head_outputs.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 #include "check/child.hpp"
 #include "check/tests.hpp"
 
-#include "base/program_apart.hpp"
+#include "base/child_process.hpp"
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
 #include "hekla/plugin/operation.h"

@@ -2,7 +2,7 @@
 // that is drawn for each round, and each goes through its own examples, shuffled anew every time it has seen them all.
 #pragma once
 
-#include "data/sampler.hpp"
+#include "data/window_order.hpp"
 
 #include <cstdint>
 #include <vector>

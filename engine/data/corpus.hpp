@@ -5,7 +5,7 @@
 #include "data/token_file.hpp"
 #include "data/token_view.hpp"
 #include "text/tokenizer.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <filesystem>
 #include <functional>

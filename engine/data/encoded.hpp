@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "data/records.hpp"
+#include "data/row_store.hpp"
 #include "data/token_view.hpp"
 #include "hekla/plugin/example.h"
 

@@ -1,6 +1,6 @@
 #include "data/example_rows.hpp"
 
-#include "text/utf8.hpp"
+#include "text/unicode/utf8.hpp"
 
 #include <charconv>
 #include <fmt/format.h>

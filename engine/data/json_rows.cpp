@@ -1,7 +1,7 @@
 // JSON lines: an object a line.
 #include "data/example_rows.hpp"
 
-#include "text/json_file.hpp"
+#include "text/files/json_file.hpp"
 
 #include <fmt/format.h>
 

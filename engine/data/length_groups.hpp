@@ -2,7 +2,7 @@
 // stretches of 50 batches, and the batches of a stretch shuffled again.
 #pragma once
 
-#include "data/sampler.hpp"
+#include "data/window_order.hpp"
 
 #include <map>
 #include <memory>

@@ -4,9 +4,9 @@
 
 #include "data/encoded.hpp"
 #include "data/examples.hpp"
-#include "data/records.hpp"
+#include "data/row_store.hpp"
 #include "text/tokenizer.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <functional>
 #include <map>

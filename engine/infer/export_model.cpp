@@ -1,15 +1,15 @@
 // export_model(): everything that the engine asks of a model's plugins and of the shader compiler, asked beforehand.
 #include "generate/decoder_program.hpp"
-#include "graph/decode.hpp"
+#include "graph/decode_mode.hpp"
 #include "graph/sized_text.hpp"
 #include "graph/text.hpp"
 #include "infer/base_model.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/forward.hpp"
-#include "infer/sources.hpp"
+#include "infer/prompt_fields.hpp"
 #include "plugin/model_names.hpp"
-#include "plugin/parts_stored.hpp"
-#include "text/tokenizer_files.hpp"
+#include "plugin/stored_plugins.hpp"
+#include "text/files/tokenizer_files.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

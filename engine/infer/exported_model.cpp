@@ -1,7 +1,7 @@
 #include "infer/exported_model.hpp"
 
-#include "plugin/parts_stored.hpp"
-#include "text/tokenizer_files.hpp"
+#include "plugin/stored_plugins.hpp"
+#include "text/files/tokenizer_files.hpp"
 
 #include <cstring>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "infer/predict.hpp"
 
 #include "infer/collate.hpp"
-#include "infer/decode.hpp"
+#include "infer/head_outputs.hpp"
 #include "infer/forward.hpp"
 #include "infer/rows_by_length.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "data/batcher.hpp"
-#include "infer/sources.hpp"
+#include "infer/prompt_fields.hpp"
 
 #include <functional>
 #include <nlohmann/json.hpp>

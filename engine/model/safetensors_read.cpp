@@ -1,4 +1,4 @@
-#include "model/names.hpp"
+#include "model/parameter_names.hpp"
 #include "model/safetensors.hpp"
 
 #include <algorithm>

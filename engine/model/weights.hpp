@@ -1,7 +1,7 @@
 // A model's weights by name, from one safetensors or PyTorch file or from shards with an index.
 #pragma once
 
-#include "model/names.hpp"
+#include "model/parameter_names.hpp"
 #include "model/pytorch_file.hpp"
 #include "model/safetensors.hpp"
 

@@ -2,11 +2,11 @@
 
 #include "base/nearest_name.hpp"
 #include "base/shell_word.hpp"
-#include "model/names.hpp"
+#include "model/parameter_names.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
-#include "plugin/parts_apart.hpp"
-#include "plugin/parts_here.hpp"
+#include "plugin/out_of_process_plugins.hpp"
+#include "plugin/in_process_plugins.hpp"
 
 #include "hekla/plugin/draft/adapter.h"
 

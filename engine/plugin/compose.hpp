@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plugin/host_tokenizer.hpp"
-#include "plugin/parts.hpp"
+#include "plugin/plugin_set.hpp"
 #include "plugin/registry.hpp"
 
 #include "hekla/plugin/architecture.h"

@@ -1,7 +1,7 @@
 // A plugin's manifest: what a library holds, read without running it. LIBRARY.json lies beside LIBRARY.so.
 #pragma once
 
-#include "base/kept.hpp"
+#include "base/read_only_arena.hpp"
 #include "base/status.hpp"
 
 #include <filesystem>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/wire.hpp"
-#include "plugin/parts.hpp"
+#include "plugin/plugin_set.hpp"
 
 #include <deque>
 

@@ -3,7 +3,7 @@
 #include "graph/text.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/messages.hpp"
-#include "plugin/parts_here.hpp"
+#include "plugin/in_process_plugins.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // The other side of parts_apart.hpp: what hekla-describe does.
 #pragma once
 
-#include "base/program_apart.hpp"
+#include "base/child_process.hpp"
 
 namespace hekla::plugin {
 

@@ -1,7 +1,7 @@
-#include "program/half.hpp"
+#include "program/lowering/half.hpp"
 #include "program/program.hpp"
 #include "program/shared_weights.hpp"
-#include "program/storage16.hpp"
+#include "program/lowering/storage16.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/resource_allocator.hpp"
 #include "program/hazards.hpp"
-#include "program/kept_lowering.hpp"
+#include "program/program_metadata.hpp"
 #include "program/program.hpp"
 
 #include <vector>

@@ -6,5 +6,5 @@ hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders
   half.glsl
   pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl own/frame.glsl own/halves.glsl)
 # The families of operations have a `forward` and a `gradient` each, so they are compiled one by one.
-file(GLOB lowerings ${hekla_SOURCE_DIR}/engine/program/lower_*.cpp)
+file(GLOB lowerings ${hekla_SOURCE_DIR}/engine/program/lowering/*.cpp)
 set_source_files_properties(${lowerings} ${hekla_SOURCE_DIR}/engine/program/program.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

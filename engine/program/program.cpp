@@ -3,7 +3,7 @@
 #include "base/resource_allocator.hpp"
 #include "base/within_memory.hpp"
 #include "program/estimate.hpp"
-#include "program/half.hpp"
+#include "program/lowering/half.hpp"
 #include "program/hazards.hpp"
 #include "program/ordering_check.hpp"
 #include "program/placement.hpp"

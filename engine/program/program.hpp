@@ -15,7 +15,7 @@
 
 #include "base/resource_allocator.hpp"
 #include "gpu/context.hpp"
-#include "program/lower.hpp"
+#include "program/lowering/lower.hpp"
 #include "program/memory_plan.hpp"
 #include "program/ordering_check.hpp"
 #include "program/tuning.hpp"

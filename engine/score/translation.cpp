@@ -1,6 +1,6 @@
 #include "score/translation.hpp"
 
-#include "text/utf8.hpp"
+#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>

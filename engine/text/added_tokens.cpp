@@ -1,6 +1,6 @@
 #include "text/added_tokens.hpp"
 
-#include "text/utf8.hpp"
+#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "text/added_tokens.hpp"
-#include "text/bert_normalizer.hpp"
+#include "text/unicode/bert_normalizer.hpp"
 #include "text/merges.hpp"
 #include "text/tokenizer.hpp"
 

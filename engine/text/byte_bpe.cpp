@@ -1,6 +1,6 @@
 #include "text/byte_bpe.hpp"
 
-#include "text/characters.hpp"
+#include "text/unicode/characters.hpp"
 #include "text/word_cache.hpp"
 
 #include <fmt/format.h>

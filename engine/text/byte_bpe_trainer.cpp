@@ -1,6 +1,6 @@
 #include "text/byte_bpe.hpp"
 #include "text/merge_learning.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <fmt/format.h>
 #include <unordered_map>

@@ -3,7 +3,7 @@
 // Unicode.
 #pragma once
 
-#include "text/utf8.hpp"
+#include "text/unicode/utf8.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "text/sentencepiece.hpp"
 
-#include "text/characters.hpp"
+#include "text/unicode/characters.hpp"
 #include "text/word_cache.hpp"
 
 #include <algorithm>

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "text/added_tokens.hpp"
-#include "text/charsmap.hpp"
+#include "text/unicode/charsmap.hpp"
 #include "text/sentencepiece_library.hpp"
-#include "text/spiece_model.hpp"
+#include "text/files/spiece_model.hpp"
 #include "text/text_preparation.hpp"
 #include "text/tokenizer.hpp"
 

@@ -17,7 +17,7 @@ typedef void (*HeklaSentencePieceBytes)(void* user, const char* bytes, size_t si
 typedef struct HeklaSentencePieceInterface {
     uint32_t struct_size;
     uint32_t version;
-    /* A serialized model that was checked before (text/spiece_model.hpp). Null on failure, after message(). */
+    /* A serialized model that was checked before (text/files/spiece_model.hpp). Null on failure, after message(). */
     void* (*open)(const char* model, size_t size, void* user, HeklaSentencePieceBytes message);
     void (*close)(void* model);
     /* Calls piece() for every piece of a UTF-8 text with the bytes of the text that it covers. Returns 1 on success. */

@@ -1,10 +1,10 @@
 #include "text/suffix_bpe.hpp"
 
 #include "base/file.hpp"
-#include "text/gpt2_files.hpp"
-#include "text/special_files.hpp"
-#include "text/tokenizer_json_parts.hpp"
-#include "text/wordpiece_files.hpp"
+#include "text/files/gpt2_files.hpp"
+#include "text/files/special_files.hpp"
+#include "text/files/tokenizer_json_parts.hpp"
+#include "text/files/wordpiece_files.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

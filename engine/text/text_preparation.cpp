@@ -1,6 +1,6 @@
 #include "text/text_preparation.hpp"
 
-#include "text/characters.hpp"
+#include "text/unicode/characters.hpp"
 
 #include <algorithm>
 

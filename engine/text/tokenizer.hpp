@@ -3,8 +3,8 @@
 
 #include "base/hash.hpp"
 #include "base/status.hpp"
-#include "text/origin.hpp"
-#include "text/utf8.hpp"
+#include "text/text_position.hpp"
+#include "text/unicode/utf8.hpp"
 #include "text/vocabulary.hpp"
 
 #include <filesystem>

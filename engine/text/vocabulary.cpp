@@ -1,6 +1,6 @@
 #include "text/vocabulary.hpp"
 
-#include "text/json_file.hpp"
+#include "text/files/json_file.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "text/wordpiece.hpp"
 
-#include "text/json_file.hpp"
-#include "text/tidy.hpp"
+#include "text/files/json_file.hpp"
+#include "text/tidy_spaces.hpp"
 #include "text/word_cache.hpp"
 
 #include <algorithm>

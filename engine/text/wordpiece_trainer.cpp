@@ -1,7 +1,7 @@
 // Learns a WordPiece vocabulary as the tokenizers library does: pairs of pieces merged by how often they occur, with
 // "##" before what does not begin a word.
 #include "text/merge_learning.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 #include "text/word_counts.hpp"
 #include "text/wordpiece.hpp"
 

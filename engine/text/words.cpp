@@ -1,11 +1,11 @@
 #include "text/words.hpp"
 
 #include "base/file.hpp"
-#include "text/special_files.hpp"
-#include "text/tokenizer_json_parts.hpp"
-#include "text/trainer.hpp"
+#include "text/files/special_files.hpp"
+#include "text/files/tokenizer_json_parts.hpp"
+#include "text/tokenizer_trainer.hpp"
 #include "text/word_counts.hpp"
-#include "text/wordpiece_files.hpp"
+#include "text/files/wordpiece_files.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

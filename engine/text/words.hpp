@@ -4,7 +4,7 @@
 
 #include "base/file_place.hpp"
 #include "text/bert_words.hpp"
-#include "text/json_file.hpp"
+#include "text/files/json_file.hpp"
 
 namespace hekla::text {
 

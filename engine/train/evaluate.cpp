@@ -1,6 +1,6 @@
 #include "train/evaluate.hpp"
 
-#include "infer/decode.hpp"
+#include "infer/head_outputs.hpp"
 #include "program/host_tensor.hpp"
 #include "train/task_scores.hpp"
 #include "train/training_graph.hpp"

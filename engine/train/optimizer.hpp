@@ -2,7 +2,7 @@
 // and the update. Counters and bias corrections live on the device and are saved with the run.
 #pragma once
 
-#include "program/lower_optimizer.hpp"
+#include "program/lowering/optimizer.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"
 

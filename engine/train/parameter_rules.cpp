@@ -1,7 +1,7 @@
 #include "train/parameter_rules.hpp"
 
 #include "base/nearest_name.hpp"
-#include "model/names.hpp"
+#include "model/parameter_names.hpp"
 
 #include <algorithm>
 #include <charconv>

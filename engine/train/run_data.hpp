@@ -5,7 +5,7 @@
 #include "data/corpus.hpp"
 #include "data/encoded.hpp"
 #include "data/length_groups.hpp"
-#include "data/sampler.hpp"
+#include "data/window_order.hpp"
 #include "data/task_table.hpp"
 #include "infer/collate.hpp"
 #include "infer/rows_by_length.hpp"

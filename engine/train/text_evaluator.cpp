@@ -3,7 +3,7 @@
 #include "base/trimmed.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
-#include "infer/sources.hpp"
+#include "infer/prompt_fields.hpp"
 #include "score/translation.hpp"
 
 #include <algorithm>

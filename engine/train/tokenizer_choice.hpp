@@ -1,7 +1,7 @@
 // The tokenizer that a recipe asks to be trained, with the special tokens that its objective needs.
 #pragma once
 
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 #include "train/recipe.hpp"
 
 #include <memory>

@@ -4,11 +4,11 @@
 #include "base/file.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 #include "train/fit.hpp"
 #include "train/model_spec.hpp"
 #include "train/peak.hpp"
-#include "train/start.hpp"
+#include "train/initial_weights.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
 

@@ -1,5 +1,5 @@
 // What a training would take: of a device that need not be there, and, measured, of the one that is.
-#include "program/lower_optimizer.hpp"
+#include "program/lowering/optimizer.hpp"
 #include "train/trainer.hpp"
 #include "train/training_graph.hpp"
 

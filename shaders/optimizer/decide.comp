@@ -9,7 +9,7 @@
 
 layout(constant_id = 1) const uint SCALED = 0; // the loss was multiplied by a scale that this step moves
 
-// engine/program/lower_optimizer.hpp has the same numbers.
+// engine/program/lowering/optimizer.hpp has the same numbers.
 const float kFirstLossScale = 65536.0;
 const uint kLossScaleSteps = 2000;
 

@@ -20,7 +20,7 @@ PUSH_RECORD(Record);
 
 const uint kUntouched = 0xFFFFFFFFu;
 
-// engine/program/lower_optimizer.hpp has the same words.
+// engine/program/lowering/optimizer.hpp has the same words.
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer OptimizerState {
     uint applied;         // updates so far
     uint skipped;         // steps whose loss or norm was not finite

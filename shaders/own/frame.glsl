@@ -1,4 +1,4 @@
-// What stands before a plugin's own GLSL (engine/program/lower_own.cpp writes the rest; hekla/plugin/operation.h is what its
+// What stands before a plugin's own GLSL (engine/program/lowering/own.cpp writes the rest; hekla/plugin/operation.h is what its
 // author reads). Every name but those that the author is promised begins with hekla_ or Hekla.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require

@@ -1,4 +1,4 @@
-// The frame of every elementwise kernel: a workgroup does 512 elements (kElementsPerGroup of engine/program/loop.hpp),
+// The frame of every elementwise kernel: a workgroup does 512 elements (kElementsPerGroup of engine/program/lowering/loop.hpp),
 // HEKLA_WIDTH at a time, so that neighbours of a subgroup read neighbours in memory: 128 invocations, or 16 on a CPU, where
 // every subgroup pays for the record's loads. Self-contained: generated kernels begin with it.
 #ifndef HEKLA_ELEMENTS_GLSL

@@ -1,7 +1,7 @@
 #include "support.hpp"
 
 #include "data/batcher.hpp"
-#include "data/sampler.hpp"
+#include "data/window_order.hpp"
 #include "data/token_view.hpp"
 
 #include <atomic>

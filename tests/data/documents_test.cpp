@@ -1,7 +1,7 @@
 #include "support.hpp"
 
 #include "data/documents.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 using namespace hekla;
 using namespace hekla::data;

@@ -1,7 +1,7 @@
 // Rows written once and read at random, in memory and on the disk.
 #include "counting_resource.hpp"
 #include "data/encoded.hpp"
-#include "data/records.hpp"
+#include "data/row_store.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 #include "support.hpp"
 
 #include "data/permutation.hpp"
-#include "data/sampler.hpp"
+#include "data/window_order.hpp"
 
 #include <algorithm>
 #include <set>

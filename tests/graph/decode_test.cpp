@@ -1,5 +1,5 @@
 // What decode_graph and encode_graph make of one description gives, chunk by chunk, what the description gives at once.
-#include "graph/decode.hpp"
+#include "graph/decode_mode.hpp"
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 

@@ -5,7 +5,7 @@
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
 #include "infer/exported_model.hpp"
-#include "infer/sources.hpp"
+#include "infer/prompt_fields.hpp"
 
 #include <cstring>
 #include <fstream>

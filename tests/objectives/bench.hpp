@@ -2,7 +2,7 @@
 #pragma once
 
 #include "infer/collate.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <cstring>
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // The log of a training as it grows, is cut short, or was begun anew.
 #include "failure.hpp"
-#include "log_reader.hpp"
+#include "models/log_reader.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

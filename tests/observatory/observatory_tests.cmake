@@ -1,7 +1,7 @@
 # The Observatory, where it is built.
 if(TARGET observatory)
   add_executable(test_observatory $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/observatory/log_reader_test.cpp
-    ${hekla_SOURCE_DIR}/apps/observatory/log_reader.cpp)
+    ${hekla_SOURCE_DIR}/apps/observatory/models/log_reader.cpp)
   target_include_directories(test_observatory PRIVATE ${hekla_SOURCE_DIR}/apps/observatory)
   target_link_libraries(test_observatory PRIVATE hekla_options doctest::doctest hekla::json hekla::vulkan)
   add_test(NAME observatory_log COMMAND test_observatory)

@@ -4,7 +4,7 @@
 #include "graph/text.hpp"
 #include "plugin/compose.hpp"
 #include "plugin/host_error.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <algorithm>
 #include <chrono>

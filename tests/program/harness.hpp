@@ -1,7 +1,7 @@
 // Running a graph on the device and in the interpreter, and comparing.
 #pragma once
 
-#include "gpu/metered_queue.hpp"
+#include "gpu/budgeted_queue.hpp"
 #include "graph/builder.hpp"
 #include "graph/reference.hpp"
 #include "program/program.hpp"

@@ -1,9 +1,9 @@
 // What a program keeps of a lowering is what the lowering says, and lies where it was told to.
-#include "program/kept_lowering.hpp"
+#include "program/program_metadata.hpp"
 
 #include "counting_resource.hpp"
 #include "graph/builder.hpp"
-#include "program/lower.hpp"
+#include "program/lowering/lower.hpp"
 
 #include <doctest/doctest.h>
 

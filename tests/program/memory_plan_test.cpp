@@ -2,7 +2,7 @@
 #include "program/memory_plan.hpp"
 
 #include "graph/builder.hpp"
-#include "program/lower.hpp"
+#include "program/lowering/lower.hpp"
 
 #include <doctest/doctest.h>
 

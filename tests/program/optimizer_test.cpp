@@ -1,6 +1,6 @@
 // The optimizer's dispatches against plain arithmetic on the host: AdamW, SGD, clipping, groups, skipped steps.
 #include "program/harness.hpp"
-#include "program/lower_optimizer.hpp"
+#include "program/lowering/optimizer.hpp"
 
 #include <limits>
 

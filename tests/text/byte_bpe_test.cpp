@@ -1,11 +1,11 @@
 #include "vectors.hpp"
 
 #include "text/byte_bpe.hpp"
-#include "text/gpt2_files.hpp"
-#include "text/json_file.hpp"
+#include "text/files/gpt2_files.hpp"
+#include "text/files/json_file.hpp"
 #include "text/merge_learning.hpp"
-#include "text/tidy.hpp"
-#include "text/trainer.hpp"
+#include "text/tidy_spaces.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <chrono>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "support.hpp"
 
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 using namespace hekla;
 using namespace hekla::text;

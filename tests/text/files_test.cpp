@@ -2,7 +2,7 @@
 #include "support.hpp"
 
 #include "text/byte_bpe.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include "counting_resource.hpp"
 #include "support.hpp"
 
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 using namespace hekla;
 using namespace hekla::text;

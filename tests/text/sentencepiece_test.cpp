@@ -1,11 +1,11 @@
 #include "support.hpp"
 
-#include "text/charsmap.hpp"
-#include "text/json_file.hpp"
+#include "text/unicode/charsmap.hpp"
+#include "text/files/json_file.hpp"
 #include "text/sentencepiece.hpp"
-#include "text/sentencepiece_files.hpp"
-#include "text/tidy.hpp"
-#include "text/trainer.hpp"
+#include "text/files/sentencepiece_files.hpp"
+#include "text/tidy_spaces.hpp"
+#include "text/tokenizer_trainer.hpp"
 #include "vectors.hpp"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "support.hpp"
 
 #include "text/suffix_bpe.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 using namespace hekla;
 using namespace hekla::text;

@@ -4,7 +4,7 @@
 #include "base/file.hpp"
 #include "base/philox.hpp"
 #include "text/tokenizer.hpp"
-#include "text/utf8.hpp"
+#include "text/unicode/utf8.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // Tokenizers whose files lie in memory are those of their folder.
-#include "text/tokenizer_files.hpp"
+#include "text/files/tokenizer_files.hpp"
 
 #include "support.hpp"
-#include "text/trainer.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 #include "support.hpp"
 
-#include "text/json_file.hpp"
-#include "text/trainer.hpp"
+#include "text/files/json_file.hpp"
+#include "text/tokenizer_trainer.hpp"
 #include "text/wordpiece.hpp"
 #include "vectors.hpp"
 

@@ -1,0 +1,129 @@
+#include "pages/alignment.hpp"
+
+#include "attention.hpp"
+#include "base/markup.hpp"
+#include "generate/options.hpp"
+#include "infer/forward.hpp"
+#include "infer/prompt_fields.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+using graph::Tensor;
+
+// Adds the heads of a map [1, H, Tq, Tk] to `sum` [Tq, Tk]; says how many there were.
+std::size_t add_heads(const Tensor& map, std::vector<float>& sum) {
+    const std::size_t heads = map.data.size() / sum.size();
+    for (std::size_t i = 0; i < map.data.size(); ++i) sum[i % sum.size()] += static_cast<float>(map.data[i]);
+    return heads;
+}
+
+Result<std::optional<Alignment>> align(const plugin::Registry& registry, infer::Model& m, const ReadAndWritten& text,
+                                       int32_t start) {
+    const std::string sources[] = {text.read};
+    HK_ASSIGN(infer::SourceRows rows, infer::source_rows(registry, m, sources));
+    HK_ASSIGN(const std::vector<int32_t> written, m.tokenizer->encode(text.written));
+    infer::Tensors fields = std::move(rows.fields);
+    const std::vector<int32_t>& read = rows.ids.front();
+    fields["input_ids"] = row_of(read);
+    std::vector<int32_t> target{start};
+    target.insert(target.end(), written.begin(), written.end());
+    fields["decoder_input_ids"] = row_of(target);
+    HK_ASSIGN(const bool encodes, infer::reads_field(m, fields, "decoder_input_ids"));
+    if (!encodes) return std::optional<Alignment>();
+
+    HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, {}, /*attention=*/true));
+    HK_ASSIGN(const infer::Tensors outputs, forward->run(fields));
+
+    Alignment a;
+    a.weights.assign(target.size() * read.size(), 0.0F);
+    std::size_t heads = 0;
+    for (const graph::AttentionMap& map : forward->attention_maps())
+        if (map.queries_written && !map.keys_written) heads += add_heads(outputs.at(map.output), a.weights);
+    if (heads == 0) return std::optional<Alignment>();
+    for (float& weight : a.weights) weight /= static_cast<float>(heads);
+    a.read = token_words(m.tokenizer.get(), fields.at("input_ids"));
+    a.written = token_words(m.tokenizer.get(), row_of(written));
+    a.written.emplace_back(kEnd);
+    return std::optional(std::move(a));
+}
+
+// Of UTF-8: every byte that does not go on with a letter begins one.
+bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }
+
+std::size_t letters(std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::count_if(text, begins_letter));
+}
+
+// As much of a token as there is room for.
+std::string_view beginning(std::string_view token) {
+    std::size_t room = 18;
+    for (std::size_t i = 0; i < token.size(); ++i)
+        if (begins_letter(token[i]) && room-- == 0) return token.substr(0, i);
+    return token;
+}
+
+} // namespace
+
+Result<std::vector<Alignment>> alignments(const Globals& globals, const std::string& model,
+                                          const std::vector<ReadAndWritten>& texts) {
+    std::vector<Alignment> result;
+    if (texts.empty()) return result;
+    const plugin::Registry registry = scan_plugins(globals);
+    // Not create_runtime(): the evaluation has said that there is no GPU.
+    HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
+    HK_ASSIGN(const std::unique_ptr<program::Runtime> runtime, runtime_on(globals, std::move(context)));
+    HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), model, {}, globals.log()));
+    HK_ASSIGN(const generate::Options options, generate::options_from(m.config, nlohmann::json::object(), 0));
+    if (!options.decoder_start)
+        return invalid_argument(fmt::format("{}: config.json has no decoder_start_token_id", model));
+    for (const ReadAndWritten& text : texts) {
+        HK_ASSIGN(std::optional<Alignment> one, align(registry, m, text, *options.decoder_start));
+        if (!one) break;
+        result.push_back(*std::move(one));
+    }
+    return result;
+}
+
+std::string alignment_svg(const Alignment& a) {
+    constexpr int cell = 24, letter = 8, gap = 6;
+    const auto room = [](const std::vector<std::string>& words) {
+        std::size_t longest = 1;
+        for (const std::string& word : words) longest = std::max(longest, letters(beginning(word)));
+        return static_cast<int>(longest) * letter + 2 * gap;
+    };
+    const int left = room(a.written), top = room(a.read);
+    const int columns = static_cast<int>(a.read.size()), rows = static_cast<int>(a.written.size());
+    const int width = left + columns * cell + gap, height = top + rows * cell + gap;
+    std::string s = fmt::format(
+        "<svg class=\"alignment\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+        "height=\"{1}\" "
+        "font-family=\"monospace\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        width, height);
+    const auto shown = [](const std::string& word) { return escape_markup(beginning(word)); };
+    for (int k = 0; k < columns; ++k)
+        s += fmt::format("<text transform=\"translate({},{}) rotate(-90)\" fill=\"#222\">{}</text>\n",
+                         left + k * cell + cell / 2 + 4, top - gap, shown(a.read[static_cast<std::size_t>(k)]));
+    for (int q = 0; q < rows; ++q) {
+        const auto row = static_cast<std::size_t>(q);
+        s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#222\">{}</text>\n", left - gap,
+                         top + q * cell + cell / 2 + 4, shown(a.written[row]));
+        for (int k = 0; k < columns; ++k) {
+            const float weight = a.weights[row * a.read.size() + static_cast<std::size_t>(k)];
+            // By the square root, so that small shares are seen.
+            const double depth = std::sqrt(std::clamp(static_cast<double>(weight), 0.0, 1.0));
+            const auto shade = [&](int dark) { return static_cast<int>(std::lround(255 - (255 - dark) * depth)); };
+            s +=
+                fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#{:02x}{:02x}{:02x}\" "
+                            "stroke=\"#e4e4e4\"><title>{:.3f}</title></rect>\n",
+                            left + k * cell, top + q * cell, cell, cell, shade(0x08), shade(0x40), shade(0x5c), weight);
+        }
+    }
+    return s + "</svg>\n";
+}
+
+} // namespace hekla::app

@@ -1,0 +1,344 @@
+// hekla embed: features from any named point of a network, as any host would get them, through hekla.h.
+#include "command.hpp"
+#include "similarity.hpp"
+#include "numpy.hpp"
+#include "output.hpp"
+#include "word_vectors.hpp"
+
+#include "base/file.hpp"
+#include "infer/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::json;
+
+struct EmbedArguments {
+    std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "mean";
+    std::vector<std::string> texts, nearest, columns;
+    int64_t batch = 8, neighbours = 10;
+    bool reference = false, json = false;
+};
+
+struct Item {
+    std::string text;
+    std::vector<int32_t> ids; // given instead of a text
+};
+
+struct Row {
+    std::vector<int64_t> dims;
+    std::vector<float> values;
+};
+
+// A text a line; of a .jsonl, an object a line with "text" or "input_ids".
+Result<std::vector<Item>> read_items(const std::string& path) {
+    HK_ASSIGN(const std::string content, read_file(path));
+    std::vector<Item> items;
+    const bool objects = path.ends_with(".jsonl");
+    std::size_t begin = 0, number = 0;
+    while (begin < content.size()) {
+        std::size_t end = content.find('\n', begin);
+        if (end == std::string::npos) end = content.size();
+        std::string line = content.substr(begin, end - begin);
+        begin = end + 1;
+        ++number;
+        if (!line.empty() && line.back() == '\r') line.pop_back();
+        if (line.empty()) continue;
+        if (!objects) {
+            items.push_back({std::move(line), {}});
+            continue;
+        }
+        const json object = json::parse(line, nullptr, false);
+        const auto text = object.is_object() ? object.find("text") : object.end();
+        const auto ids = object.is_object() ? object.find("input_ids") : object.end();
+        const bool all_ids =
+            ids != object.end() && ids->is_array() && !ids->empty() && std::ranges::all_of(*ids, [](const json& id) {
+                return id.is_number_integer() && id >= 0 && id <= INT32_MAX;
+            });
+        if (text != object.end() && text->is_string())
+            items.push_back({text->get<std::string>(), {}});
+        else if (all_ids)
+            items.push_back({{}, ids->get<std::vector<int32_t>>()});
+        else
+            return invalid_argument(fmt::format(
+                "{}:{}: expected an object with \"text\": a string, or \"input_ids\": a list of ids", path, number));
+    }
+    if (items.empty()) return invalid_argument(fmt::format("{}: holds no line of text", path));
+    const bool given = !items[0].ids.empty();
+    for (const Item& item : items)
+        if (given == item.ids.empty())
+            return invalid_argument(
+                fmt::format("{}: some lines have text and others input_ids: use one of them", path));
+    return items;
+}
+
+// Values of one row as nested lists, each number as short as reads back the same.
+void print_nested(const Row& row, std::size_t axis, std::size_t& at, std::string& out) {
+    if (axis == row.dims.size()) {
+        const float value = row.values[at++];
+        out += std::isfinite(value) ? fmt::format("{}", value) : "null";
+        return;
+    }
+    out += '[';
+    for (int64_t i = 0; i < row.dims[axis]; ++i) {
+        if (i > 0) out += ',';
+        print_nested(row, axis + 1, at, out);
+    }
+    out += ']';
+}
+
+std::string json_lines(const std::vector<Row>& rows, const std::vector<Item>& items) {
+    std::string out;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        out += fmt::format("{{\"row\":{}", i);
+        if (i < items.size() && items[i].ids.empty()) out += ",\"text\":" + json_line(items[i].text);
+        out += ",\"embedding\":";
+        std::size_t at = 0;
+        print_nested(rows[i], 0, at, out);
+        out += "}\n";
+    }
+    return out;
+}
+
+Result<std::string> one_array(const std::vector<Row>& rows) {
+    std::vector<int64_t> dims{static_cast<int64_t>(rows.size())};
+    std::vector<float> values;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i].dims != rows[0].dims)
+            return invalid_argument(
+                fmt::format("row {} has {} tokens and row 1 has {}: one array cannot hold both; pool "
+                            "over tokens (--pooling mean) or write .jsonl",
+                            i + 1, rows[i].dims[0], rows[0].dims[0]));
+        values.insert(values.end(), rows[i].values.begin(), rows[i].values.end());
+    }
+    dims.insert(dims.end(), rows[0].dims.begin(), rows[0].dims.end());
+    return numpy_file(dims, values);
+}
+
+// The port's [rows, width], for one token.
+int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& table) {
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    const int32_t id = 0;
+    const int32_t* ids = &id;
+    const uint64_t length = 1;
+    hk_embed_options options;
+    hk_embed_defaults(&options);
+    options.reference = a.reference ? 1 : 0;
+    options.model = text(a.model);
+    options.port = text("embedding.weight");
+    options.pooling = HK_POOLING_NONE;
+    options.rows = &ids;
+    options.row_lengths = &length;
+    options.row_count = 1;
+    options.user = &table;
+    options.row = [](void* user, uint64_t, const float* values, const int64_t* dims, uint32_t rank) -> int32_t {
+        auto& into = *static_cast<VectorTable*>(user);
+        if (rank != 2) return 1;
+        into.rows = static_cast<std::size_t>(dims[0]);
+        into.width = static_cast<std::size_t>(dims[1]);
+        into.values.assign(values, values + into.rows * into.width);
+        return 0;
+    };
+    if (hk_embed(context.context, &options, error.error) != HK_OK) return error.report();
+    return kDone;
+}
+
+// --nearest, or a .vec: of the table of tokens itself.
+int run_table(const Globals& globals, const EmbedArguments& a) {
+    const Result<std::filesystem::path> folder = infer::weights_folder(a.model);
+    if (!folder.ok()) return fail(folder.status());
+    const Result<std::unique_ptr<text::Tokenizer>> tokenizer = text::load_tokenizer(folder.value());
+    if (!tokenizer.ok()) return fail(tokenizer.status());
+    VectorTable table;
+    if (const int code = read_table(globals, a, table); code != kDone) return code;
+    if (a.nearest.empty()) {
+        const Status written = write_output(a.output, word2vec_text(table, *tokenizer.value()));
+        return written.ok() ? kDone : fail(written);
+    }
+    std::string out;
+    for (const std::string& word : a.nearest) {
+        const auto found = nearest(table, *tokenizer.value(), word, static_cast<std::size_t>(a.neighbours));
+        if (!found.ok()) return fail(found.status());
+        json neighbours = json::array();
+        std::string line = word + ":";
+        for (const Neighbour& one : found.value()) {
+            neighbours.push_back({{"token", one.token}, {"cosine", one.cosine}});
+            line += fmt::format(" {} {:.3f}", one.token, one.cosine);
+        }
+        out +=
+            (a.json ? json{{"word", word}, {"nearest", neighbours}}.dump(-1, ' ', false, json::error_handler_t::replace)
+                    : line) +
+            "\n";
+    }
+    const Status written = write_output(a.output, out);
+    return written.ok() ? kDone : fail(written);
+}
+
+// The port's values of texts, or of rows of ids, or of the fields of a file: a row each.
+int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Item>& items, std::vector<Row>& rows) {
+    std::vector<hk_string> texts;
+    std::vector<const int32_t*> ids;
+    std::vector<uint64_t> lengths;
+    for (const Item& item : items) {
+        if (item.ids.empty()) {
+            texts.push_back(text(item.text));
+        } else {
+            ids.push_back(item.ids.data());
+            lengths.push_back(item.ids.size());
+        }
+    }
+    const HostError error;
+    HostContext context;
+    if (const int code = context.create(globals, error); code != kDone) return code;
+    rows.resize(items.size());
+    hk_embed_options options;
+    hk_embed_defaults(&options);
+    options.reference = a.reference ? 1 : 0;
+    options.model = text(a.model);
+    options.port = text(a.port);
+    options.pooling = a.pooling == "none"    ? HK_POOLING_NONE
+                      : a.pooling == "first" ? HK_POOLING_FIRST
+                      : a.pooling == "last"  ? HK_POOLING_LAST
+                                             : HK_POOLING_MEAN;
+    options.batch = a.batch;
+    options.texts = texts.data();
+    options.text_count = texts.size();
+    options.rows = ids.data();
+    options.row_lengths = lengths.data();
+    options.row_count = ids.size();
+    options.fields_file = text(a.fields);
+    options.user = &rows;
+    options.row = [](void* user, uint64_t row, const float* values, const int64_t* dims, uint32_t rank) -> int32_t {
+        auto& into = *static_cast<std::vector<Row>*>(user);
+        if (row >= into.size()) into.resize(row + 1);
+        Row& r = into[row];
+        r.dims.assign(dims, dims + rank);
+        int64_t count = 1;
+        for (const int64_t d : r.dims) count *= d;
+        r.values.assign(values, values + count);
+        return interrupted() ? 1 : 0;
+    };
+    watch_interrupts();
+    return hk_embed(context.context, &options, error.error) == HK_OK ? kDone : error.report();
+}
+
+// --pairs: how well the cosine of two texts' features says how alike people find them.
+int run_pairs(const Globals& globals, const EmbedArguments& a) {
+    if (!a.texts.empty() || !a.file.empty() || !a.fields.empty() || a.pooling == "none") {
+        std::fprintf(stderr,
+                     "hekla: error: --pairs takes the texts of its file, each as one vector: give no others, and "
+                     "no --pooling none\n");
+        return kUsage;
+    }
+    const Result<Pairs> pairs = read_pairs(a.pairs, a.format, a.columns);
+    if (!pairs.ok()) return fail(pairs.status());
+    std::vector<Item> items;
+    for (const auto* side : {&pairs->first, &pairs->second})
+        for (const std::string& one : *side) items.push_back({one, {}});
+    std::vector<Row> rows;
+    if (const int code = embed(globals, a, items, rows); code != kDone) return code;
+    const std::size_t count = pairs->first.size();
+    std::vector<double> cosines;
+    for (std::size_t i = 0; i < count; ++i) cosines.push_back(cosine_of(rows[i].values, rows[count + i].values));
+    const Result<Likeness> likeness = compare(cosines, pairs->scores);
+    if (!likeness.ok()) return fail(likeness.status());
+    if (!a.output.empty()) {
+        std::string lines;
+        for (std::size_t i = 0; i < count; ++i) {
+            json line{{"text_a", pairs->first[i]},
+                      {"text_b", pairs->second[i]},
+                      {"cosine", cosines[i]},
+                      {"score", pairs->scores[i]}};
+            lines += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+        }
+        if (const Status written = write_output(a.output, lines); !written.ok()) return fail(written);
+    }
+    if (a.json)
+        std::printf(
+            "%s\n",
+            json{{"pairs", count}, {"pearson", likeness->pearson}, {"spearman", likeness->spearman}}.dump().c_str());
+    else
+        std::printf("%zu pairs: pearson %.4f, spearman %.4f\n", count, likeness->pearson, likeness->spearman);
+    return kDone;
+}
+
+int run_embed(const Globals& globals, const EmbedArguments& a) {
+    if (!a.pairs.empty()) return run_pairs(globals, a);
+    const bool table = !a.nearest.empty() || a.output.ends_with(".vec");
+    if (table && a.texts.empty() && a.file.empty() && a.fields.empty()) return run_table(globals, a);
+    if (table) {
+        std::fprintf(stderr, "hekla: error: --nearest and a .vec are of the table of tokens: give no texts\n");
+        return kUsage;
+    }
+    std::vector<Item> items;
+    for (const std::string& text : a.texts) items.push_back({text, {}});
+    if (!a.file.empty()) {
+        Result<std::vector<Item>> read = read_items(a.file);
+        if (!read.ok()) return fail(read.status());
+        items = read.take();
+    }
+    if ((a.texts.empty() ? 0 : 1) + (a.file.empty() ? 0 : 1) + (a.fields.empty() ? 0 : 1) != 1) {
+        std::fprintf(stderr, "hekla: error: give texts, or --file, or --fields\n");
+        return kUsage;
+    }
+    const bool numpy = a.output.ends_with(".npy");
+    if (!a.output.empty() && !numpy && !a.output.ends_with(".jsonl")) {
+        std::fprintf(stderr, "hekla: error: --output %s: expected a name that ends in .npy or .jsonl\n",
+                     a.output.c_str());
+        return kUsage;
+    }
+    std::vector<Row> rows;
+    if (const int code = embed(globals, a, items, rows); code != kDone) return code;
+    Result<std::string> content = numpy ? one_array(rows) : Result<std::string>(json_lines(rows, items));
+    if (!content.ok()) return fail(content.status());
+    const Status written = write_output(a.output, content.value());
+    return written.ok() ? kDone : fail(written);
+}
+
+} // namespace
+
+void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
+    CLI::App* parser = app.add_subcommand("embed", "Features of texts from any named point of a model's network.");
+    const auto a = std::make_shared<EmbedArguments>();
+    parser->add_option("model", a->model, "the folder of a run or model, or a file of `hekla export`")->required();
+    parser->add_option("texts", a->texts, "texts to embed");
+    parser->add_option("--file", a->file, "a text a line; of a .jsonl: objects with \"text\" or \"input_ids\"");
+    parser->add_option(
+        "--pairs", a->pairs,
+        "a table of two texts and a number a row (text_a, text_b, score): the correlation of the numbers "
+        "with the cosines of the features");
+    parser->add_option("--format", a->format, "of --pairs, where its name does not say: tsv, csv, jsonl, ...");
+    parser->add_option("--column", a->columns,
+                       "where a column of --pairs stands: score=relatedness, score=4 (may be repeated)");
+    parser->add_option("--fields", a->fields,
+                       "a .safetensors whose tensors are the model's fields (input_ids, pixel_values, ...), one batch");
+    parser
+        ->add_option("--port", a->port,
+                     "the place: hidden, layer.N.hidden, pooled, logits, ... (an unknown one lists all)")
+        ->capture_default_str();
+    parser->add_option("--pooling", a->pooling, "over the tokens of a text; none keeps each token's")
+        ->check(CLI::IsMember({"mean", "first", "last", "none"}))
+        ->capture_default_str();
+    parser->add_option("--batch", a->batch, "rows at a time")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+    parser->add_option("--nearest", a->nearest, "words: the tokens whose vectors are nearest to theirs, by cosine");
+    parser->add_option("--neighbours", a->neighbours, "of each word")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    parser->add_flag("--json", a->json, "what --nearest or --pairs finds as JSON");
+    parser->add_option(
+        "-o,--output", a->output,
+        "a .npy or .jsonl; standard output gets JSON lines. A .vec gets every token's vector, as word2vec "
+        "writes them in text");
+    parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
+    parser->footer("Example: hekla embed out/quickstart --file sentences.txt --port layer.2.hidden -o features.npy");
+    verbs.push_back({parser, [&globals, a] { return run_embed(globals, *a); }});
+}
+
+} // namespace hekla::app

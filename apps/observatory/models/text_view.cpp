@@ -1,0 +1,129 @@
+#include "models/text_view.hpp"
+
+#include "failure.hpp"
+
+namespace observatory {
+namespace {
+
+constexpr int64_t kMostWritten = 96, kLeastWritten = 6; // tokens: more are no picture
+
+}
+
+void Looking::forget() {
+    passes_.reset();
+    if (writer_) engine_.remove(writer_.session().c());
+    writer_ = {};
+    writing_.clear();
+    written_.clear();
+    ids_.clear();
+    attention_.clear();
+    lenses_.clear();
+    begun_ = shown_ = false;
+    top_at_ = 0;
+    problem_.clear();
+    lens_problem_.clear();
+}
+
+void Looking::open(const Model& model, bool lens) {
+    with_lens_ = lens;
+    begun_ = shown_ = false;
+    PassesOptions options;
+    options.model = model.path();
+    options.length = static_cast<int64_t>(ids_.size());
+    options.decoder_length = static_cast<int64_t>(written_.size());
+    options.attention = true;
+    options.lens = lens;
+    if (!lens) options.ports = {"hidden"}; // a session has some output
+    passes_ = std::make_unique<Passes>(engine_, options);
+}
+
+void Looking::look(const Model& model, const std::string& text) {
+    forget();
+    try {
+        ids_ = model.encode(text);
+        if (ids_.empty()) throw Failure("The text is empty: type at least one character.");
+        if (!model.is_encoder_decoder()) return open(model, true);
+        ids_ = model.encode_source(text);
+        text_ = text;
+        most_written_ = kMostWritten;
+        begin_writing(model);
+    } catch (const Failure& failure) {
+        passes_.reset();
+        problem_ = failure.what();
+    }
+}
+
+double Looking::progress() const {
+    return passes_ != nullptr ? passes_->progress() : writer_ ? writer_.session().wait(0).progress : 0.0;
+}
+
+void Looking::begin_writing(const Model& model) {
+    hk::GenerationOptions options;
+    options.model = model.path();
+    options.prompts = {text_};
+    options.max_new_tokens = most_written_;
+    options.temperature = 0;
+    hk::Error error;
+    writer_ = engine_.cpp_context().generate(options, error);
+    if (error) throw Failure(error.message());
+    engine_.add(writer_.session().c(), Engine::Kind::writing);
+}
+
+void Looking::take_writing(const Model& model) {
+    const hk_session_info info = writer_.session().wait(0);
+    if (info.state == HK_SESSION_FAILED) {
+        if (most_written_ / 2 < kLeastWritten) throw Failure(std::string(hk::view(info.message)));
+        most_written_ /= 2; // a model of short rows; what fails while it prepares is in no frame
+        engine_.remove(writer_.session().c());
+        return begin_writing(model);
+    }
+    writing_ += writer_.taken(); // all of it where the session was idle before
+    if (info.state != HK_SESSION_IDLE) return;
+    written_ = model.encode(writing_);
+    written_.insert(written_.begin(), model.decoder_start());
+    open(model, true);
+}
+
+void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t frame) {
+    if (is_writing()) {
+        try {
+            take_writing(model);
+        } catch (const Failure& failure) {
+            problem_ = failure.what(); // the writer stays until forget(): a frame may hold what it was given
+        }
+        return;
+    }
+    if (passes_ == nullptr || shown_) return;
+    const hk::State state = passes_->state();
+    try {
+        if (state == hk::State::failed && with_lens_) {
+            // A network without layers or logits has no lens; its attention can still be seen.
+            lens_problem_ = passes_->problem();
+            open(model, false);
+        } else if (state == hk::State::failed) {
+            throw Failure(passes_->problem());
+        } else if (state == hk::State::idle && !begun_) {
+            attention_ = passes_->all("attention.");
+            lenses_ = passes_->all("lens.");
+            const auto is_of_tokens = [&](const hk_tensor& lens) {
+                return lens.rank == 3 && lens.dims[1] == static_cast<int64_t>(followed().size());
+            };
+            if (!lenses_.empty() && !is_of_tokens(lenses_.front())) {
+                lens_problem_ = "its head says something of the whole text, not of each token.";
+                lenses_.clear();
+            }
+            passes_->begin(ids_, written_);
+            begun_ = true;
+        } else if (state == hk::State::idle) {
+            shown_ = true;
+            if (lenses_.empty()) return;
+            top_.record(commands, lenses_);
+            top_at_ = frame;
+        }
+    } catch (const Failure& failure) {
+        problem_ = failure.what();
+        passes_.reset();
+    }
+}
+
+} // namespace observatory

@@ -1,0 +1,55 @@
+// A training that runs inside the window's frames, and what is known of it.
+#pragma once
+
+#include "models/curves.hpp"
+#include "models/engine.hpp"
+#include "views/histograms.hpp"
+#include "models/model.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+namespace observatory {
+
+// Numbers of one parameter of a training.
+struct Spread {
+    Parameter parameter;
+    Histogram values, gradients; // gradients: where parameter.learns
+};
+
+class Training {
+public:
+    // Returns at once; what is wrong with the recipe is found by the session. Throws a Failure.
+    Training(Engine& engine, const std::string& recipe, const std::vector<std::string>& overrides);
+    ~Training();
+    Training(const Training&) = delete;
+    Training& operator=(const Training&) = delete;
+
+    hk_session_info info() const { return session_.session().wait(0); }
+    void stop() const { session_.stop(); } // after its step, with a checkpoint
+
+    Curves curves() const;
+    std::vector<std::string> messages() const;
+    // Whether every so often a step's numbers are counted.
+    void want_spreads(bool wanted) { wants_spreads_ = wanted; }
+    std::pair<int64_t, std::vector<Spread>> spreads() const; // and their step; 0: none yet
+
+private:
+    void note(const hk_train_step& step);
+    void note(const hk_train_evaluation& evaluation);
+    void count(int64_t step);
+    Engine& engine_;
+    mutable std::mutex mutex_;
+    Curves curves_;
+    std::vector<std::string> messages_;
+    std::vector<Spread> spreads_;
+    int64_t spreads_at_ = 0;
+    std::atomic<bool> wants_spreads_{false};
+    std::atomic<uint64_t> id_{0};                     // of the session, once it is known
+    std::chrono::steady_clock::time_point counted_{}; // the session's thread alone
+    std::unique_ptr<Histograms> histograms_;          // the session's thread alone
+    hk::Training session_;                            // ends before what its callbacks use
+};
+
+} // namespace observatory

@@ -1,0 +1,38 @@
+// The three directions in which the rows of a table differ most, and where each row lies along them, found on the
+// device from the table's address: subspace iteration, a few rounds a frame.
+#pragma once
+
+#include "vulkan/buffer.hpp"
+#include "models/passes.hpp"
+#include "vulkan/pipeline.hpp"
+
+namespace observatory {
+
+class PrincipalAxes {
+public:
+    static constexpr int kRounds = 48;
+    explicit PrincipalAxes(Device& device);
+
+    // Of float [rows, width]. Between frames, once those that were submitted have been executed.
+    void begin(const hk_tensor& table);
+    // Records a few rounds more, and where the rows lie.
+    void record(VkCommandBuffer commands, int rounds = 4);
+    int rounds() const { return rounds_; }
+    uint32_t rows() const { return rows_; }
+    VkDeviceAddress places_address() const { return places_.address(); }
+    // x, y, z and 1 of each row, as soon as what was recorded has been executed.
+    const float* places() const { return places_.as<float>(); }
+    const float* deviations() const { return variance_.as<float>(); } // squared, along each axis
+
+private:
+    static constexpr uint32_t kParts = 32;
+    void project(VkCommandBuffer commands) const;
+    Device& device_;
+    Pipeline project_, project_back_, axes_;
+    VkDeviceAddress table_ = 0;
+    uint32_t rows_ = 0, width_ = 0;
+    int rounds_ = 0;
+    Buffer axis_, places_, sums_, variance_;
+};
+
+} // namespace observatory

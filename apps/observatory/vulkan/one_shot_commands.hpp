@@ -1,0 +1,26 @@
+// Commands that are submitted by themselves and waited for. Each of these belongs to one thread.
+#pragma once
+
+#include "vulkan/device.hpp"
+
+#include <functional>
+
+namespace observatory {
+
+class Once {
+public:
+    explicit Once(Device& device);
+    ~Once();
+    Once(const Once&) = delete;
+    Once& operator=(const Once&) = delete;
+    // What they wrote is visible to the host.
+    void run(const std::function<void(VkCommandBuffer)>& record);
+
+private:
+    Device& device_;
+    VkCommandPool pool_ = VK_NULL_HANDLE;
+    VkCommandBuffer commands_ = VK_NULL_HANDLE;
+    VkFence done_ = VK_NULL_HANDLE;
+};
+
+} // namespace observatory

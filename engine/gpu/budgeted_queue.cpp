@@ -1,0 +1,425 @@
+#include "gpu/budgeted_queue.hpp"
+
+#include "base/within_memory.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::gpu {
+
+namespace {
+
+constexpr uint64_t kTicket = uint64_t{1} << 63; // of jobs, apart from values of the timeline
+constexpr std::size_t kFlights = 3;             // pieces on the device at a time
+constexpr uint32_t kSegments = 1023;            // of one piece
+constexpr double kLittle = 2e-6;                // seconds of a segment without an estimate
+constexpr double kGuess = 1.5;            // how much longer than estimated something may take that was not measured
+constexpr uint64_t kPatience = 1'000'000; // nanoseconds until a pause
+
+// What is left of a wait.
+class Remaining {
+public:
+    explicit Remaining(uint64_t nanoseconds) : whole_(nanoseconds) {}
+    uint64_t operator()() const {
+        if (whole_ == UINT64_MAX) return UINT64_MAX;
+        const auto gone = static_cast<uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin_).count());
+        return gone < whole_ ? whole_ - gone : 0;
+    }
+
+private:
+    uint64_t whole_;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+} // namespace
+
+Result<std::shared_ptr<MeteredQueue>> MeteredQueue::create(std::shared_ptr<Device> device) {
+    auto queue = std::shared_ptr<MeteredQueue>(new MeteredQueue);
+    HK_TRY(queue->open(std::move(device)));
+    HK_ASSIGN(queue->measuring_, queue->make_flight());
+    for (std::size_t i = 0; i < kFlights; ++i) {
+        HK_ASSIGN(auto flight, queue->make_flight());
+        queue->idle_.push_back(std::move(flight));
+    }
+    return queue;
+}
+
+Result<std::unique_ptr<MeteredQueue::Flight>> MeteredQueue::make_flight() const {
+    auto flight = std::make_unique<Flight>();
+    HK_ASSIGN(flight->primary, pool()->allocate(Level::primary));
+    if (device()->capabilities().timestamps) { HK_ASSIGN(flight->timer, Timer::create(device(), kSegments + 1)); }
+    flight->segments = ResourceVector<Segment>(device()->host_memory());
+    flight->segments.reserve(kSegments);
+    return flight;
+}
+
+MeteredQueue::~MeteredQueue() {
+    cancel();
+    settle_after(MeteredQueue::wait_all()); // it was cancelled: there is nobody to tell
+}
+
+Status MeteredQueue::set_mode(Mode mode) {
+    HK_TRY(wait_all());
+    mode_ = mode;
+    return {};
+}
+
+double MeteredQueue::longest() {
+    const std::lock_guard guard(work_mutex_);
+    return longest_;
+}
+
+void MeteredQueue::forget() {
+    const std::lock_guard guard(work_mutex_);
+    longest_ = measured_ = estimated_ = 0;
+}
+
+Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
+    Job job;
+    // A Status: who submits in parts waits for those that are queued already.
+    HK_TRY(within_memory("for work to submit", [&]() -> Status {
+        job.segments = ResourceVector<Segment>(segments.begin(), segments.end(), device()->host_memory());
+        job.waits.assign(options.waits.begin(), options.waits.end());
+        job.signals.assign(options.signals.begin(), options.signals.end());
+        return {};
+    }));
+    {
+        const std::lock_guard guard(work_mutex_);
+        if (cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
+        HK_TRY(failed_);
+        if (!is_parked_ && (mode_ == Mode::metered || !jobs_.empty())) {
+            HK_TRY(check(segments));
+            job.number = made_ + 1;
+            jobs_.push_back(std::move(job));
+            return kTicket | ++made_;
+        }
+    }
+    return mode_ == Mode::measuring ? measure(segments, options) : Queue::submit(segments, options);
+}
+
+Result<uint64_t> MeteredQueue::measure(std::span<const Segment> segments, const SubmitOptions& options) {
+    HK_TRY(check(segments));
+    Flight& flight = *measuring_;
+    uint64_t value = 0;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const Segment& segment = segments[i];
+        const bool first = i == 0, last = i + 1 == segments.size();
+        HK_TRY(flight.primary.begin());
+        if (flight.timer) flight.primary.reset_timer(*flight.timer);
+        if (first) begin_work(flight.primary);
+        if (flight.timer) flight.primary.timestamp(*flight.timer, 0);
+        flight.primary.execute(*segment.commands);
+        if (flight.timer) flight.primary.timestamp(*flight.timer, 1);
+        if (last) end_work(flight.primary);
+        HK_TRY(flight.primary.end());
+        const auto begin = std::chrono::steady_clock::now();
+        HK_ASSIGN(value, send(flight.primary, first ? options.waits : std::span<const TimelinePoint>(),
+                              last ? options.signals : std::span<const TimelinePoint>()));
+        HK_TRY(wait(value));
+        double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        if (flight.timer) {
+            HK_ASSIGN(const std::vector<double> ticks, flight.timer->read(0, 2));
+            seconds = ticks[1] * 1e-9;
+        }
+        const std::lock_guard guard(work_mutex_);
+        if (segment.measured) *segment.measured = std::max(*segment.measured, seconds);
+        measured_ += seconds;
+        estimated_ += std::max(segment.seconds, kLittle);
+        longest_ = std::max(longest_, seconds);
+        if (cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
+    }
+    return value;
+}
+
+double MeteredQueue::cost(const Segment& segment) const {
+    if (segment.measured && *segment.measured > 0) return *segment.measured;
+    const double estimate = std::max(segment.seconds, kLittle);
+    return estimated_ > 0 ? kGuess * estimate * measured_ / estimated_ : estimate;
+}
+
+Result<bool> MeteredQueue::landed(const Flight& flight) {
+    if (!flight.leased) return Queue::wait_value(flight.end.value, 0);
+    uint64_t value = 0;
+    HK_TRY(device()->check(
+        device()->functions().vkGetSemaphoreCounterValue(device()->handle(), flight.end.semaphore, &value),
+        "vkGetSemaphoreCounterValue"));
+    return value >= flight.end.value;
+}
+
+Status MeteredQueue::collect() {
+    while (!flights_.empty()) {
+        Flight& flight = *flights_.front();
+        HK_ASSIGN(const bool over, landed(flight));
+        if (!over) return {};
+        if (flight.timer && !flight.segments.empty()) {
+            const auto count = static_cast<uint32_t>(flight.segments.size());
+            HK_ASSIGN(const std::vector<double> ticks, flight.timer->read(0, count + 1));
+            for (std::size_t i = 0; i < count; ++i) {
+                const double seconds = (ticks[i + 1] - ticks[i]) * 1e-9;
+                longest_ = std::max(longest_, seconds);
+                if (!flight.segments[i].measured) continue;
+                // Quick to grow and slow to shrink: a budget is kept more often than it is used up.
+                double& known = *flight.segments[i].measured;
+                known = seconds > known ? seconds : 0.9 * known + 0.1 * seconds;
+            }
+            spent_ = ticks[count] * 1e-9;
+        }
+        ended_ = std::max(ended_, flight.ended_job);
+        flight.segments.clear();
+        idle_.push_back(std::move(flights_.front()));
+        flights_.pop_front();
+    }
+    return {};
+}
+
+Status MeteredQueue::record(Flight& flight, CommandBuffer& into, const Work& work, Advanced& advanced,
+                            std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals) {
+    flight.ended_job = 0;
+    if (flight.timer && !jobs_.empty()) {
+        into.reset_timer(*flight.timer);
+        into.timestamp(*flight.timer, 0);
+    }
+    bool full = false;
+    while (!jobs_.empty() && !full) {
+        Job& job = jobs_.front();
+        if (job.next == 0) {
+            if (work.into != VK_NULL_HANDLE && !(job.waits.empty() && job.signals.empty()))
+                return unsupported("this work waits for or signals semaphores: submit it, it cannot be recorded");
+            waits.insert(waits.end(), job.waits.begin(), job.waits.end());
+            begin_work(into);
+        }
+        for (; job.next < job.segments.size(); ++job.next) {
+            const Segment& segment = job.segments[job.next];
+            const double seconds = cost(segment);
+            const std::size_t taken = flight.segments.size();
+            full = taken == kSegments || (taken > 0 && advanced.seconds + seconds > work.seconds);
+            if (full) break;
+            into.execute(*segment.commands);
+            flight.segments.push_back(segment);
+            if (flight.timer) into.timestamp(*flight.timer, static_cast<uint32_t>(flight.segments.size()));
+            advanced.seconds += seconds;
+        }
+        if (full) break;
+        end_work(into);
+        flight.ended_job = job.number;
+        signals.insert(signals.end(), job.signals.begin(), job.signals.end());
+        jobs_.pop_front();
+    }
+    advanced.segments = flight.segments.size();
+    advanced.more = !jobs_.empty();
+    return {};
+}
+
+Result<MeteredQueue::Advanced> MeteredQueue::give(const Work& work) {
+    HK_TRY(collect());
+    Advanced advanced;
+    advanced.spent = spent_;
+    advanced.longest = longest_;
+    advanced.more = !jobs_.empty();
+    // What runs up to our own semaphore cannot be waited for inside of a command buffer.
+    const bool recorded = work.into != VK_NULL_HANDLE;
+    advanced.busy = idle_.empty() ||
+                    (recorded && std::ranges::any_of(flights_, [](const auto& flight) { return !flight->leased; }));
+    const bool gives = advanced.more && work.seconds > 0; // there is more only where it is metered
+    if (advanced.busy || (!gives && work.waits.empty() && work.signals.empty())) return advanced;
+    Flight& flight = *idle_.back();
+    flight.leased = recorded;
+    std::vector<TimelinePoint> waits(work.waits.begin(), work.waits.end()),
+        signals(work.signals.begin(), work.signals.end());
+    if (recorded) {
+        CommandBuffer into = CommandBuffer::borrow(device(), work.into);
+        // Against everything of the host's around it.
+        constexpr VkAccessFlags2 kAll = VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT;
+        const auto border = [&] {
+            into.barrier(VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_ACCESS_2_MEMORY_WRITE_BIT,
+                         VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, kAll);
+        };
+        border();
+        HK_TRY(record(flight, into, work, advanced, waits, signals));
+        border();
+        flight.end = work.lease;
+    } else {
+        HK_TRY(flight.primary.begin());
+        if (gives) HK_TRY(record(flight, flight.primary, work, advanced, waits, signals));
+        HK_TRY(flight.primary.end());
+        for (const auto& before : flights_)
+            if (before->leased) waits.push_back(before->end);
+        HK_ASSIGN(flight.end.value, send(flight.primary, waits, signals));
+    }
+    flights_.push_back(std::move(idle_.back()));
+    idle_.pop_back();
+    return advanced;
+}
+
+Result<MeteredQueue::Advanced> MeteredQueue::advance(const Work& work) {
+    HK_TRY(device()->alive());
+    Result<Advanced> result = Advanced();
+    {
+        const std::lock_guard guard(work_mutex_);
+        HK_TRY(failed_);
+        if (work.into != VK_NULL_HANDLE) {
+            uint64_t value = 0;
+            HK_TRY(device()->check(
+                device()->functions().vkGetSemaphoreCounterValue(device()->handle(), work.lease.semaphore, &value),
+                "vkGetSemaphoreCounterValue"));
+            for (const auto& flight : flights_)
+                if (flight->leased && flight->end.semaphore == work.lease.semaphore)
+                    value = std::max(value, flight->end.value);
+            if (work.lease.value <= value)
+                return invalid_argument(
+                    fmt::format("the lease ends at the value {} of its semaphore, and {} was reached or is leased "
+                                "already: what is recorded would be used again before it has run",
+                                work.lease.value, value));
+        }
+        Work allowed = work;
+        if (parked_ || is_parked_) allowed.seconds = 0;
+        result = give(allowed);
+        if (!result.ok()) failed_ = result.status();
+    }
+    given_.notify_all();
+    return result;
+}
+
+void MeteredQueue::run_freely() {
+    if (mode_ == Mode::metered) mode_ = Mode::direct;
+    given_.notify_all();
+}
+
+void MeteredQueue::cancel() {
+    {
+        const std::lock_guard guard(work_mutex_);
+        cancelled_ = true;
+        jobs_.clear();
+    }
+    given_.notify_all();
+}
+
+Result<bool> MeteredQueue::wait_device(uint64_t value, uint64_t timeout_nanoseconds) {
+    if (!pause_) return Queue::wait_value(value, timeout_nanoseconds);
+    const Remaining left(timeout_nanoseconds);
+    for (;;) {
+        const uint64_t rest = left();
+        HK_ASSIGN(const bool reached, Queue::wait_value(value, std::min(rest, kPatience)));
+        if (reached || rest == 0) return reached;
+        pause_(false);
+    }
+}
+
+Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
+    if ((value & kTicket) == 0) return wait_device(value, timeout_nanoseconds);
+    const uint64_t number = value & ~kTicket;
+    const Remaining left(timeout_nanoseconds);
+    std::unique_lock lock(work_mutex_);
+    for (;;) {
+        HK_TRY(collect());
+        if (ended_ >= number) return true;
+        if (flights_.empty() && cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
+        if (flights_.empty()) HK_TRY(failed_);
+        const bool to_park = parked_ && !cancelled_ && failed_.ok();
+        const bool parks = to_park && std::ranges::all_of(jobs_, [](const Job& job) {
+                               return std::ranges::all_of(job.segments, &Segment::again);
+                           });
+        if (parks && flights_.empty()) {
+            const std::function<Status()> parked = parked_;
+            lock.unlock();
+            const Status rested = park(parked);
+            lock.lock();
+            if (!rested.ok()) failed_ = rested; // what is left will not be begun
+            HK_TRY(rested);
+            continue;
+        }
+        // What cannot be recorded again is a copy: it is done before.
+        if ((mode_ != Mode::metered || (to_park && !parks)) && !jobs_.empty() && !idle_.empty()) {
+            Work all;
+            all.seconds = 1e9;
+            const Status given = give(all).status();
+            if (!given.ok()) failed_ = given;
+            HK_TRY(given);
+            continue;
+        }
+        const uint64_t rest = left();
+        if (rest == 0) return false;
+        const bool waits_for_host =
+            !cancelled_ && failed_.ok() && !parks &&
+            std::ranges::none_of(flights_, [&](const auto& flight) { return flight->ended_job >= number; });
+        if (pause_ && (waits_for_host || flights_.empty() || mode_ == Mode::metered)) {
+            lock.unlock();
+            const bool paused = pause_(true); // what lands meanwhile is seen by the next advance()
+            lock.lock();
+            if (paused) continue;
+        }
+        if (waits_for_host || flights_.empty()) {
+            given_.wait_for(lock, std::chrono::nanoseconds(std::min<uint64_t>(rest, 100'000'000)));
+            continue;
+        }
+        // The newest flight that matters; all before it land earlier.
+        TimelinePoint end = flights_.back()->end;
+        bool leased = flights_.back()->leased;
+        for (const auto& flight : flights_)
+            if (!cancelled_ && flight->ended_job >= number) {
+                end = flight->end;
+                leased = flight->leased;
+                break;
+            }
+        lock.unlock();
+        if (leased) {
+            VkSemaphoreWaitInfo info{};
+            info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+            info.semaphoreCount = 1;
+            info.pSemaphores = &end.semaphore;
+            info.pValues = &end.value;
+            const uint64_t patience = pause_ ? kPatience : 100'000'000;
+            const VkResult result =
+                device()->functions().vkWaitSemaphores(device()->handle(), &info, std::min(rest, patience));
+            if (result != VK_TIMEOUT)
+                HK_TRY(device()->check(result, "vkWaitSemaphores"));
+            else if (pause_)
+                pause_(false);
+        } else {
+            HK_TRY(wait_device(end.value, rest).status());
+        }
+        lock.lock();
+    }
+}
+
+void MeteredQueue::set_parked(std::function<Status()> parked) {
+    {
+        const std::lock_guard guard(work_mutex_);
+        parked_ = std::move(parked);
+    }
+    given_.notify_all();
+}
+
+Status MeteredQueue::park(const std::function<Status()>& parked) {
+    const auto set = [&](bool is) {
+        const std::lock_guard guard(work_mutex_);
+        is_parked_ = is;
+    };
+    set(true);
+    Status status;
+    try {
+        status = within_memory("while the queue was parked", parked);
+    } catch (...) {
+        set(false);
+        throw;
+    }
+    set(false);
+    return status;
+}
+
+void MeteredQueue::give_way() {
+    if (!pause_ || !pause_(false)) Queue::give_way();
+}
+
+Status MeteredQueue::wait_all() {
+    uint64_t number = 0;
+    {
+        const std::lock_guard guard(work_mutex_);
+        number = is_parked_ ? 0 : made_;
+    }
+    if (number > 0) HK_TRY(wait(kTicket | number));
+    return Queue::wait_all();
+}
+
+} // namespace hekla::gpu

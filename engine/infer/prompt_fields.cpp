@@ -1,0 +1,81 @@
+#include "infer/prompt_fields.hpp"
+
+#include "infer/collate.hpp"
+#include "infer/exported_model.hpp"
+#include "infer/source_layout.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::infer {
+
+using nlohmann::json;
+
+Result<SourceRows> source_rows(std::span<const data::Field> fields) {
+    SourceRows rows;
+    for (const data::Field& field : fields) {
+        if (field.name == "labels" || field.name.starts_with("decoder_")) continue;
+        if (field.kind != data::FieldKind::int32)
+            return unsupported(fmt::format("the field '{}' holds real numbers", field.name));
+        graph::Tensor tensor = tensor_of(field);
+        if (field.name != "input_ids") {
+            rows.fields.emplace(field.name, std::move(tensor));
+            continue;
+        }
+        const int64_t count = field.shape[0];
+        const std::size_t width = tensor.data.size() / static_cast<std::size_t>(count);
+        for (auto begin = tensor.data.begin(); begin != tensor.data.end(); begin += static_cast<std::ptrdiff_t>(width))
+            rows.ids.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(width));
+    }
+    return rows;
+}
+
+Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry, const Model& model,
+                                               std::span<const std::vector<int32_t>> texts) {
+    // The objective that knows these rows; how they were laid out in training stands in the folder.
+    plugin::CompositionSpec spec;
+    spec.config = model.config;
+    spec.config.erase("hekla");
+    spec.refuse_unknown_keys = false;
+    spec.architecture = model.composition->architecture().id;
+    spec.objective = "seq2seq";
+    if (const auto own = model.config.find("hekla"); own != model.config.end() && own->is_object()) {
+        const json trained = own->value("objective_config", json::object());
+        for (const char* key : {"layout", "pad_token_id", "decoder_start_token_id"})
+            if (trained.contains(key)) spec.objective_config[key] = trained[key];
+    }
+    HK_ASSIGN(const std::unique_ptr<plugin::Composition> composition,
+              plugin::Composition::create(registry, spec, model.tokenizer.get()));
+    std::vector<DrawnExample> examples;
+    int64_t length = 1;
+    for (const std::vector<int32_t>& text : texts) {
+        data::EncodedColumn column;
+        column.name = "source";
+        column.ids = text;
+        DrawnExample& drawn = examples.emplace_back();
+        drawn.example.columns.push_back(std::move(column));
+        length = std::max(length, example_length(*composition, drawn.example));
+    }
+    std::vector<data::Field> fields;
+    HK_TRY(make_fields(*composition, examples, nullptr, 0, static_cast<int64_t>(texts.size()), length, fields));
+    return fields;
+}
+
+Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
+                               std::span<const std::string> texts) {
+    const std::string prefix = trained_prefix(model.config, "source");
+    std::vector<std::vector<int32_t>> ids(texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        HK_ASSIGN(ids[i], model.tokenizer->encode(with_prefix(prefix, texts[i])));
+        if (ids[i].empty())
+            return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
+    }
+    if (model.exported != nullptr) {
+        HK_ASSIGN(const SourceLayout layout, exported_source_layout(*model.exported));
+        return laid_out(layout, ids);
+    }
+    HK_ASSIGN(const std::vector<data::Field> fields, source_fields(registry, model, ids));
+    return source_rows(fields);
+}
+
+} // namespace hekla::infer

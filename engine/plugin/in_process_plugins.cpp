@@ -1,0 +1,513 @@
+#include "plugin/in_process_plugins.hpp"
+
+#include "plugin/compose.hpp"
+#include "plugin/host_config.hpp"
+#include "plugin/host_error.hpp"
+#include "plugin/host_struct.hpp"
+
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/objective.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <utility>
+
+namespace hekla::plugin {
+namespace {
+
+graph::Kind kind_from(int32_t kind) { return static_cast<graph::Kind>(kind); }
+
+// What a plugin pushes into a list of the host's. No exception leaves a function that a plugin calls.
+template<class T>
+class Pushed {
+public:
+    template<class F>
+    void push(F&& make) noexcept {
+        try {
+            if (status.ok()) make();
+        } catch (...) { status = Status(Code::out_of_memory, {}); }
+    }
+    // The list, or why it is not whole.
+    Result<std::vector<T>> take(const std::string& what) {
+        if (status.code() == Code::out_of_memory)
+            return out_of_memory(what + ": the host has no memory for what it says");
+        if (!status.ok()) return status.with_context(what);
+        return std::move(list);
+    }
+    std::vector<T> list;
+    Status status;
+};
+
+// One plugin of the composition, its table and instance.
+template<class Table>
+struct Instance {
+    std::string what; // "head 'lm'": for messages
+    const Manifest* manifest = nullptr;
+    const Table* table = nullptr;
+    void* self = nullptr;
+};
+
+class PartsHere final : public Parts {
+public:
+    explicit PartsHere(const Registry& registry) : registry_(registry) {}
+    PartsHere(const PartsHere&) = delete;
+    PartsHere& operator=(const PartsHere&) = delete;
+    ~PartsHere() override {
+        destroy(objective_);
+        for (Head& head : heads_) destroy(head);
+        destroy(adapter_);
+        destroy(architecture_);
+    }
+
+    Status create(const PartsSpec& spec, const hk_tokenizer* tokenizer) {
+        if (spec.teacher != nullptr) {
+            teacher_ = std::make_unique<PartsHere>(registry_);
+            HK_TRY(teacher_->create(*spec.teacher, tokenizer).with_context("the teacher"));
+            read_.teacher = std::make_shared<const ReadKeys>(teacher_->read_);
+        }
+        if (spec.architecture) {
+            architecture_.what = fmt::format("architecture '{}'", spec.architecture->id);
+            HK_TRY(open(HK_ARCHITECTURE_INTERFACE, spec.architecture->id, architecture_));
+            HK_TRY(created(architecture_, spec.architecture->config, read_.architecture,
+                           [&](const hk_config* config, void** self, hk_error* e) {
+                               return architecture_.table->create(config, self, e);
+                           }));
+        }
+        if (spec.adapter) {
+            adapter_.what = fmt::format("adapter '{}'", spec.adapter->id);
+            HK_TRY(open(HK_ADAPTER_DRAFT, spec.adapter->id, adapter_));
+            HK_TRY(created(adapter_, spec.adapter->config, read_.adapter,
+                           [&](const hk_config* config, void** self, hk_error* e) {
+                               return adapter_.table->create(config, self, e);
+                           }));
+        }
+        for (const PartsSpec::Head& one : spec.heads) {
+            Head& head = heads_.emplace_back();
+            read_.heads.emplace_back();
+            head.name = one.part.id;
+            head.what = fmt::format("head '{}'", one.part.id);
+            head.asked_for = one.asked_for;
+            if (!one.plugin) continue;
+            HK_TRY(open(HK_HEAD_INTERFACE, one.part.id, head));
+            HK_TRY(created(head, one.part.config, read_.heads.back(),
+                           [&](const hk_config* config, void** self, hk_error* e) {
+                               return head.table->create(config, self, e);
+                           }));
+        }
+        if (spec.objective) {
+            objective_.what = fmt::format("objective '{}'", spec.objective->id);
+            HK_TRY(open(HK_OBJECTIVE_INTERFACE, spec.objective->id, objective_));
+            HK_TRY(created(objective_, spec.objective->config, read_.objective,
+                           [&](const hk_config* config, void** self, hk_error* e) {
+                               return objective_.table->create(config, tokenizer, self, e);
+                           }));
+        }
+        return {};
+    }
+
+    const ReadKeys& read() const override { return read_; }
+
+    Result<Described> build(const BuildRequest& request) override {
+        OwnOperations own = own_operations();
+        Joint joint;
+        Described described;
+        joint.own = &own;
+        joint.calls_left = request.calls;
+        joint.fields = request.fields;
+        const int32_t mode = request.mode;
+        const bool learns =
+            request.objective && objective_.table != nullptr && (mode == HK_MODE_TRAIN || mode == HK_MODE_EVALUATE);
+        if (teacher_ != nullptr && learns) {
+            joint.prefix = kTeacher;
+            joint.builder.scope_begin("teacher");
+            HK_TRY(teacher_->describe(joint, HK_MODE_EVALUATE, HK_MODE_EVALUATE, "teacher: ", described.parts)
+                       .with_context("the teacher"));
+            joint.builder.scope_end();
+            joint.prefix.clear();
+        }
+        HK_TRY(describe(joint, request.body_frozen && mode == HK_MODE_TRAIN ? HK_MODE_EVALUATE : mode, mode, "",
+                        described.parts));
+        if (learns) {
+            HK_ASSIGN(const int32_t built,
+                      build_part(joint, objective_, objective_.what, "build", [&](hk_builder* b, hk_error* e) {
+                          return objective_.table->build(objective_.self, b, e);
+                      }));
+            if (built != HK_OK) return not_found(fmt::format("{}: build failed without a reason", objective_.what));
+            if (joint.builder.graph().losses.empty())
+                return invalid_argument(fmt::format("{} described no loss", objective_.what));
+            add_part(described.parts, joint, objective_.what, objective_.manifest);
+        }
+        for (const std::string& port : request.ports) {
+            const auto found = joint.ports.find(port);
+            if (found == joint.ports.end()) {
+                std::vector<std::string> names;
+                for (const auto& [name, value] : joint.ports) names.push_back(name);
+                return not_found(fmt::format("there is no port '{}' (there are: {})", port, fmt::join(names, ", ")));
+            }
+            joint.builder.output(port, found->second);
+        }
+        if (request.all_ports)
+            for (const auto& [name, value] : joint.ports) joint.builder.output("port." + name, value);
+        HK_ASSIGN(described.graph, joint.builder.finish());
+        return described;
+    }
+
+    Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) override {
+        OwnOperations own = own_operations();
+        Joint joint;
+        joint.own = &own;
+        joint.mode = HK_MODE_EVALUATE;
+        joint.fields = fields;
+        HK_TRY(build_part(joint, architecture_, architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
+                   return architecture_.table->build(architecture_.self, b, e);
+               }).status());
+        std::set<std::string> names;
+        for (const graph::Node& node : joint.builder.graph().nodes)
+            if (node.op == graph::Op::parameter || node.op == graph::Op::buffer) names.insert(node.text("name"));
+        return names;
+    }
+
+    Result<nlohmann::ordered_json> write_config() override {
+        hk_config_writer writer;
+        HK_TRY(call(architecture_, architecture_.what + ": write_config", "write_config",
+                    [&](hk_error* e) { return architecture_.table->write_config(architecture_.self, &writer, e); }));
+        HK_TRY(check_complete(writer).with_context(architecture_.what + ": write_config"));
+        return std::move(writer.values);
+    }
+
+    Result<std::vector<std::string>> decode_ports() override {
+        if (heads_.empty() || heads_.front().table == nullptr) return std::vector<std::string>();
+        const Head& head = heads_.front();
+        if (head.table->decode == nullptr || head.table->decode_ports == nullptr) return std::vector<std::string>();
+        Pushed<std::string> ports;
+        HK_TRY(call(head, head.what, "decode_ports",
+                    [&](hk_error* e) { return head.table->decode_ports(head.self, push_text, &ports, e); }));
+        return ports.take(head.what);
+    }
+
+    Result<int32_t> example_kind() override {
+        int32_t kind = HK_EXAMPLE_WINDOW;
+        HK_TRY(call(objective_, objective_.what, "example_kind", [&](hk_error*) {
+            kind = objective_.table->example_kind(objective_.self);
+            return HK_OK;
+        }));
+        return kind;
+    }
+
+    Result<bool> can_collate() override { return objective_.table->collate != nullptr; }
+
+    Result<int64_t> tokens_per_example(int64_t length) override {
+        int64_t tokens = 0;
+        HK_TRY(call(objective_, objective_.what, "tokens_per_example", [&](hk_error*) {
+            tokens = objective_.table->tokens_per_example(objective_.self, length);
+            return HK_OK;
+        }));
+        return tokens;
+    }
+
+    Result<std::vector<ColumnNeed>> columns() override {
+        if (objective_.table->columns == nullptr) return std::vector<ColumnNeed>();
+        Pushed<ColumnNeed> needs;
+        const auto push = [](void* context, const hk_column_need* given) {
+            auto& into = *static_cast<Pushed<ColumnNeed>*>(context);
+            into.push([&] {
+                const std::optional<hk_column_need> need = struct_of(given);
+                constexpr uint32_t kKnown = HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET;
+                if (!need || need->name.data == nullptr || (need->flags & ~kKnown) != 0 || need->reserved != 0 ||
+                    need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_SPANS)
+                    into.status =
+                        corrupt("it described a column with a wrong size, kind, name, flag or reserved member");
+                else
+                    into.list.push_back({std::string(view(need->name)), need->kind,
+                                         (need->flags & HK_COLUMN_OPTIONAL) != 0,
+                                         (need->flags & HK_COLUMN_TARGET) != 0});
+            });
+        };
+        HK_TRY(call(objective_, objective_.what, "columns",
+                    [&](hk_error* e) { return objective_.table->columns(objective_.self, push, &needs, e); }));
+        return needs.take(objective_.what);
+    }
+
+    Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) override {
+        Pushed<BatchField> fields;
+        const auto push = [](void* context, const hk_field* given) {
+            auto& into = *static_cast<Pushed<BatchField>*>(context);
+            into.push([&] {
+                const std::optional<hk_field> field = struct_of(given);
+                if (!field || field->rank > HK_MAX_RANK || field->reserved != 0 ||
+                    (field->kind != HK_KIND_INT32 && field->kind != HK_KIND_FLOAT32) || field->name.data == nullptr)
+                    into.status =
+                        corrupt("it described a field with a wrong size, rank, kind, name or reserved member");
+                else
+                    into.list.push_back({std::string(field->name.data, field->name.size), kind_from(field->kind),
+                                         graph::Shape(std::span<const int64_t>(field->dims, field->rank))});
+            });
+        };
+        HK_TRY(call(objective_, objective_.what, "fields", [&](hk_error* e) {
+            return objective_.table->fields(objective_.self, batch, length, push, &fields, e);
+        }));
+        return fields.take(objective_.what);
+    }
+
+    int64_t example_length(const hk_example& example) override {
+        if (objective_.table->example_length == nullptr) return 0;
+        const Registry::Within within(registry_, objective_.manifest, "example_length");
+        hk_error error;
+        int64_t length = 0;
+        guarded(error, [&] {
+            length = objective_.table->example_length(objective_.self, &example);
+            return HK_OK;
+        });
+        return length;
+    }
+
+    Status collate(const hk_batch& batch, std::span<hk_field> fields) override {
+        const Registry::Within within(registry_, objective_.manifest, "collate");
+        hk_error error;
+        return status_of(guarded(error,
+                                 [&] {
+                                     return objective_.table->collate(objective_.self, &batch, fields.data(),
+                                                                      static_cast<uint32_t>(fields.size()), &error);
+                                 }),
+                         error, objective_.what + ": collate");
+    }
+
+    Result<std::vector<std::string>> decode(const hk_decode_input& input) override {
+        const Head& head = heads_.front();
+        if (head.table == nullptr || head.table->decode == nullptr)
+            return unsupported(fmt::format("{} says nothing of its outputs", head.what));
+        const Registry::Within within(registry_, head.manifest, "decode");
+        Pushed<std::string> said;
+        hk_error error;
+        HK_TRY(
+            status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push_text, &said, &error); }),
+                      error, head.what + ": decode"));
+        HK_ASSIGN(std::vector<std::string> rows, said.take(head.what));
+        if (rows.size() != input.row_count)
+            return corrupt(fmt::format("{}: decode said something of {} rows, there are {}", head.what, rows.size(),
+                                       input.row_count));
+        return rows;
+    }
+
+private:
+    struct Head : Instance<hk_head> {
+        std::string name;
+        bool asked_for = false;
+    };
+
+    static void push_text(void* context, hk_string text) {
+        auto& into = *static_cast<Pushed<std::string>*>(context);
+        into.push([&] { into.list.emplace_back(view(text)); });
+    }
+
+    template<class Table>
+    static void destroy(Instance<Table>& instance) {
+        if (instance.self != nullptr) instance.table->destroy(instance.self);
+        instance.self = nullptr;
+    }
+
+    template<class Table>
+    Status open(const char* interface_id, const std::string& id, Instance<Table>& instance) {
+        HK_ASSIGN(const Registry::Entry entry, registry_.find(interface_id, id));
+        HK_ASSIGN(const void* table, registry_.load(entry));
+        instance.manifest = entry.manifest;
+        instance.table = static_cast<const Table*>(table);
+        return {};
+    }
+
+    // A function of a plugin: its code. One that throws is blamed.
+    template<class Table, class F>
+    Result<int32_t> code_of(const Instance<Table>& instance, const std::string& what, const char* function,
+                            hk_error& error, F&& f) {
+        const Registry::Within within(registry_, instance.manifest, function);
+        const int32_t code = guarded(error, [&] { return f(&error); });
+        if (!error.threw || instance.manifest == nullptr) return code;
+        registry_.blame(*instance.manifest, fmt::format("it threw an exception in {}()", function));
+        return Status(Code::internal, fmt::format("{}: {} in {}() of plugin '{}' ({})", what, error.message, function,
+                                                  instance.manifest->plugin, instance.manifest->library));
+    }
+    template<class Table, class F>
+    Status call(const Instance<Table>& instance, const std::string& what, const char* function, F&& f) {
+        hk_error error;
+        HK_ASSIGN(const int32_t code, code_of(instance, what, function, error, f));
+        return status_of(code, error, what);
+    }
+
+    // What create() said, and whether there is an instance.
+    template<class Table, class F>
+    Status created(Instance<Table>& instance, const nlohmann::json& values, std::set<std::string>& read, F&& create) {
+        hk_config config;
+        config.values = values;
+        void* made = nullptr; // what a failed call left here is no instance
+        HK_TRY(call(instance, instance.what, "create", [&](hk_error* e) { return create(&config, &made, e); }));
+        if (made == nullptr) return corrupt(fmt::format("{}: create() said HK_OK and gave no instance", instance.what));
+        instance.self = made;
+        read = std::move(config.read);
+        return {};
+    }
+
+    // Runs one plugin's build through a view of its own, and closes what it left open as an error.
+    template<class Table, class F>
+    Result<int32_t> build_part(Joint& joint, const Instance<Table>& instance, const std::string& what,
+                               const char* function, F&& build) {
+        hk_builder view(joint, next_tag());
+        hk_error error;
+        HK_ASSIGN(const int32_t code,
+                  code_of(instance, what, function, error, [&](hk_error* e) { return build(&view, e); }));
+        if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
+        if (code == HK_OK && (view.open_scopes != 0 || view.open_region))
+            return failed_precondition(fmt::format("{}: a scope or region is still open after build", what));
+        if (code != HK_OK && code != HK_NOT_FOUND) return status_of(code, error, what);
+        if (code == HK_NOT_FOUND && !error.message.empty()) return status_of(code, error, what);
+        return code;
+    }
+
+    // What the body computes with in place of one of its parameters.
+    Result<graph::ValueId> adapt(Joint& joint, const std::string& name, graph::ValueId parameter) {
+        const auto said_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
+                                metrics = joint.builder.graph().metrics.size()] {
+            return joint.ports.size() != ports || joint.builder.graph().losses.size() != losses ||
+                   joint.builder.graph().metrics.size() != metrics;
+        };
+        const std::string what = fmt::format("{}: adapt() of '{}'", adapter_.what, name);
+        hk_builder view(joint, next_tag());
+        const hk_value given = handle_of(&view, parameter);
+        hk_value said = 0;
+        hk_error error;
+        HK_ASSIGN(const int32_t code, code_of(adapter_, what, "adapt", error, [&](hk_error* e) {
+                      return adapter_.table->adapt(adapter_.self, &view, {name.data(), name.size()}, given, &said, e);
+                  }));
+        if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
+        HK_TRY(status_of(code, error, what));
+        if (view.open_scopes != 0 || view.open_region)
+            return failed_precondition(fmt::format("{}: a scope or region is still open after it", what));
+        if (said_more()) return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
+        if (said == 0) return parameter;
+        const graph::ValueId value = value_of(&view, said, "adapt");
+        if (!joint.builder.ok()) return joint.builder.status().with_context(what);
+        const graph::Shape &wanted = joint.builder.shape(parameter), &found = joint.builder.shape(value);
+        if (!graph::is_float(joint.builder.kind(value)) || found != wanted)
+            return invalid_argument(fmt::format("{}: it gives {} {}, expected float {}", what,
+                                                graph::kind_name(joint.builder.kind(value)), found.text(),
+                                                wanted.text()));
+        return value;
+    }
+
+    // Where the body asks for a parameter: its adapter's answer.
+    graph::ValueId adapted(Joint& joint, const std::string& name, graph::ValueId parameter) {
+        const auto* const adapts = std::exchange(joint.adapt, nullptr); // its own parameters have none
+        const std::string prefix = std::exchange(joint.prefix, joint.prefix + kAdapter);
+        joint.builder.scope_begin("adapter");
+        Result<graph::ValueId> value = adapt(joint, name, parameter);
+        joint.builder.scope_end();
+        joint.prefix = prefix;
+        joint.adapt = adapts;
+        if (!value.ok()) {
+            adapter_problem_ = value.status();
+            joint.builder.fail(value.status());
+            return graph::kNone;
+        }
+        return value.value();
+    }
+
+    // Body and heads, as a part of the joint graph.
+    Status describe(Joint& joint, int32_t body_mode, int32_t mode, const std::string& whose,
+                    std::vector<GraphPart>& parts) {
+        joint.mode = body_mode;
+        std::map<std::string, graph::ValueId> known;
+        bool in_body = true; // a head of the architecture's own gets what the body has, and nothing more
+        const std::function<graph::ValueId(const std::string&, graph::ValueId)> adapts = [&](const std::string& name,
+                                                                                             graph::ValueId parameter) {
+            if (const auto found = known.find(name); found != known.end()) return found->second;
+            return in_body ? known[name] = adapted(joint, name, parameter) : parameter;
+        };
+        const auto build = [&](const std::string& what, const char* function, auto&& f) {
+            joint.adapt = adapter_.table != nullptr ? &adapts : nullptr;
+            Result<int32_t> code = build_part(joint, architecture_, what, function, f);
+            joint.adapt = nullptr;
+            return code;
+        };
+        const Result<int32_t> body = build(architecture_.what, "build", [&](hk_builder* b, hk_error* e) {
+            return architecture_.table->build(architecture_.self, b, e);
+        });
+        in_body = false;
+        HK_TRY(std::exchange(adapter_problem_, Status()));
+        HK_TRY(body.status());
+        if (body.value() != HK_OK)
+            return not_found(fmt::format("{}: build failed without a reason", architecture_.what));
+        std::string what = architecture_.what;
+        if (adapter_.table != nullptr) what += fmt::format(" with {}", adapter_.what);
+        add_part(parts, joint, whose + what, architecture_.manifest);
+        // Its nodes stand among the body's; which build said them is known all the same.
+        if (adapter_.table != nullptr) add_part(parts, joint, whose + adapter_.what, adapter_.manifest);
+        joint.mode = mode;
+        for (const Head& head : heads_) {
+            if (!head.asked_for) {
+                HK_ASSIGN(const int32_t native, build(head.what, "build_head", [&](hk_builder* b, hk_error* e) {
+                              return architecture_.table->build_head(architecture_.self, b,
+                                                                     {head.name.data(), head.name.size()}, e);
+                          }));
+                if (native != HK_NOT_FOUND) {
+                    add_part(parts, joint, whose + head.what, architecture_.manifest);
+                    continue;
+                }
+            }
+            if (head.table == nullptr)
+                return not_found(fmt::format("{} has no head '{}' of its own and no plugin provides one",
+                                             architecture_.what, head.name));
+            HK_ASSIGN(const int32_t generic,
+                      build_part(joint, head, head.what, "build",
+                                 [&](hk_builder* b, hk_error* e) { return head.table->build(head.self, b, e); }));
+            if (generic != HK_OK) return not_found(fmt::format("{}: build failed without a reason", head.what));
+            add_part(parts, joint, whose + head.what, head.manifest);
+        }
+        return {};
+    }
+
+    static void add_part(std::vector<GraphPart>& parts, const Joint& joint, const std::string& what,
+                         const Manifest* manifest) {
+        parts.push_back({what, std::string(manifest->file), parts.empty() ? 0 : parts.back().end,
+                         joint.builder.graph().nodes.size()});
+    }
+
+    OwnOperations own_operations() {
+        return {
+            [this](const std::string& id) { return registry_.open<hk_operation>(HK_OPERATION_INTERFACE, id); },
+            // Whose function runs: the operation's, inside of the part that uses it.
+            [this, calls = std::make_shared<std::vector<std::unique_ptr<Registry::Within>>>()](
+                const std::string& id, const char* function, const hk_error* after) {
+                const Result<Registry::Entry> entry = registry_.find(HK_OPERATION_INTERFACE, id);
+                if (!entry.ok()) return;
+                if (after == nullptr) {
+                    calls->push_back(std::make_unique<Registry::Within>(registry_, entry.value().manifest, function));
+                    return;
+                }
+                calls->pop_back();
+                if (after->threw)
+                    registry_.blame(*entry.value().manifest, fmt::format("it threw an exception in {}()", function));
+            }};
+    }
+
+    const Registry& registry_;
+    std::unique_ptr<PartsHere> teacher_;
+    Instance<hk_architecture> architecture_;
+    Instance<hk_adapter> adapter_;
+    Status adapter_problem_; // of the description that is made: what the body's own error would hide
+    std::vector<Head> heads_;
+    Instance<hk_objective> objective_;
+    ReadKeys read_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Parts>> make_parts_here(const Registry& registry, const PartsSpec& spec,
+                                               const hk_tokenizer* tokenizer) {
+    auto parts = std::make_unique<PartsHere>(registry);
+    HK_TRY(parts->create(spec, tokenizer));
+    return std::unique_ptr<Parts>(std::move(parts));
+}
+
+} // namespace hekla::plugin

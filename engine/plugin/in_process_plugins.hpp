@@ -1,0 +1,13 @@
+// Plugins' instances in this process.
+#pragma once
+
+#include "plugin/plugin_set.hpp"
+#include "plugin/registry.hpp"
+
+namespace hekla::plugin {
+
+// registry and tokenizer (may be null) must outlive the parts.
+Result<std::unique_ptr<Parts>> make_parts_here(const Registry& registry, const PartsSpec& spec,
+                                               const hk_tokenizer* tokenizer);
+
+} // namespace hekla::plugin

@@ -1,0 +1,395 @@
+// attention and attention_gradient: what the node's options mean for the kernels of shaders/attention.
+#include "program/lowering/attention.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace hekla::program {
+
+using graph::Op;
+
+// The rows of a [B, H, T, D] view must be dense; everything else takes strides.
+View dense_rows(Lowering& lowering, const View& view) {
+    bool fits = view.shape[3] == 1 || view.strides[3] == 1;
+    for (std::size_t d = 0; d < 3; ++d)
+        if (view.shape[static_cast<int>(d)] > 1 && view.strides[d] < 0) fits = false;
+    return fits ? view : lowering.contiguous(view);
+}
+
+View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
+    std::vector<int32_t> words;
+    std::string name = "distance table";
+    for (const int64_t entry : entries) {
+        words.push_back(static_cast<int32_t>(entry));
+        name += fmt::format(" {}", entry);
+    }
+    std::vector<std::byte> content(words.size() * 4);
+    std::memcpy(content.data(), words.data(), content.size());
+    return lowering.constant(name, {static_cast<int64_t>(words.size())}, Storage::i32, std::move(content));
+}
+
+View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d, const char* name) {
+    View view = lowering.allocate({b, t, h, d}, Storage::f32, name);
+    std::swap(view.shape[1], view.shape[2]);
+    std::swap(view.strides[1], view.strides[2]);
+    return view;
+}
+
+namespace {
+
+// Bits of shaders/attention/options.glsl.
+enum Option : uint32_t {
+    kCausal = 1,
+    kKeyPadding = 2,
+    kQueryPadding = 4,
+    kMask = 8,
+    kBias = 16,
+    kDistanceBias = 32,
+    kQueryDistance = 64,
+    kKeyDistance = 128,
+    kQueryClass = 256,
+    kGroups = 512,
+    kPrefix = 1024,
+    kPositions = 2048,
+    kWindow = 4096,
+    kDropout = 8192,
+    kZeroEmpty = 16384,
+    kBiasGradient = 1u << 16,
+    kQueryDistanceGradient = 1u << 17,
+    kKeyDistanceGradient = 1u << 18,
+    kQueryClassGradient = 1u << 19,
+};
+
+// Inputs of both operations from q on.
+enum Input : std::size_t {
+    in_q,
+    in_k,
+    in_v,
+    in_bias,
+    in_distance_bias,
+    in_query_distance,
+    in_key_distance,
+    in_query_class,
+    in_q_class,
+    in_k_class,
+    in_key_padding,
+    in_query_padding,
+    in_mask,
+    in_q_group,
+    in_k_group,
+    in_q_position,
+    in_k_position,
+    in_prefix,
+    kInputs
+};
+
+// Outputs of attention_gradient; bit o of `wanted` asks for output o.
+enum Output : std::size_t {
+    out_q,
+    out_k,
+    out_v,
+    out_bias,
+    out_distance_bias,
+    out_query_distance,
+    out_key_distance,
+    out_query_class
+};
+
+struct Attention {
+    std::array<View, kInputs> in;
+    View table, key_table, runtime;
+    int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
+    int64_t buckets = 0, key_buckets = 0;
+    int64_t bias_b = 0, bias_h = 0, mask_b = 0, mask_h = 0;
+    int64_t first = 0, key_first = 0;
+    int64_t table_length = 1, key_table_length = 1;
+    float scale = 1;
+    int32_t window = 0;
+    uint32_t stream = 0, threshold = 0;
+    float factor = 1;
+    uint32_t options = 0;
+
+    bool has(std::size_t input) const { return in[input].resource != 0; }
+};
+
+// Strides of a [b | 1, h | 1, Tq, Tk] tensor; a dimension of 1 repeats.
+void matrix_strides(const View& view, int64_t& b, int64_t& h) {
+    b = view.shape[0] == 1 ? 0 : view.strides[0];
+    h = view.shape[1] == 1 ? 0 : view.strides[1];
+}
+
+Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t first) {
+    Attention a;
+    for (std::size_t i = 0; i < kInputs; ++i) {
+        if (first + i >= node.inputs.size() || node.inputs[first + i] == graph::kNone) continue;
+        const View view = lowering.view(node.inputs[first + i]);
+        a.in[i] = i <= in_v ? dense_rows(lowering, view) : lowering.contiguous(view);
+    }
+    a.batch = a.in[in_q].shape[0];
+    a.heads = a.in[in_q].shape[1];
+    a.queries = a.in[in_q].shape[2];
+    a.width = a.in[in_q].shape[3];
+    a.key_heads = a.in[in_k].shape[1];
+    a.keys = a.in[in_k].shape[2];
+    a.value_width = a.in[in_v].shape[3];
+    if (a.width > 256 || a.value_width > 256)
+        return unsupported(
+            fmt::format("attention heads of size {} and {}; the kernels go to 256", a.width, a.value_width));
+    const double scale = node.real("scale");
+    a.scale = static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(a.width)));
+    a.window = static_cast<int32_t>(node.integer("window"));
+    a.first = node.integer("distance_first");
+    a.key_first = node.integer("key_distance_first");
+    const auto option = [&](bool on, uint32_t bit) { a.options |= on ? bit : 0u; };
+    option(node.integer("causal") != 0, kCausal);
+    option(a.window > 0, kWindow);
+    option(node.integer("empty_row") != 0, kZeroEmpty);
+    option(a.has(in_key_padding), kKeyPadding);
+    option(a.has(in_query_padding), kQueryPadding);
+    option(a.has(in_mask), kMask);
+    option(a.has(in_bias), kBias);
+    option(a.has(in_distance_bias), kDistanceBias);
+    option(a.has(in_query_distance), kQueryDistance);
+    option(a.has(in_key_distance), kKeyDistance);
+    option(a.has(in_query_class), kQueryClass);
+    option(a.has(in_q_group), kGroups);
+    option(a.has(in_prefix), kPrefix);
+    option(a.has(in_q_position) || a.has(in_k_position), kPositions);
+    if (a.has(in_bias)) matrix_strides(a.in[in_bias], a.bias_b, a.bias_h);
+    if (a.has(in_mask)) matrix_strides(a.in[in_mask], a.mask_b, a.mask_h);
+    if (a.has(in_distance_bias)) a.buckets = a.in[in_distance_bias].shape[-1];
+    if (a.has(in_query_distance)) {
+        const int64_t p = a.in[in_query_distance].shape[-1];
+        if (a.has(in_distance_bias) && p != a.buckets)
+            return invalid_argument(fmt::format("distance_bias has {} columns and query_distance {}; both are read "
+                                                "through one table and must agree",
+                                                a.buckets, p));
+        a.buckets = p;
+    }
+    if (a.has(in_key_distance)) a.key_buckets = a.in[in_key_distance].shape[-1];
+    if (a.has(in_distance_bias) || a.has(in_query_distance)) {
+        a.table = int_table(lowering, node.ints("distance_table"));
+        a.table_length = a.table.elements();
+    }
+    if (a.has(in_key_distance)) {
+        a.key_table = int_table(lowering, node.ints("key_distance_table"));
+        a.key_table_length = a.key_table.elements();
+    }
+    if (const double p = node.real("dropout"); p > 0) {
+        option(true, kDropout);
+        a.runtime = lowering.runtime();
+        a.stream = static_cast<uint32_t>(node.integer("stream"));
+        a.threshold = static_cast<uint32_t>(std::min(std::ceil(p * 4294967296.0), 4294967295.0));
+        a.factor = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;
+    }
+    return a;
+}
+
+struct Places {
+    View y, lse;
+    View dy, delta, dq, dk, dv;
+    View bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
+};
+
+uint32_t load_width(const Attention& a, const Places& p) {
+    std::vector<const View*> views = {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv};
+    if (!even({a.width, a.value_width})) return 1;
+    for (const View* view : views) {
+        if (view->resource == 0) continue;
+        if (!even({static_cast<int64_t>(view->offset)})) return 1;
+        for (std::size_t d = 0; d < 3; ++d)
+            if (view->shape[static_cast<int>(d)] > 1 && view->strides[d] % 2 != 0) return 1;
+    }
+    return 2;
+}
+
+Dispatch make_dispatch(Lowering& lowering, const Attention& a, const Places& p, const char* shader, uint32_t options,
+                       bool lanes_are_keys) {
+    Dispatch dispatch;
+    dispatch.shader = shader;
+    const int64_t widest = std::max(a.width, a.value_width);
+    const uint32_t block = widest <= 64 ? 4u : widest <= 128 ? 2u : 1u;
+    dispatch.constants = {lanes(lowering), word(a.width), word(a.value_width), load_width(a, p), block, options};
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    const View none;
+    for (const View* view : {&a.in[in_q],
+                             &a.in[in_k],
+                             &a.in[in_v],
+                             &p.y,
+                             &p.lse,
+                             &p.dy,
+                             &p.delta,
+                             &p.dq,
+                             &p.dk,
+                             &p.dv,
+                             &a.in[in_bias],
+                             &a.in[in_distance_bias],
+                             &a.in[in_query_distance],
+                             &a.in[in_key_distance],
+                             &a.in[in_query_class],
+                             &p.bias_gradient,
+                             &p.query_distance_gradient,
+                             &p.key_distance_gradient,
+                             &p.query_class_gradient,
+                             &a.table,
+                             &a.key_table,
+                             &a.in[in_q_class],
+                             &a.in[in_k_class],
+                             &a.in[in_key_padding],
+                             &a.in[in_query_padding],
+                             &a.in[in_mask],
+                             &a.in[in_q_group],
+                             &a.in[in_k_group],
+                             &a.in[in_q_position],
+                             &a.in[in_k_position],
+                             &a.in[in_prefix],
+                             &a.runtime})
+        optional_address(dispatch, *view);
+    const int64_t blocks = divide_up(lanes_are_keys ? a.keys : a.queries, lanes(lowering));
+    for (const int64_t size : {a.batch, a.heads, a.key_heads, a.queries, a.keys, blocks}) r.u32(word(size));
+    for (const View* view : {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv})
+        for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
+    for (const int64_t stride : {a.bias_b, a.bias_h, a.mask_b, a.mask_h}) r.u32(word(stride));
+    r.u32(word(a.buckets));
+    r.u32(word(a.key_buckets));
+    r.i32(static_cast<int32_t>(a.first));
+    r.i32(static_cast<int32_t>(a.key_first));
+    r.u32(word(a.table_length));
+    r.u32(word(a.key_table_length));
+    r.f32(a.scale);
+    r.i32(a.window);
+    r.u32(a.stream);
+    r.u32(a.threshold);
+    r.f32(a.factor);
+    dispatch.groups = static_cast<uint64_t>(a.batch * (lanes_are_keys ? a.key_heads : a.heads) * blocks);
+    for (const View& view : a.in) dispatch.reads(view);
+    dispatch.reads(a.table);
+    dispatch.reads(a.key_table);
+    dispatch.reads(a.runtime);
+    return dispatch;
+}
+
+double pairs(const Attention& a) {
+    const double all = static_cast<double>(a.batch * a.heads) * static_cast<double>(a.queries * a.keys);
+    return (a.options & kCausal) != 0 ? all / 2 : all;
+}
+
+Status forward(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    HK_ASSIGN(const Attention a, read(lowering, node, 0));
+    Places p;
+    p.y = heads_inside(lowering, a.batch, a.heads, a.queries, a.value_width, "attention");
+    lowering.views[node.outputs[0]] = p.y;
+    p.lse = make_output(lowering, id, 1);
+    if (p.y.elements() == 0) return {};
+    if (a.keys == 0) return invalid_argument("attention over no keys");
+    Dispatch dispatch = make_dispatch(lowering, a, p, "attention/forward", a.options, false);
+    dispatch.writes(p.y);
+    dispatch.writes(p.lse);
+    dispatch.flops = 2.0 * pairs(a) * static_cast<double>(a.width + a.value_width);
+    dispatch.bytes = static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes() + p.y.bytes());
+    lowering.append(std::move(dispatch));
+    return {};
+}
+
+// to [dims with some 1] = the sum of from over those.
+void sum_over(Lowering& lowering, const View& from, const View& to) {
+    std::vector<bool> reduced;
+    for (int d = 0; d < from.shape.rank(); ++d) reduced.push_back(from.shape[d] != to.shape[d]);
+    reduce_sum(lowering, from, reduced, to);
+}
+
+Status gradient(Lowering& lowering, graph::NodeId id) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::Node& node = graph.nodes[id];
+    HK_ASSIGN(const Attention a, read(lowering, node, 3));
+    const int64_t wanted = node.integer("wanted");
+    const auto wants = [&](std::size_t output) { return (wanted >> output & 1) != 0; };
+    Places p;
+    p.dy = dense_rows(lowering, lowering.view(node.inputs[0]));
+    p.y = dense_rows(lowering, lowering.view(node.inputs[1]));
+    p.lse = lowering.contiguous(lowering.view(node.inputs[2]));
+    p.delta = lowering.allocate({a.batch, a.heads, a.queries}, Storage::f32, "delta of attention");
+    p.dq = heads_inside(lowering, a.batch, a.heads, a.queries, a.width, "dq");
+    p.dk = heads_inside(lowering, a.batch, a.key_heads, a.keys, a.width, "dk");
+    p.dv = heads_inside(lowering, a.batch, a.key_heads, a.keys, a.value_width, "dv");
+    for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+        if (!wants(o)) make_output(lowering, id, o); // empty
+    }
+    if (wants(out_q)) lowering.views[node.outputs[out_q]] = p.dq;
+    if (wants(out_k)) lowering.views[node.outputs[out_k]] = p.dk;
+    if (wants(out_v)) lowering.views[node.outputs[out_v]] = p.dv;
+    uint32_t query_options = a.options;
+    uint32_t key_options = a.options;
+
+    // Terms of the scores. What a lane cannot sum alone is kept whole and reduced afterwards, in order.
+    const graph::Shape scores{a.batch, a.heads, a.queries, a.keys};
+    if (wants(out_bias)) {
+        query_options |= kBiasGradient;
+        const View output = make_output(lowering, id, out_bias);
+        p.bias_gradient =
+            output.shape == scores ? output : lowering.allocate(scores, Storage::f32, "gradient of scores");
+    }
+    if (wants(out_distance_bias) || wants(out_query_distance)) {
+        query_options |= kQueryDistanceGradient;
+        p.query_distance_gradient =
+            wants(out_query_distance)
+                ? make_output(lowering, id, out_query_distance)
+                : lowering.allocate({a.batch, a.heads, a.queries, a.buckets}, Storage::f32, "gradient of distances");
+        fill_zero(lowering, p.query_distance_gradient);
+    }
+    if (wants(out_key_distance)) {
+        key_options |= kKeyDistanceGradient;
+        p.key_distance_gradient = make_output(lowering, id, out_key_distance);
+        fill_zero(lowering, p.key_distance_gradient);
+    }
+    if (wants(out_query_class)) {
+        query_options |= kQueryClassGradient;
+        p.query_class_gradient = make_output(lowering, id, out_query_class);
+    }
+    if (a.queries == 0 || a.keys == 0 || a.batch == 0 || a.heads == 0)
+        return unsupported("the gradient of an attention without queries or keys");
+
+    Dispatch dq = make_dispatch(lowering, a, p, "attention/gradient_query", query_options, false);
+    for (const View* view : {&p.y, &p.dy, &p.lse}) dq.reads(*view);
+    for (const View* view : {&p.delta, &p.dq, &p.bias_gradient, &p.query_distance_gradient, &p.query_class_gradient})
+        dq.writes(*view);
+    if (p.query_distance_gradient.resource != 0) dq.reads(p.query_distance_gradient);
+    dq.flops = 2.0 * pairs(a) * static_cast<double>(2 * a.width + a.value_width);
+    dq.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
+    lowering.append(std::move(dq));
+
+    Dispatch dkv = make_dispatch(lowering, a, p, "attention/gradient_key", key_options, true);
+    for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
+    for (const View* view : {&p.dk, &p.dv, &p.key_distance_gradient}) dkv.writes(*view);
+    if (p.key_distance_gradient.resource != 0) dkv.reads(p.key_distance_gradient);
+    dkv.flops = 2.0 * pairs(a) * static_cast<double>(2 * a.width + 2 * a.value_width);
+    dkv.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
+    lowering.append(std::move(dkv));
+
+    if (wants(out_bias)) {
+        const View output = lowering.view(node.outputs[out_bias]);
+        if (output.resource != p.bias_gradient.resource) sum_over(lowering, p.bias_gradient, output);
+    }
+    if (wants(out_distance_bias)) {
+        const View output = make_output(lowering, id, out_distance_bias); // [H, P]
+        reduce_sum(lowering, p.query_distance_gradient, {true, false, true, false}, output);
+    }
+    return {};
+}
+
+} // namespace
+
+Status lower_attention(Lowering& lowering, graph::NodeId id) {
+    switch (lowering.graph->nodes[id].op) {
+    case Op::attention: return forward(lowering, id);
+    case Op::attention_gradient: return gradient(lowering, id);
+    default: return lower_attention_cached(lowering, id);
+    }
+}
+
+} // namespace hekla::program

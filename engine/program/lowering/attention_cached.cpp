@@ -1,0 +1,83 @@
+// attention in decode mode: new keys and values go into the cache (states "NAME.k" and "NAME.v" of the parameter
+// store), and queries attend to them and to what is there.
+#include "program/lowering/attention.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace hekla::program {
+
+namespace {
+
+using Views = std::initializer_list<const View*>;
+
+enum Input : std::size_t { in_q, in_k, in_v, in_start, in_count, in_cache_row, in_distance_bias, kInputs };
+
+} // namespace
+
+Status lower_attention_cached(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    std::array<View, kInputs> in;
+    for (std::size_t i = 0; i < kInputs && i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == graph::kNone) continue;
+        const View view = lowering.view(node.inputs[i]);
+        in[i] = i <= in_v ? dense_rows(lowering, view) : lowering.contiguous(view);
+    }
+    const int64_t batch = in[in_q].shape[0], heads = in[in_q].shape[1], chunk = in[in_q].shape[2];
+    const int64_t width = in[in_q].shape[3], key_heads = in[in_k].shape[1], value_width = in[in_v].shape[3];
+    const int64_t capacity = node.integer("capacity");
+    if (width > 256 || value_width > 256)
+        return unsupported(fmt::format("attention heads of size {} and {}; the kernels go to 256", width, value_width));
+    const std::string& name = node.text("cache");
+    const View keys =
+        lowering.named(ResourceKind::state, name + ".k", {batch, key_heads, capacity, width}, Storage::f32);
+    const View values =
+        lowering.named(ResourceKind::state, name + ".v", {batch, key_heads, capacity, value_width}, Storage::f32);
+    const View y = heads_inside(lowering, batch, heads, chunk, value_width, "attention over a cache");
+    lowering.views[node.outputs[0]] = y;
+    if (batch == 0 || chunk == 0) return {};
+    const bool has_distance = in[in_distance_bias].resource != 0;
+    const View table = has_distance ? int_table(lowering, node.ints("distance_table")) : View{};
+    const double scale = node.real("scale");
+
+    uint32_t w = even({width, value_width}) ? 2 : 1;
+    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v]}) {
+        if (!even({static_cast<int64_t>(view->offset)})) w = 1;
+        for (std::size_t d = 0; d < 3; ++d)
+            if (view->shape[static_cast<int>(d)] > 1 && view->strides[d] % 2 != 0) w = 1;
+    }
+    Dispatch dispatch;
+    dispatch.shader = "attention/cached";
+    dispatch.constants = {
+        lanes(lowering),       word(width), word(value_width), w, node.integer("causal") != 0 ? 1u : 0u,
+        has_distance ? 1u : 0u};
+    dispatch.subgroup_size = lanes(lowering);
+    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y, &keys, &values, &in[in_start], &in[in_count],
+                                  &in[in_cache_row], &in[in_distance_bias], &table})
+        optional_address(dispatch, *view);
+    Arguments& r = dispatch.arguments;
+    for (const int64_t size : {batch, heads, key_heads, chunk, capacity, batch}) r.u32(word(size));
+    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y})
+        for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
+    r.u32(has_distance ? word(in[in_distance_bias].shape[-1]) : 0);
+    r.u32(has_distance ? word(table.elements()) : 1);
+    r.i32(static_cast<int32_t>(node.integer("distance_first")));
+    r.i32(static_cast<int32_t>(node.integer("window")));
+    r.f32(static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width))));
+    dispatch.groups = static_cast<uint64_t>(batch * heads * chunk);
+    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &keys, &values, &in[in_start], &in[in_count],
+                                  &in[in_cache_row], &in[in_distance_bias], &table})
+        dispatch.reads(*view);
+    dispatch.writes(keys);
+    dispatch.writes(values);
+    dispatch.writes(y);
+    dispatch.flops =
+        2.0 * static_cast<double>(batch * heads * chunk) * static_cast<double>(capacity * (width + value_width)) / 2;
+    dispatch.bytes = static_cast<double>(keys.bytes() + values.bytes()) / 2;
+    lowering.append(std::move(dispatch));
+    return {};
+}
+
+} // namespace hekla::program

@@ -1,0 +1,70 @@
+#include "program/lowering/common.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::program {
+
+Rows as_rows(Lowering& lowering, const View& given) {
+    Rows rows;
+    rows.view = given;
+    const int rank = given.shape.rank();
+    rows.width = rank == 0 ? 1 : given.shape[-1];
+    rows.rows = rows.width == 0 ? 0 : given.elements() / rows.width;
+    rows.stride = rows.width;
+    if (rank == 0 || given.elements() == 0) return rows;
+    const auto last = static_cast<std::size_t>(rank - 1);
+    bool fits = given.shape[-1] == 1 || given.strides[last] == 1;
+    int64_t stride = -1; // of the rows walked so far, from the innermost on
+    int64_t walked = 1;
+    for (int d = rank - 2; d >= 0; --d) {
+        if (given.shape[d] == 1) continue;
+        const int64_t here = given.strides[static_cast<std::size_t>(d)];
+        if (stride < 0)
+            stride = here;
+        else if (here != stride * walked)
+            fits = false;
+        if (here < 0) fits = false;
+        walked *= given.shape[d];
+    }
+    if (!fits) {
+        rows.view = lowering.contiguous(given);
+        return rows;
+    }
+    if (stride >= 0) rows.stride = stride;
+    return rows;
+}
+
+void optional_address(Dispatch& dispatch, const View& view) {
+    if (view.resource == 0)
+        dispatch.arguments.address(ResourceId{0}, 0);
+    else
+        dispatch.arguments.address(view);
+}
+
+View make_output(Lowering& lowering, graph::NodeId id, std::size_t index) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::Node& node = graph.nodes[id];
+    const graph::ValueId value = node.outputs[index];
+    const Storage storage = graph::is_float(graph.kind(value)) ? Storage::f32 : Storage::i32;
+    const View view = lowering.allocate(graph.shape(value), storage, graph::info(node).name);
+    lowering.views[value] = view;
+    return view;
+}
+
+uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows) {
+    for (const Rows* r : rows)
+        if (!even({width, r->stride, static_cast<int64_t>(r->view.offset)})) return 1;
+    return width % 2 == 0 && width > 0 ? 2 : 1;
+}
+
+View factor_view(Lowering& lowering, graph::ValueId value) {
+    const View& view = lowering.view(value);
+    return lowering.graph->kind(value) == graph::Kind::float_ ? lowering.in_precision(view) : view;
+}
+
+void fill_zero(Lowering& lowering, const View& view) {
+    const View zero = lowering.constant("zero", graph::Shape{}, Storage::f32, std::vector<std::byte>(4));
+    lowering.copy(broadcast_view(zero, view.shape), view);
+}
+
+} // namespace hekla::program

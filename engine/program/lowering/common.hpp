@@ -1,0 +1,70 @@
+// What the kernel families share when they lower a node.
+#pragma once
+
+#include "program/lowering/loop.hpp"
+#include "program/lowering/lower.hpp"
+
+#include <initializer_list>
+#include <vector>
+
+namespace hekla::program {
+
+inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Lanes of the subgroups that subgroup kernels are specialized for: the workgroup is one of them.
+inline uint32_t lanes(const Lowering& lowering) { return lowering.limits.subgroup_size; }
+
+// A view whose last dimension is dense and whose other dimensions are walked by one stride: rows [rows, width]. A copy
+// is made (appends a dispatch) where the view cannot be said so.
+struct Rows {
+    View view;
+    int64_t rows = 0;
+    int64_t width = 0;
+    int64_t stride = 0; // elements between rows
+};
+Rows as_rows(Lowering& lowering, const View& view);
+
+// Rows that a workgroup of a row kernel does (kRows of shaders/lanes.glsl).
+inline constexpr int64_t kRowsPerGroup = 4;
+inline uint64_t row_groups(int64_t rows) { return static_cast<uint64_t>(divide_up(rows, kRowsPerGroup)); }
+
+// A dense float32 or int32 tensor for output `index` of a node; its view is set.
+View make_output(Lowering& lowering, graph::NodeId node, std::size_t index);
+
+// 1 or 2 elements a load, for rows of this width that all begin at even elements.
+uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows);
+
+// Fills a dense tensor with zeros (appends a dispatch).
+void fill_zero(Lowering& lowering, const View& view);
+
+// to [count] (dense) = the sum over `chunks` of from [chunks, count], in order.
+void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t chunks);
+
+// to (dense) = the sum of from over the dimensions marked, in row-major order.
+void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to);
+
+// c [M, N] (dense) = a [M, K], or its transpose, by b [K, N], or its transpose, plus bias [N] where there is one; or
+// that product added to c, without a bias.
+void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
+              const View& bias, bool accumulate = false);
+
+// Two elements in one load of 8 bytes: everything that is added to the address must be even.
+inline bool even(std::initializer_list<int64_t> numbers) {
+    for (const int64_t number : numbers)
+        if (number % 2 != 0) return false;
+    return true;
+}
+
+// The view of an input, or of resource 0 where it was left out.
+inline View optional_view(const Lowering& lowering, graph::ValueId value) {
+    return value == graph::kNone ? View{} : lowering.view(value);
+}
+
+// A factor as a product reads it: in 16 bits where that is the program's precision and the value's kind lets it.
+View factor_view(Lowering& lowering, graph::ValueId value);
+
+// An address of the record: null where there is no such tensor.
+void optional_address(Dispatch& dispatch, const View& view);
+
+} // namespace hekla::program

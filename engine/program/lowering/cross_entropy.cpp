@@ -1,0 +1,128 @@
+// cross_entropy and its gradient over logits that are stored.
+#include "program/lowering/common.hpp"
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+struct Options {
+    View weights;
+    float smoothing = 0;
+    int32_t ignore = 0;
+};
+
+Options options_of(Lowering& lowering, const graph::Node& node, std::size_t weights) {
+    Options options;
+    if (weights < node.inputs.size() && node.inputs[weights] != graph::kNone)
+        options.weights = lowering.contiguous(lowering.view(node.inputs[weights]));
+    options.smoothing = static_cast<float>(node.real("smoothing"));
+    options.ignore = static_cast<int32_t>(node.integer("ignore_index"));
+    return options;
+}
+
+std::vector<uint32_t> constants(const Lowering& lowering, const Rows& logits, const Options& options) {
+    const bool odd = options.weights.resource != 0 && options.weights.offset % 2 != 0;
+    return {lanes(lowering), odd ? 1u : load_width(logits.width, {&logits}), options.weights.resource != 0 ? 1u : 0u,
+            options.smoothing != 0 ? 1u : 0u};
+}
+
+void forward(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const Options options = options_of(lowering, node, 2);
+    const View labels = lowering.contiguous(lowering.view(node.inputs[1]));
+    const View loss = make_output(lowering, id, 0);
+    const View lse = make_output(lowering, id, 1);
+    if (loss.elements() == 0) return;
+    const Rows logits = as_rows(lowering, lowering.view(node.inputs[0]));
+
+    Dispatch dispatch;
+    dispatch.shader = "loss/cross_entropy";
+    dispatch.constants = constants(lowering, logits, options);
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(logits.view);
+    r.address(labels);
+    optional_address(dispatch, options.weights);
+    r.address(loss);
+    r.address(lse);
+    r.u32(word(logits.rows));
+    r.u32(word(logits.width));
+    r.u32(word(logits.stride));
+    r.i32(options.ignore);
+    r.f32(options.smoothing);
+    dispatch.groups = row_groups(logits.rows);
+    dispatch.reads(logits.view);
+    dispatch.reads(labels);
+    dispatch.reads(options.weights);
+    dispatch.writes(loss);
+    dispatch.writes(lse);
+    dispatch.bytes = static_cast<double>(logits.view.bytes());
+    dispatch.flops = 12.0 * static_cast<double>(logits.view.elements());
+    lowering.append(std::move(dispatch));
+}
+
+void gradient(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const Options options = options_of(lowering, node, 4);
+    const View dlogits = make_output(lowering, id, 0);
+    if (dlogits.elements() == 0) return;
+    // The gradient of a sum is one number for all rows: it is read where it lies.
+    View dloss = lowering.view(node.inputs[0]);
+    const Loop loop = make_loop(std::span(&dloss, 1));
+    uint32_t stride = 1;
+    if (loop.uniform(0))
+        stride = 0;
+    else if (loop.rank() == 1 && loop.strides[0][0] > 0)
+        stride = word(loop.strides[0][0]);
+    else
+        dloss = lowering.contiguous(dloss);
+    const Rows logits = as_rows(lowering, lowering.view(node.inputs[1]));
+    const View labels = lowering.contiguous(lowering.view(node.inputs[2]));
+    const View lse = lowering.contiguous(lowering.view(node.inputs[3]));
+
+    Dispatch dispatch;
+    dispatch.shader = "loss/cross_entropy_gradient";
+    dispatch.constants = constants(lowering, logits, options);
+    dispatch.constants.push_back(0); // all classes
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(dloss);
+    r.address(logits.view);
+    r.address(labels);
+    r.address(lse);
+    optional_address(dispatch, options.weights);
+    r.address(dlogits);
+    r.address(ResourceId{0}, 0);
+    r.u32(word(logits.rows));
+    r.u32(word(logits.width));
+    r.u32(word(logits.stride));
+    r.i32(options.ignore);
+    r.f32(options.smoothing);
+    r.u32(stride);
+    r.u32(0);
+    r.u32(word(logits.width));
+    dispatch.groups = row_groups(logits.rows);
+    dispatch.reads(dloss);
+    dispatch.reads(logits.view);
+    dispatch.reads(labels);
+    dispatch.reads(lse);
+    dispatch.reads(options.weights);
+    dispatch.writes(dlogits);
+    dispatch.bytes = 2.0 * static_cast<double>(dlogits.bytes());
+    dispatch.flops = 10.0 * static_cast<double>(dlogits.elements());
+    lowering.append(std::move(dispatch));
+}
+
+} // namespace
+
+Status lower_cross_entropy(Lowering& lowering, graph::NodeId id) {
+    if (lowering.graph->nodes[id].op == Op::cross_entropy)
+        forward(lowering, id);
+    else
+        gradient(lowering, id);
+    return {};
+}
+
+} // namespace hekla::program

@@ -1,0 +1,172 @@
+// embedding and gather, and their gradients by sorted segments: no atomics, sums in the order of the tokens.
+#include "program/lowering/common.hpp"
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+struct Lookup {
+    int64_t batches = 1;
+    int64_t per_batch = 1; // indices a batch
+    int64_t rows = 0;      // of the table, a batch
+    int64_t width = 1;     // elements a row
+};
+
+// y [batches * per_batch, width] (dense) from a table whose rows are dense.
+void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t batch_stride, const View& ids,
+             const View& y, const Lookup& l) {
+    Dispatch dispatch;
+    dispatch.shader = "embedding/lookup";
+    const bool pairs = even({l.width, row_stride, batch_stride, static_cast<int64_t>(table.offset)});
+    dispatch.constants = {lanes(lowering), pairs ? 2u : 1u};
+    if (bytes_of(table.storage) == 2) {
+        dispatch.shader = "embedding/lookup.16";
+        dispatch.constants.push_back(static_cast<uint32_t>(table.storage));
+    }
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(table);
+    r.address(ids);
+    r.address(y);
+    r.u32(word(l.batches * l.per_batch));
+    r.u32(word(l.width));
+    r.u32(word(l.rows));
+    r.u32(word(row_stride));
+    r.u32(word(l.per_batch));
+    r.u32(word(batch_stride));
+    dispatch.groups = row_groups(l.batches * l.per_batch);
+    dispatch.reads(table);
+    dispatch.reads(ids);
+    dispatch.writes(y);
+    dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
+    lowering.append(std::move(dispatch));
+}
+
+// dtable [batches, rows, width] (dense) = the rows of dy summed by their ids.
+void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& dtable, const Lookup& l,
+               int64_t no_gradient_id) {
+    fill_zero(lowering, dtable);
+    const int64_t tokens = l.batches * l.per_batch;
+    if (tokens == 0 || l.width == 0) return;
+    const View order = lowering.allocate({l.batches, l.per_batch}, Storage::i32, "order of ids");
+    const int64_t s = lanes(lowering);
+
+    Dispatch sort;
+    sort.shader = "embedding/sort";
+    sort.constants = {lanes(lowering)};
+    sort.subgroup_size = lanes(lowering);
+    sort.arguments.address(ids);
+    sort.arguments.address(order);
+    sort.arguments.u32(word(l.per_batch));
+    sort.arguments.u32(word(divide_up(l.per_batch, s)));
+    sort.groups = static_cast<uint64_t>(l.batches * divide_up(l.per_batch, s));
+    sort.reads(ids);
+    sort.writes(order);
+    sort.flops = static_cast<double>(tokens) * static_cast<double>(l.per_batch);
+    lowering.append(std::move(sort));
+
+    Dispatch sum;
+    sum.shader = "embedding/segments";
+    const uint32_t w = load_width(l.width, {&dy});
+    const int64_t columns = divide_up(l.width, s * w * 4);
+    sum.constants = {lanes(lowering), w};
+    sum.subgroup_size = lanes(lowering);
+    Arguments& r = sum.arguments;
+    r.address(dy.view);
+    r.address(ids);
+    r.address(order);
+    r.address(dtable);
+    r.u32(word(l.per_batch));
+    r.u32(word(l.width));
+    r.u32(word(dy.stride));
+    r.u32(word(columns));
+    r.i32(static_cast<int32_t>(l.rows));
+    r.i32(static_cast<int32_t>(no_gradient_id));
+    r.u32(word(l.rows));
+    sum.groups = static_cast<uint64_t>(tokens * columns);
+    sum.reads(dy.view);
+    sum.reads(ids);
+    sum.reads(order);
+    sum.writes(dtable);
+    sum.bytes = static_cast<double>(dy.view.bytes()) * 2;
+    lowering.append(std::move(sum));
+}
+
+// The last `dims` dimensions of a view in one, as [all the rest..., width].
+View merged_tail(Lowering& lowering, const View& view, int keep) {
+    View dense = lowering.contiguous(view);
+    graph::Shape shape;
+    int64_t width = 1;
+    for (int d = 0; d < view.shape.rank(); ++d) {
+        if (d < keep)
+            shape.push_back(view.shape[d]);
+        else
+            width *= view.shape[d];
+    }
+    shape.push_back(width);
+    dense.shape = shape;
+    dense.strides = shape.strides();
+    return dense;
+}
+
+} // namespace
+
+Status lower_embedding(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    Lookup l;
+    if (node.op == Op::embedding) {
+        const View ids = lowering.contiguous(lowering.view(node.inputs[1]));
+        const View y = make_output(lowering, id, 0);
+        if (y.elements() == 0) return {};
+        const Rows table = as_rows(lowering, lowering.view(node.inputs[0]));
+        l.per_batch = ids.elements();
+        l.rows = table.rows;
+        l.width = table.width;
+        look_up(lowering, table.view, table.stride, 0, ids, y, l);
+        return {};
+    }
+    const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
+    const View ids = lowering.contiguous(lowering.view(node.inputs[1]));
+    const View dtable = make_output(lowering, id, 0);
+    if (dtable.elements() == 0) return {};
+    l.per_batch = ids.elements();
+    l.rows = node.integer("rows");
+    l.width = dy.width;
+    sum_by_id(lowering, dy, ids, dtable, l, node.integer("no_gradient_id"));
+    return {};
+}
+
+Status lower_gather(Lowering& lowering, graph::NodeId id) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::Node& node = graph.nodes[id];
+    const int batch_dims = static_cast<int>(node.integer("batch_dimensions"));
+    const View indices = lowering.contiguous(lowering.view(node.inputs[1]));
+    Lookup l;
+    for (int d = 0; d < batch_dims; ++d) l.batches *= indices.shape[d];
+    l.per_batch = l.batches == 0 ? 0 : indices.elements() / l.batches;
+    if (node.op == Op::gather) {
+        const View y = make_output(lowering, id, 0);
+        if (y.elements() == 0) return {};
+        const View table = merged_tail(lowering, lowering.view(node.inputs[0]), batch_dims + 1);
+        l.rows = table.shape[batch_dims];
+        l.width = table.shape[-1];
+        if (l.rows == 0) return invalid_argument("gather from an axis of length 0");
+        look_up(lowering, table, l.width, l.rows * l.width, indices, y, l);
+        return {};
+    }
+    const View dx = make_output(lowering, id, 0);
+    if (dx.elements() == 0) return {};
+    l.rows = node.integer("rows");
+    l.width = dx.elements() / (l.batches * l.rows);
+    const View dy = merged_tail(lowering, lowering.view(node.inputs[0]), indices.shape.rank());
+    Rows rows;
+    rows.view = dy;
+    rows.rows = l.batches * l.per_batch;
+    rows.width = rows.stride = l.width;
+    sum_by_id(lowering, rows, indices, dx, l, -1);
+    return {};
+}
+
+} // namespace hekla::program

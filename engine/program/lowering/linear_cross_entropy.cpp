@@ -1,0 +1,215 @@
+// Cross entropy of a linear's logits and its gradient, chunk after chunk of the classes: logits [N, V] are never whole.
+#include "program/lowering/common.hpp"
+
+#include <algorithm>
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+constexpr int64_t kChunkBytes = int64_t{64} << 20; // of a chunk's logits
+constexpr int64_t kLeastClasses = 256;             // of a chunk: fewer leave a product's tiles empty
+
+// What both directions read. Views are dense but the weight's.
+struct Loss {
+    View x, weight, bias, labels, weights;
+    View total; // the sum of `weights`, where smoothing needs it
+    bool input_first = false;
+    float smoothing = 0;
+    int32_t ignore = 0;
+    int64_t rows = 0, classes = 0, chunk = 0;
+    View room;   // of a chunk's logits: [N, chunk]
+    View halves; // and of what they become, in the program's precision where that is 16 bits
+
+    int64_t width_from(int64_t first) const { return std::min(chunk, classes - first); }
+};
+
+// Part of an axis of a view.
+View slice_of(View view, int axis, int64_t start, int64_t length) {
+    view.offset += static_cast<uint64_t>(start * view.strides[static_cast<std::size_t>(axis)]);
+    view.shape[axis] = length;
+    return view;
+}
+
+// `first` is the input x's number; class weights are input `weights`.
+Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std::size_t weights) {
+    const auto dense = [&](std::size_t input) {
+        const View view = optional_view(lowering, node.inputs[input]);
+        return view.resource == 0 ? view : lowering.contiguous(view);
+    };
+    Loss l;
+    l.x = lowering.contiguous(factor_view(lowering, node.inputs[first]));
+    l.weight = factor_view(lowering, node.inputs[first + 1]);
+    l.bias = dense(first + 2);
+    l.labels = dense(first + 3);
+    l.weights = dense(weights);
+    l.input_first = node.integer("input_first") != 0;
+    l.smoothing = static_cast<float>(node.real("smoothing"));
+    l.ignore = static_cast<int32_t>(node.integer("ignore_index"));
+    l.rows = l.x.shape[0];
+    l.classes = l.weight.shape[l.input_first ? 1 : 0];
+    l.chunk = node.integer("chunk");
+    if (l.chunk == 0) l.chunk = std::max(kLeastClasses, kChunkBytes / (4 * std::max<int64_t>(l.rows, 1)) / 64 * 64);
+    l.chunk = std::min(l.chunk, l.classes);
+    if (l.weights.resource != 0 && l.smoothing != 0) {
+        l.total = lowering.allocate({}, Storage::f32, "sum of class weights");
+        reduce_sum(lowering, l.weights, {true}, l.total);
+    }
+    l.room = lowering.allocate({l.rows, l.chunk}, Storage::f32, "logits of a chunk");
+    return l;
+}
+
+View chunk_of_weight(const Loss& l, int64_t first) {
+    return slice_of(l.weight, l.input_first ? 1 : 0, first, l.width_from(first));
+}
+
+// Logits of the classes from `first` on, dense.
+View logits(Lowering& lowering, const Loss& l, int64_t first) {
+    const int64_t width = l.width_from(first);
+    View y = l.room;
+    y.shape[1] = width;
+    y.strides[0] = width;
+    multiply(lowering, l.x, false, chunk_of_weight(l, first), !l.input_first, y,
+             l.bias.resource == 0 ? View{} : slice_of(l.bias, 0, first, width));
+    return y;
+}
+
+std::vector<uint32_t> constants(const Lowering& lowering, const Loss& l, int64_t first, int64_t width) {
+    const bool pairs = even({width, first, static_cast<int64_t>(l.weights.offset)});
+    return {lanes(lowering), pairs ? 2u : 1u, l.weights.resource != 0 ? 1u : 0u, l.smoothing != 0 ? 1u : 0u};
+}
+
+void forward(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const View loss = make_output(lowering, id, 0);
+    const View lse = make_output(lowering, id, 1);
+    const View best = make_output(lowering, id, 2);
+    if (loss.elements() == 0) return;
+    const Loss l = loss_of(lowering, node, 0, 4);
+    const View state = lowering.allocate({4, l.rows}, Storage::f32, "state of a chunked cross entropy");
+    for (int64_t first = 0; first < l.classes; first += l.chunk) {
+        const View y = logits(lowering, l, first);
+        const int64_t width = y.shape[1];
+        const bool more = first > 0, last = first + width == l.classes;
+        Dispatch dispatch;
+        dispatch.shader = "loss/cross_entropy_chunk";
+        dispatch.constants = constants(lowering, l, first, width);
+        dispatch.constants.push_back(best.elements() > 0 ? 1u : 0u);
+        dispatch.subgroup_size = lanes(lowering);
+        Arguments& r = dispatch.arguments;
+        r.address(y);
+        r.address(l.labels);
+        optional_address(dispatch, l.weights);
+        optional_address(dispatch, l.total);
+        r.address(state);
+        r.address(loss);
+        r.address(lse);
+        optional_address(dispatch, best.elements() > 0 ? best : View{});
+        r.u32(word(l.rows));
+        r.u32(word(width));
+        r.u32(word(first));
+        r.u32(word(l.classes));
+        r.i32(l.ignore);
+        r.f32(l.smoothing);
+        dispatch.groups = row_groups(l.rows);
+        for (const View& view : {y, l.labels, l.weights, l.total}) dispatch.reads(view);
+        if (more) dispatch.reads(state);
+        if (more) dispatch.reads(best);
+        dispatch.writes(state); // the last one, and the only one, touch it too
+        dispatch.writes(best);
+        if (last) dispatch.writes(loss);
+        if (last) dispatch.writes(lse);
+        dispatch.bytes = static_cast<double>(y.bytes());
+        dispatch.flops = 12.0 * static_cast<double>(y.elements());
+        lowering.append(std::move(dispatch));
+    }
+}
+
+// dlogits over the logits of the classes from `first` on.
+void to_gradient(Lowering& lowering, const Loss& l, const View& dloss, const View& lse, const View& y, int64_t first) {
+    const int64_t width = y.shape[1];
+    Dispatch dispatch;
+    dispatch.shader = "loss/cross_entropy_gradient";
+    dispatch.constants = constants(lowering, l, first, width);
+    dispatch.constants.push_back(1);
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(dloss);
+    r.address(y);
+    r.address(l.labels);
+    r.address(lse);
+    optional_address(dispatch, l.weights);
+    r.address(y);
+    optional_address(dispatch, l.total);
+    r.u32(word(l.rows));
+    r.u32(word(width));
+    r.u32(word(width));
+    r.i32(l.ignore);
+    r.f32(l.smoothing);
+    r.u32(1);
+    r.u32(word(first));
+    r.u32(word(l.classes));
+    dispatch.groups = row_groups(l.rows);
+    for (const View& view : {dloss, y, l.labels, lse, l.weights, l.total}) dispatch.reads(view);
+    dispatch.writes(y);
+    dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
+    dispatch.flops = 10.0 * static_cast<double>(y.elements());
+    lowering.append(std::move(dispatch));
+}
+
+// A chunk of dlogits as the products that follow read it.
+View factor(Lowering& lowering, const Loss& l, const View& d) {
+    if (l.halves.resource == 0) return d;
+    View narrowed = l.halves;
+    narrowed.shape = d.shape;
+    narrowed.strides = d.strides;
+    lowering.narrow(d, narrowed);
+    return narrowed;
+}
+
+void gradient(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const View dx = make_output(lowering, id, 0);
+    const View dweight = make_output(lowering, id, 1);
+    const View dbias = make_output(lowering, id, 2);
+    const int64_t wanted = node.integer("wanted");
+    if (lowering.graph->shape(node.inputs[1])[0] == 0) {
+        for (const View& view : {dx, dweight, dbias}) fill_zero(lowering, view);
+        return;
+    }
+    const View dloss = lowering.contiguous(lowering.view(node.inputs[0]));
+    const View lse = lowering.contiguous(lowering.view(node.inputs[5]));
+    Loss l = loss_of(lowering, node, 1, 6);
+    if (bytes_of(lowering.precision) == 2)
+        l.halves = lowering.allocate(l.room.shape, lowering.precision, "gradients of a chunk's logits in 16 bits");
+    for (int64_t first = 0; first < l.classes; first += l.chunk) {
+        View d = logits(lowering, l, first);
+        const int64_t width = d.shape[1];
+        to_gradient(lowering, l, dloss, lse, d, first);
+        if ((wanted & 4) != 0) reduce_sum(lowering, d, {true, false}, slice_of(dbias, 0, first, width));
+        d = factor(lowering, l, d);
+        if ((wanted & 1) != 0)
+            multiply(lowering, d, false, chunk_of_weight(l, first), l.input_first, dx, {}, first > 0);
+        if ((wanted & 2) != 0 && !l.input_first)
+            multiply(lowering, d, true, l.x, false, slice_of(dweight, 0, first, width), {});
+        if ((wanted & 2) != 0 && l.input_first) {
+            const View columns = lowering.allocate({l.x.shape[1], width}, Storage::f32, "gradient of a chunk's weight");
+            multiply(lowering, l.x, true, d, false, columns, {});
+            lowering.copy(columns, slice_of(dweight, 1, first, width));
+        }
+    }
+}
+
+} // namespace
+
+Status lower_linear_cross_entropy(Lowering& lowering, graph::NodeId id) {
+    if (lowering.graph->nodes[id].op == Op::linear_cross_entropy)
+        forward(lowering, id);
+    else
+        gradient(lowering, id);
+    return {};
+}
+
+} // namespace hekla::program

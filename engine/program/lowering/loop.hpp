@@ -1,0 +1,45 @@
+// The loop nest over the elements of several tensors of one shape, with as few dimensions as their strides allow.
+#pragma once
+
+#include "program/lowering/dispatch.hpp"
+
+#include <array>
+#include <span>
+#include <vector>
+
+namespace hekla::program {
+
+struct Loop {
+    std::vector<int64_t> dims; // outermost first; none of them 1, unless the loop is a single element
+    std::vector<std::array<int64_t, graph::kMaxRank>> strides; // by operand, in elements
+
+    int rank() const { return static_cast<int>(dims.size()); }
+    // The operand's elements follow each other in the loop's order.
+    bool linear(std::size_t operand) const;
+    // One element for the whole loop.
+    bool uniform(std::size_t operand) const;
+};
+
+// All operands have the shape of the first. Dimensions of 1 go; neighbours that every operand walks as one are merged.
+Loop make_loop(std::span<const View> operands);
+
+// The view broadcast to `shape` by NumPy's rule: repeated dimensions get stride 0. The shapes fit (the graph is
+// checked).
+View broadcast_view(const View& view, const graph::Shape& shape);
+
+// What shaders/divide.glsl multiplies and shifts by instead of dividing: exact for numbers below 2^31 (Granlund and
+// Montgomery 1994).
+struct Divisor {
+    uint32_t factor = 0;
+    uint32_t shift = 0;
+};
+Divisor divisor(uint32_t number); // not 0
+
+// Six dimensions (those past `dims` are 1), then their factors, then their shifts: as the kernels declare them.
+void put_dims(Arguments& arguments, std::span<const int64_t> dims);
+
+// Workgroups of an elementwise kernel (see shaders/pointwise/): each does this many elements.
+inline constexpr uint32_t kElementsPerGroup = 512;
+uint64_t elementwise_groups(int64_t elements);
+
+} // namespace hekla::program

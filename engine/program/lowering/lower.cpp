@@ -1,0 +1,275 @@
+#include "program/lowering/lower.hpp"
+
+#include "program/lowering/loop.hpp"
+#include "program/lowering/pointwise.hpp"
+#include "program/lowering/product_epilogue.hpp"
+#include "program/lowering/storage16.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+LowerNode family_of(Op op) {
+    switch (op) {
+    case Op::reshape:
+    case Op::transpose:
+    case Op::slice:
+    case Op::concat:
+    case Op::pad:
+    case Op::broadcast:
+    case Op::flip:
+    case Op::unslice:
+    case Op::once:
+    case Op::state_read:
+    case Op::state_write:
+    case Op::site: return lower_shape;
+    case Op::input:
+    case Op::parameter:
+    case Op::buffer:
+    case Op::constant:
+    case Op::fill:
+    case Op::iota:
+    case Op::positions:
+    case Op::step_scalar: return lower_leaf;
+    case Op::random_uniform:
+    case Op::random_normal: return lower_random;
+    case Op::matmul:
+    case Op::linear: return lower_matmul;
+    case Op::attention:
+    case Op::attention_gradient:
+    case Op::attention_cached: return lower_attention;
+    case Op::layer_norm:
+    case Op::rms_norm:
+    case Op::layer_norm_gradient:
+    case Op::rms_norm_gradient: return lower_norm;
+    case Op::softmax:
+    case Op::log_softmax:
+    case Op::softmax_gradient: return lower_softmax;
+    case Op::cross_entropy:
+    case Op::cross_entropy_gradient: return lower_cross_entropy;
+    case Op::linear_cross_entropy:
+    case Op::linear_cross_entropy_gradient: return lower_linear_cross_entropy;
+    case Op::sum:
+    case Op::mean:
+    case Op::max:
+    case Op::logsumexp:
+    case Op::argmax: return lower_reduce;
+    case Op::embedding:
+    case Op::embedding_gradient: return lower_embedding;
+    case Op::gather:
+    case Op::gather_gradient: return lower_gather;
+    case Op::cumsum:
+    case Op::top_k: return lower_scan;
+    case Op::rotary: return lower_rotary;
+    case Op::gru:
+    case Op::lstm:
+    case Op::gru_gradient:
+    case Op::lstm_gradient: return lower_recurrent;
+    case Op::own: return lower_own;
+    default: return graph::is_pointwise(op) ? lower_pointwise : nullptr;
+    }
+}
+
+// The values that the caller wants, by name, checked.
+struct Wanted {
+    std::vector<std::pair<std::string, graph::ValueId>> outputs;
+    std::vector<std::pair<std::string, graph::ValueId>> gradients; // without "grad."
+    std::vector<std::pair<std::string, graph::ValueId>> states;    // state name -> value
+};
+
+std::optional<graph::ValueId> find_output(const graph::Graph& graph, const std::string& name) {
+    if (const auto it = graph.outputs.find(name); it != graph.outputs.end()) return it->second;
+    for (std::size_t i = 0; i < graph.losses.size(); ++i) {
+        if (name == fmt::format("loss_sum.{}", i)) return graph.losses[i].sum;
+        if (name == fmt::format("loss_count.{}", i)) return graph.losses[i].count;
+    }
+    for (const graph::Metric& metric : graph.metrics) {
+        if (name == "metric_sum." + metric.name) return metric.sum;
+        if (name == "metric_count." + metric.name) return metric.count;
+    }
+    return std::nullopt;
+}
+
+Result<Wanted> find_wanted(const graph::Graph& graph, const CompileOptions& options) {
+    Wanted wanted;
+    for (const std::string& name : options.outputs) {
+        const auto value = find_output(graph, name);
+        if (!value) {
+            std::string known;
+            for (const auto& [output, unused] : graph.outputs) known += (known.empty() ? "" : ", ") + output;
+            return not_found(
+                fmt::format("the graph has no output '{}'; it has: {}", name, known.empty() ? "none" : known));
+        }
+        wanted.outputs.emplace_back(name, *value);
+    }
+    constexpr std::string_view kGradient = "grad.";
+    if (options.gradients != Gradients::ignore)
+        for (const auto& [name, value] : graph.outputs)
+            if (name.starts_with(kGradient)) wanted.gradients.emplace_back(name.substr(kGradient.size()), value);
+    for (const auto& [name, state] : options.state_outputs) {
+        const auto value = find_output(graph, name);
+        if (!value)
+            return not_found(fmt::format("the graph has no output '{}' to write to the state '{}'", name, state));
+        wanted.states.emplace_back(state, *value);
+    }
+    return wanted;
+}
+
+std::vector<bool> needed_nodes(const graph::Graph& graph, const Wanted& wanted) {
+    std::vector<bool> needed(graph.nodes.size(), false);
+    const auto need = [&](graph::ValueId value) { needed[graph.value(value).node] = true; };
+    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
+        for (const auto& [name, value] : *list) need(value);
+    for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+        // Appending to a cache is wanted for its own sake.
+        if (graph.nodes[n].op == Op::attention_cached) needed[n] = true;
+        if (!needed[n]) continue;
+        for (const graph::ValueId input : graph.nodes[n].inputs)
+            if (input != graph::kNone) need(input);
+    }
+    return needed;
+}
+
+// Adds to the gradient arena, or overwrites it, as the replay's RunScalars say.
+void accumulate(Lowering& lowering, const View& from, const View& gradient) {
+    const View runtime = lowering.runtime();
+    const View source = lowering.contiguous(from);
+    Dispatch dispatch;
+    dispatch.shader = "pointwise/accumulate";
+    dispatch.arguments.address(source);
+    dispatch.arguments.address(gradient);
+    dispatch.arguments.address(runtime);
+    dispatch.arguments.u32(static_cast<uint32_t>(from.elements()));
+    dispatch.groups = elementwise_groups(from.elements());
+    dispatch.reads(source);
+    dispatch.reads(gradient);
+    dispatch.reads(runtime);
+    dispatch.writes(gradient);
+    dispatch.bytes = 3.0 * static_cast<double>(from.bytes());
+    lowering.append(std::move(dispatch));
+}
+
+Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& options) {
+    // An output that a state also gets, or that two names share, is copied for all but the first.
+    for (const auto& [name, value] : wanted.gradients) {
+        const View view = lowering.view(value);
+        lowering.current = lowering.graph->value(value).node;
+        if (view.storage != Storage::f32)
+            return internal_error(fmt::format("the gradient of '{}' is not float32", name));
+        if (options.gradients == Gradients::accumulate) {
+            accumulate(lowering, view, lowering.named(ResourceKind::gradient, name, view.shape, Storage::f32));
+        } else if (!lowering.move_to(view, ResourceKind::gradient, name)) {
+            lowering.copy(view, lowering.named(ResourceKind::gradient, name, view.shape, Storage::f32));
+        }
+    }
+    for (const auto& [name, value] : wanted.outputs) {
+        const View view = lowering.view(value);
+        lowering.current = lowering.graph->value(value).node;
+        if (!lowering.move_to(view, ResourceKind::output, name))
+            lowering.copy(view, lowering.named(ResourceKind::output, name, view.shape, view.storage));
+    }
+    // Last, in two steps where a state's new content is a view of another's old one.
+    std::vector<std::pair<View, View>> moves;
+    for (const auto& [name, value] : wanted.states) {
+        View view = lowering.view(value);
+        lowering.current = lowering.graph->value(value).node;
+        if (lowering.resources[view.resource].kind == ResourceKind::state) {
+            const View aside = lowering.allocate(view.shape, view.storage, "new content of " + name);
+            lowering.copy(view, aside);
+            view = aside;
+        }
+        moves.emplace_back(view, lowering.named(ResourceKind::state, name, view.shape, view.storage));
+    }
+    for (const auto& [from, to] : moves) lowering.copy(from, to);
+    return {};
+}
+
+// Kernels of the other operations take float32 and int32 for granted.
+Status reads_what_is_stored(const Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] != graph::kNone && bytes_of(lowering.view(node.inputs[i]).storage) == 2 &&
+            !reads_16_bits(node, i))
+            return unsupported("this kernel reads 32-bit storage, and an input is stored in 16 bits");
+    return {};
+}
+
+Status fits_32_bits(const graph::Graph& graph, graph::NodeId id) {
+    constexpr int64_t kMost = int64_t{1} << 31;
+    const char* named = graph::leaf_name_attribute(graph.nodes[id].op);
+    const std::string name = named != nullptr ? fmt::format("'{}' ", graph.nodes[id].text(named)) : "";
+    for (const graph::ValueId output : graph.nodes[id].outputs)
+        if (graph.shape(output).elements() >= kMost)
+            return unsupported(fmt::format("the tensor {}{} has {} elements; kernels count to {}", name,
+                                           graph.shape(output).text(), graph.shape(output).elements(), kMost));
+    return {};
+}
+
+} // namespace
+
+Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const CompileOptions& options) {
+    Lowering lowering;
+    lowering.graph = &graph;
+    lowering.limits = limits;
+    lowering.limits.generated_shaders = limits.generated_shaders && options.fused;
+    lowering.fixed_choices = options.kernel_choices;
+    lowering.count_accesses = options.count_accesses;
+    lowering.reversed_invocations = options.reversed_invocations;
+    lowering.states_of_inputs = options.state_inputs;
+    HK_TRY(check_storage(limits, options.precision));
+    lowering.precision = options.precision;
+    lowering.parameter_storage = options.parameters;
+    if (options.precision != Storage::f32) lowering.readable_in_16 = readable_in_16_bits(graph);
+    lowering.views.resize(graph.values.size());
+
+    HK_ASSIGN(const Wanted wanted, find_wanted(graph, options));
+    const std::vector<bool> needed = needed_nodes(graph, wanted);
+    // What cannot be done is said before any of it is.
+    for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+        if (!needed[id]) continue;
+        if (family_of(graph.nodes[id].op) == nullptr)
+            return unsupported(fmt::format("{}: no kernel for this operation yet", graph.describe(id)));
+        HK_TRY(fits_32_bits(graph, id).with_context(graph.describe(id)));
+    }
+
+    std::vector<graph::ValueId> kept;
+    for (const auto* list : {&wanted.outputs, &wanted.gradients, &wanted.states})
+        for (const auto& [name, value] : *list) kept.push_back(value);
+    const PointwiseGroups groups = group_pointwise(graph, needed, kept, lowering.limits);
+    const ProductEpilogues epilogues = find_product_epilogues(graph, needed, kept, groups, lowering.limits);
+    for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
+        if (!needed[id]) {
+            const graph::Node& node = graph.nodes[id];
+            if (node.op == Op::input) lowering.ignored_inputs.push_back(node.text("field"));
+            if (node.op == Op::step_scalar) lowering.ignored_inputs.push_back(kScalarPrefix + node.text("name"));
+            continue;
+        }
+        if (epilogues.inside(id)) continue;
+        const ProductEpilogue* epilogue = epilogues.ending_at(id);
+        if (epilogue != nullptr) {
+            lowering.current = epilogue->product;
+            HK_TRY(reads_what_is_stored(lowering, epilogue->product).with_context(graph.describe(epilogue->product)));
+            lower_product(lowering, *epilogue);
+            continue;
+        }
+        lowering.current = id;
+        HK_TRY(reads_what_is_stored(lowering, id).with_context(graph.describe(id)));
+        if (const PointwiseGroup* group = groups.ending_at(id)) {
+            HK_TRY(lower_group(lowering, *group).with_context(graph.describe(id)));
+        } else if (!groups.inside(id)) {
+            HK_TRY(family_of(graph.nodes[id].op)(lowering, id).with_context(graph.describe(id)));
+        }
+    }
+    HK_TRY(keep(lowering, wanted, options));
+    return lowering;
+}
+
+} // namespace hekla::program

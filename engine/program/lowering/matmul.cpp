@@ -1,0 +1,504 @@
+// matmul and linear: which operand lies how, which kernel, how large the tiles.
+#include "program/lowering/half.hpp"
+#include "program/lowering/common.hpp"
+#include "program/lowering/product_epilogue.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+// A matrix [rows, columns] of elements at row * row_stride + column * column_stride, for each of the batches.
+struct Matrix {
+    View view; // [batch..., rows, columns]
+    int64_t row_stride = 0;
+    int64_t column_stride = 0;
+};
+
+Matrix matrix_of(const View& view, bool transposed) {
+    Matrix matrix{view, 0, 0};
+    const int rank = view.shape.rank();
+    if (transposed) {
+        std::swap(matrix.view.shape[-1], matrix.view.shape[-2]);
+        std::swap(matrix.view.strides[static_cast<std::size_t>(rank - 1)],
+                  matrix.view.strides[static_cast<std::size_t>(rank - 2)]);
+    }
+    matrix.row_stride = matrix.view.strides[static_cast<std::size_t>(rank - 2)];
+    matrix.column_stride = matrix.view.strides[static_cast<std::size_t>(rank - 1)];
+    return matrix;
+}
+
+// How a kernel sees an operand: dense along rows (its last dimension) or along columns.
+struct Operand {
+    View view;
+    bool transposed = false; // dense along its rows' dimension
+    int64_t leading = 0;
+};
+
+Operand operand_of(Lowering& lowering, const Matrix& matrix) {
+    Operand operand{matrix.view, false, 0};
+    const int64_t rows = matrix.view.shape[-2];
+    const int64_t columns = matrix.view.shape[-1];
+    if ((matrix.column_stride == 1 || columns == 1) && matrix.row_stride >= 0) {
+        operand.leading = rows == 1 ? columns : matrix.row_stride;
+        return operand;
+    }
+    if ((matrix.row_stride == 1 || rows == 1) && matrix.column_stride >= 0) {
+        operand.transposed = true;
+        operand.leading = columns == 1 ? rows : matrix.column_stride;
+        return operand;
+    }
+    operand.view = lowering.contiguous(matrix.view);
+    operand.leading = columns;
+    return operand;
+}
+
+// What is done to a sum before it is stored, in this order.
+struct Epilogue {
+    View bias; // [N]
+    Activation activation = Activation::none;
+    View residual;           // [M, N], added; rows of any stride
+    bool accumulate = false; // to what is there
+};
+
+struct Problem {
+    Operand a, b;
+    View c;
+    Epilogue epilogue;
+    int64_t m = 0, n = 0, k = 0;
+    int64_t outer = 1, inner = 1; // batches
+    int64_t a_outer = 0, a_inner = 0, b_outer = 0, b_inner = 0, c_outer = 0, c_inner = 0;
+};
+
+// How the problem is cut.
+struct Cut {
+    std::string shader;
+    int64_t tile_m = 0, tile_n = 0, step = 1; // step: what a split's length is a multiple of
+    int64_t splits = 1, split_length = 0;
+    std::vector<uint32_t> constants;
+    uint32_t subgroup = 0;
+};
+
+// TYPES of shaders/matmul/record.glsl: how A, B and C are stored.
+uint32_t types_of(const View& a, const View& b, const View& c) {
+    return static_cast<uint32_t>(a.storage) | static_cast<uint32_t>(b.storage) << 2 |
+           static_cast<uint32_t>(c.storage) << 4;
+}
+
+// The variant with 16-bit storage where an operand needs it.
+void set_types(Dispatch& dispatch, uint32_t types) {
+    if (types == 0) return;
+    dispatch.shader += dispatch.shader == "matmul/split_sum" ? ".16" : "_16";
+    dispatch.constants.push_back(types);
+}
+
+bool pairs_of_a(const Problem& p) {
+    const int64_t dense = p.a.transposed ? p.m : p.k;
+    return even({dense, p.a.leading, static_cast<int64_t>(p.a.view.offset), p.a_outer, p.a_inner});
+}
+
+bool pairs_of_b(const Problem& p) {
+    const int64_t dense = p.b.transposed ? p.k : p.n;
+    return even({dense, p.b.leading, static_cast<int64_t>(p.b.view.offset), p.b_outer, p.b_inner});
+}
+
+// The kernels that could do it, the preferred one first.
+std::vector<std::string> candidates(const Lowering& lowering, const std::string& preferred) {
+    std::vector<std::string> all{preferred};
+    const auto add = [&](std::initializer_list<const char*> kernels) {
+        for (const char* kernel : kernels)
+            if (kernel != preferred) all.emplace_back(kernel);
+    };
+    if (preferred.starts_with("uniform.")) add({"uniform.t6x4", "uniform.t2x4", "uniform.t8x1"});
+    add({"direct.t4x4", "direct.t16x4"});
+    if (lowering.limits.cpu)
+        add({"direct.t32x4", "direct.t64x4"});
+    else
+        add({"tiled.t64", "tiled.t128"});
+    return all;
+}
+
+Cut cut(Lowering& lowering, const Problem& p) {
+    const bool direct = lowering.limits.cpu;
+    const int64_t s = lanes(lowering);
+    const int64_t batches = p.outer * p.inner;
+    Cut cut;
+    std::string preferred;
+    const bool halves = types_of(p.a.view, p.b.view, p.c) != 0; // read by no uniform kernel
+    // B must be dense along N: the rows of A must be enough to make up for its transposition.
+    if (!halves && lowering.limits.uniform_loads && (!p.b.transposed || p.m > 8)) {
+        preferred = p.n <= s ? "uniform.t8x1" : p.m <= 2 ? "uniform.t2x4" : "uniform.t6x4";
+    } else if (direct) {
+        // The highest tile that the rows fill and that leaves work for every core.
+        const auto fits = [&](int64_t rows) {
+            const bool fills = p.m % rows == 0 || p.m > 8 * rows;
+            return fills && divide_up(p.m, rows) * divide_up(p.n, 4 * s) * batches >= 8;
+        };
+        preferred = p.m == 1   ? "direct.t1x4"
+                    : p.m <= 8 ? "direct.t4x4"
+                    : fits(64) ? "direct.t64x4"
+                    : fits(32) ? "direct.t32x4"
+                               : "direct.t16x4";
+    } else {
+        const int64_t tiles = divide_up(p.m, 128) * divide_up(p.n, 128) * batches;
+        preferred = tiles >= 128 && p.m > 64 && p.n > 64 ? "tiled.t128" : "tiled.t64";
+    }
+    const std::string types = halves ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
+                                                   storage_name(p.b.view.storage), storage_name(p.c.storage))
+                                     : "f32";
+    const std::string key = fmt::format("matmul {}{} {} [{}x {}, {}, {}]", p.a.transposed ? 'T' : 'N',
+                                        p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k);
+    const std::string choice =
+        lowering.choose({key, candidates(lowering, preferred), p.a.transposed, p.b.transposed, batches, p.m, p.n, p.k,
+                         p.a.view.storage, p.b.view.storage, p.c.storage});
+    const bool on_lanes = choice.starts_with("direct.");
+    cut.shader = "matmul/" + choice;
+    const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | (p.epilogue.residual.resource != 0 ? 2u : 0u) |
+                           (p.epilogue.accumulate ? 4u : 0u) | static_cast<uint32_t>(p.epilogue.activation) << 4;
+    if (choice.starts_with("uniform.")) {
+        const bool narrow = choice == "uniform.t8x1";
+        cut.tile_m = narrow ? 8 : choice == "uniform.t2x4" ? 2 : 6;
+        cut.tile_n = narrow ? s : 4 * s;
+        cut.step = 16;
+        cut.subgroup = static_cast<uint32_t>(s);
+        cut.constants = {static_cast<uint32_t>(s), p.a.transposed ? 1u : 0u, p.k >= 16 ? 1u : 0u,
+                         p.k % 16 != 0 ? 1u : 0u, flags};
+    } else if (on_lanes) {
+        cut.tile_m = choice == "direct.t64x4"   ? 64
+                     : choice == "direct.t32x4" ? 32
+                     : choice == "direct.t16x4" ? 16
+                     : choice == "direct.t1x4"  ? 1
+                                                : 4;
+        cut.tile_n = 4 * s;
+        cut.step = 4;
+        cut.subgroup = static_cast<uint32_t>(s);
+        cut.constants = {static_cast<uint32_t>(s), p.a.transposed ? 1u : 0u, p.b.transposed ? 1u : 0u,
+                         pairs_of_a(p) ? 2u : 1u,  pairs_of_b(p) ? 2u : 1u,  flags};
+    } else {
+        cut.tile_m = cut.tile_n = choice == "tiled.t128" ? 128 : 64;
+        cut.step = choice == "tiled.t128" ? 8 : 16;
+        cut.constants = {p.a.transposed ? 1u : 0u, p.b.transposed ? 1u : 0u, flags};
+    }
+    // Few tiles leave a device idle: K is cut too, and a second pass adds up in order. On a CPU that pass costs as much
+    // as millions of operations.
+    const int64_t tiles = divide_up(p.m, cut.tile_m) * divide_up(p.n, cut.tile_n) * batches;
+    const bool small = direct && batches * p.m * p.n * p.k < (int64_t{1} << 21);
+    const int64_t wanted = small ? 1 : direct ? 4 : 256;
+    const int64_t shortest = 256;
+    cut.splits = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(tiles, 1), p.k / shortest), 1, 64);
+    cut.split_length = divide_up(divide_up(p.k, cut.splits), cut.step) * cut.step;
+    cut.splits = std::max<int64_t>(1, divide_up(p.k, cut.split_length));
+    return cut;
+}
+
+void write_record(Dispatch& dispatch, const Problem& p, const Cut& cut, const View& a, const View& c, bool partial) {
+    const int64_t batches = p.outer * p.inner;
+    Arguments& r = dispatch.arguments;
+    r.address(a);
+    r.address(p.b.view);
+    r.address(c);
+    optional_address(dispatch, partial ? View{} : p.epilogue.bias);
+    optional_address(dispatch, partial ? View{} : p.epilogue.residual);
+    r.u32(word(p.m));
+    r.u32(word(p.n));
+    r.u32(word(p.k));
+    r.u32(word(p.a.leading));
+    r.u32(word(p.b.leading));
+    r.u32(word(p.n)); // ldc: C is dense
+    r.u32(word(p.epilogue.residual.strides[0]));
+    r.u32(word(p.inner));
+    r.u32(word(p.a_outer));
+    r.u32(word(p.a_inner));
+    r.u32(word(p.b_outer));
+    r.u32(word(p.b_inner));
+    r.u32(word(partial ? p.inner * p.m * p.n : p.c_outer));
+    r.u32(word(partial ? p.m * p.n : p.c_inner));
+    r.u32(0);
+    r.u32(0);
+    r.u32(word(divide_up(p.m, cut.tile_m)));
+    r.u32(word(divide_up(p.n, cut.tile_n)));
+    r.u32(word(cut.splits));
+    r.u32(word(cut.split_length));
+    r.u32(word(batches));
+    r.u32(0);
+}
+
+// B as it is stored, [N, K], to [K, N].
+void transpose_b(Lowering& lowering, Problem& p) {
+    const int64_t outer = p.b_outer == 0 ? 1 : p.outer;
+    const int64_t inner = p.b_inner == 0 ? 1 : p.inner;
+    const int64_t row_groups = divide_up(p.n, lanes(lowering));
+    const View to = lowering.allocate({outer, inner, p.k, p.n}, Storage::f32, "an operand transposed");
+    Dispatch dispatch;
+    dispatch.shader = "matmul/transpose";
+    dispatch.constants = {lanes(lowering)};
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(p.b.view);
+    r.address(to);
+    r.u32(word(p.n));
+    r.u32(word(p.k));
+    r.u32(word(p.b.leading));
+    r.u32(word(inner));
+    r.u32(word(p.b_outer));
+    r.u32(word(p.b_inner));
+    r.u32(word(row_groups));
+    dispatch.groups = static_cast<uint64_t>(row_groups * outer * inner);
+    dispatch.reads(p.b.view);
+    dispatch.writes(to);
+    dispatch.bytes = static_cast<double>(2 * to.bytes());
+    lowering.append(std::move(dispatch));
+    p.b = {to, false, p.n};
+    p.b_inner = p.b_inner == 0 ? 0 : p.k * p.n;
+    p.b_outer = p.b_outer == 0 ? 0 : inner * p.k * p.n;
+}
+
+void append_matmul(Lowering& lowering, Problem p) {
+    const int64_t batches = p.outer * p.inner;
+    const Cut cut_ = cut(lowering, p);
+    if (cut_.shader.starts_with("matmul/uniform.") && p.b.transposed) transpose_b(lowering, p);
+    const bool split = cut_.splits > 1;
+    View partial;
+    if (split) partial = lowering.allocate({cut_.splits, batches, p.m, p.n}, Storage::f32, "partial sums of a matmul");
+
+    Dispatch dispatch;
+    dispatch.shader = cut_.shader;
+    dispatch.constants = cut_.constants;
+    if (split) dispatch.constants.back() = 0;
+    dispatch.subgroup_size = cut_.subgroup;
+    set_types(dispatch, types_of(p.a.view, p.b.view, split ? partial : p.c));
+    write_record(dispatch, p, cut_, p.a.view, split ? partial : p.c, split);
+    dispatch.groups =
+        static_cast<uint64_t>(divide_up(p.m, cut_.tile_m) * divide_up(p.n, cut_.tile_n) * batches * cut_.splits);
+    dispatch.reads(p.a.view);
+    dispatch.reads(p.b.view);
+    if (!split) dispatch.reads(p.epilogue.bias);
+    if (!split) dispatch.reads(p.epilogue.residual);
+    if (!split && p.epilogue.accumulate) dispatch.reads(p.c);
+    dispatch.writes(split ? partial : p.c);
+    dispatch.flops = 2.0 * static_cast<double>(batches * p.m * p.n) * static_cast<double>(p.k);
+    dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes() + p.c.bytes());
+    lowering.append(std::move(dispatch));
+    if (!split) return;
+
+    Dispatch sum;
+    sum.shader = "matmul/split_sum";
+    sum.constants = {cut_.constants.back()};
+    set_types(sum, types_of(partial, partial, p.c));
+    write_record(sum, p, cut_, partial, p.c, false);
+    sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
+    sum.reads(partial);
+    sum.reads(p.epilogue.bias);
+    sum.reads(p.epilogue.residual);
+    if (p.epilogue.accumulate) sum.reads(p.c);
+    sum.writes(p.c);
+    sum.bytes = static_cast<double>(partial.bytes() + p.c.bytes());
+    lowering.append(std::move(sum));
+}
+
+// c [batch..., M, N] (dense) = a [batch..., M, K] b [batch..., K, N], the batch dimensions already the same.
+void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& c, const Epilogue& epilogue) {
+    Problem p;
+    p.m = a.view.shape[-2];
+    p.k = a.view.shape[-1];
+    p.n = b.view.shape[-1];
+    p.epilogue = epilogue;
+    if (c.elements() == 0) return;
+    if (p.k == 0) {
+        if (epilogue.accumulate) return; // there is no bias then
+        if (epilogue.bias.resource != 0)
+            lowering.copy(broadcast_view(epilogue.bias, c.shape), c);
+        else
+            fill_zero(lowering, c);
+        return;
+    }
+    p.a = operand_of(lowering, a);
+    p.b = operand_of(lowering, b);
+    p.c = c;
+    // Batch dimensions, merged where all three walk them as one.
+    const auto batch_view = [](View view) {
+        view.shape[-1] = 1;
+        view.shape[-2] = 1;
+        return view;
+    };
+    const View views[] = {batch_view(c), batch_view(p.a.view), batch_view(p.b.view)};
+    const Loop loop = make_loop(views);
+    const std::size_t rank = loop.dims.size();
+    // A kernel knows two batch dimensions; the host walks the rest.
+    const std::size_t walked = rank > 2 ? rank - 2 : 0;
+    if (rank >= 1) {
+        p.inner = loop.dims[rank - 1];
+        p.c_inner = loop.strides[0][rank - 1];
+        p.a_inner = loop.strides[1][rank - 1];
+        p.b_inner = loop.strides[2][rank - 1];
+    }
+    if (rank >= 2) {
+        p.outer = loop.dims[rank - 2];
+        p.c_outer = loop.strides[0][rank - 2];
+        p.a_outer = loop.strides[1][rank - 2];
+        p.b_outer = loop.strides[2][rank - 2];
+    }
+    // Views of one walk, for exact accesses.
+    const auto part = [&](const View& whole, std::size_t operand, int64_t at_outer, int64_t rows, int64_t columns) {
+        View view = whole;
+        const int full = whole.shape.rank();
+        view.shape = graph::Shape{p.outer, p.inner, rows, columns};
+        view.strides.fill(0);
+        if (rank >= 2) view.strides[0] = loop.strides[operand][rank - 2];
+        if (rank >= 1) view.strides[1] = loop.strides[operand][rank - 1];
+        view.strides[2] = whole.strides[static_cast<std::size_t>(full - 2)];
+        view.strides[3] = whole.strides[static_cast<std::size_t>(full - 1)];
+        view.offset = static_cast<uint64_t>(static_cast<int64_t>(whole.offset) + at_outer);
+        return view;
+    };
+    int64_t walks = 1;
+    for (std::size_t d = 0; d < walked; ++d) walks *= loop.dims[d];
+    for (int64_t walk = 0; walk < walks; ++walk) {
+        int64_t at[3] = {0, 0, 0};
+        int64_t rest = walk;
+        for (std::size_t d = walked; d-- > 0;) {
+            const int64_t i = rest % loop.dims[d];
+            rest /= loop.dims[d];
+            for (std::size_t o = 0; o < 3; ++o) at[o] += i * loop.strides[o][d];
+        }
+        Problem one = p;
+        one.c = part(c, 0, at[0], p.m, p.n);
+        one.a.view = part(p.a.view, 1, at[1], p.m, p.k);
+        one.b.view = part(p.b.view, 2, at[2], p.k, p.n);
+        append_matmul(lowering, one);
+    }
+}
+
+// [batch..., rows, columns] as [all rows, columns], where strides can say it.
+bool flattened(const View& view, View& out) {
+    const int rank = view.shape.rank();
+    if (rank == 2) {
+        out = view;
+        return true;
+    }
+    int64_t rows = 1;
+    int64_t stride = -1;
+    for (int d = rank - 2; d >= 0; --d) {
+        if (view.shape[d] == 1) continue;
+        const int64_t here = view.strides[static_cast<std::size_t>(d)];
+        if (stride < 0)
+            stride = here;
+        else if (here != stride * rows)
+            return false;
+        rows *= view.shape[d];
+    }
+    out = view;
+    out.shape = graph::Shape{rows, view.shape[-1]};
+    out.strides.fill(0);
+    out.strides[0] = stride < 0 ? view.shape[-1] : stride;
+    out.strides[1] = view.strides[static_cast<std::size_t>(rank - 1)];
+    return true;
+}
+
+View with_rank_2(const View& view, int64_t rows, int64_t columns) {
+    View out = view;
+    out.shape = graph::Shape{rows, columns};
+    out.strides.fill(0);
+    out.strides[0] = columns;
+    out.strides[1] = 1;
+    return out;
+}
+
+Storage storage_of_product(const Lowering& lowering, const graph::Node& node, graph::ValueId y) {
+    if (lowering.graph->shape(node.inputs[0]).elements() == 0) return Storage::f32; // no kernel, only a fill
+    const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_in_16.size() &&
+                        lowering.readable_in_16[y];
+    return chosen ? lowering.precision : Storage::f32;
+}
+
+// [batch..., width] as rows [all rows, width]; a copy is made (appends a dispatch) where strides cannot say it.
+View as_matrix(Lowering& lowering, const View& x) {
+    View rows;
+    if (x.shape.rank() == 1) {
+        rows = x;
+        rows.shape = graph::Shape{1, x.shape[0]};
+        rows.strides[1] = x.strides[0];
+        rows.strides[0] = x.shape[0];
+    } else if (!flattened(x, rows)) {
+        flattened(lowering.contiguous(x), rows);
+    }
+    return rows;
+}
+
+void lower_linear(Lowering& lowering, const graph::Node& node, const ProductEpilogue* after) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::ValueId output = after != nullptr ? after->output : node.outputs[0];
+    const graph::Shape& shape = graph.shape(output);
+    const View y = lowering.allocate(shape, storage_of_product(lowering, node, output), "linear");
+    lowering.views[output] = y;
+    const View x = factor_view(lowering, node.inputs[0]);
+    const View rows = as_matrix(lowering, x);
+    Epilogue epilogue;
+    if (node.inputs.size() > 2 && node.inputs[2] != graph::kNone)
+        epilogue.bias = lowering.contiguous(lowering.view(node.inputs[2]));
+    if (after != nullptr) {
+        epilogue.activation = after->activation;
+        if (after->residual != graph::kNone) {
+            const View& residual = lowering.view(after->residual);
+            epilogue.residual = as_matrix(lowering, residual);
+            if (epilogue.residual.strides[0] < 0 || (epilogue.residual.strides[1] != 1 && shape[-1] > 1))
+                epilogue.residual = as_matrix(lowering, lowering.contiguous(residual));
+        }
+    }
+    const View weight = factor_view(lowering, node.inputs[1]);
+    multiply(lowering, matrix_of(rows, false), matrix_of(weight, node.integer("input_first") == 0),
+             with_rank_2(y, rows.shape[0], shape[-1]), epilogue);
+}
+
+void lower_product(Lowering& lowering, const graph::Node& node) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::Shape& shape = graph.shape(node.outputs[0]);
+    const View y = lowering.allocate(shape, storage_of_product(lowering, node, node.outputs[0]), "matmul");
+    lowering.views[node.outputs[0]] = y;
+    Matrix a = matrix_of(factor_view(lowering, node.inputs[0]), node.integer("transpose_a") != 0);
+    Matrix b = matrix_of(factor_view(lowering, node.inputs[1]), node.integer("transpose_b") != 0);
+    // One b for all batches: their rows are rows of one product.
+    View rows;
+    if (b.view.shape.rank() == 2 && flattened(a.view, rows)) {
+        multiply(lowering, matrix_of(rows, false), b, with_rank_2(y, rows.shape[0], shape[-1]), {});
+        return;
+    }
+    const auto broadcast = [&](const View& view) {
+        graph::Shape full = shape;
+        full[-2] = view.shape[-2];
+        full[-1] = view.shape[-1];
+        return broadcast_view(view, full);
+    };
+    multiply(lowering, matrix_of(broadcast(a.view), false), matrix_of(broadcast(b.view), false), y, {});
+}
+
+} // namespace
+
+void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
+              const View& bias, bool accumulate) {
+    Epilogue epilogue;
+    epilogue.bias = bias;
+    epilogue.accumulate = accumulate;
+    multiply(lowering, matrix_of(a, transpose_a), matrix_of(b, transpose_b), c, epilogue);
+}
+
+Status lower_matmul(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    if (node.op == Op::linear)
+        lower_linear(lowering, node, nullptr);
+    else
+        lower_product(lowering, node);
+    return {};
+}
+
+void lower_product(Lowering& lowering, const ProductEpilogue& epilogue) {
+    lower_linear(lowering, lowering.graph->nodes[epilogue.product], &epilogue);
+}
+
+} // namespace hekla::program

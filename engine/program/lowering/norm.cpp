@@ -1,0 +1,160 @@
+// layer_norm and rms_norm, and their gradients. Statistics are float32 and kept for the gradient.
+#include "program/lowering/common.hpp"
+
+#include <algorithm>
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+View dense_or_none(Lowering& lowering, const graph::Node& node, std::size_t input) {
+    if (input >= node.inputs.size() || node.inputs[input] == graph::kNone) return {};
+    return lowering.contiguous(lowering.view(node.inputs[input]));
+}
+
+bool odd_offset(const View& view) { return view.resource != 0 && view.offset % 2 != 0; }
+
+void forward(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const bool rms = node.op == Op::rms_norm;
+    const Rows x = as_rows(lowering, lowering.view(node.inputs[0]));
+    const View gain = dense_or_none(lowering, node, 1);
+    const View bias = rms ? View{} : dense_or_none(lowering, node, 2);
+    const View y = make_output(lowering, id, 0);
+    const View mean = rms ? View{} : make_output(lowering, id, 1);
+    const View inverse = make_output(lowering, id, rms ? 1 : 2);
+    if (y.elements() == 0) return;
+
+    Dispatch dispatch;
+    dispatch.shader = "norm/forward";
+    const uint32_t w = odd_offset(gain) || odd_offset(bias) ? 1u : load_width(x.width, {&x});
+    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u,
+                          bias.resource != 0 ? 1u : 0u};
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(x.view);
+    optional_address(dispatch, gain);
+    optional_address(dispatch, bias);
+    r.address(y);
+    optional_address(dispatch, mean);
+    r.address(inverse);
+    r.u32(word(x.rows));
+    r.u32(word(x.width));
+    r.u32(word(x.stride));
+    r.f32(static_cast<float>(node.real("epsilon")));
+    dispatch.groups = row_groups(x.rows);
+    dispatch.reads(x.view);
+    dispatch.reads(gain);
+    dispatch.reads(bias);
+    dispatch.writes(y);
+    dispatch.writes(mean);
+    dispatch.writes(inverse);
+    dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
+    dispatch.flops = 8.0 * static_cast<double>(y.elements());
+    lowering.append(std::move(dispatch));
+}
+
+void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View& mean, const View& inverse,
+                   const View& dgain, const View& dbias) {
+    const bool rms = mean.resource == 0;
+    const uint32_t w = load_width(x.width, {&dy, &x});
+    const int64_t columns = divide_up(x.width, int64_t{lanes(lowering)} * w * 4);
+    // Chunks of rows, so that there is work for a whole device, and their sums in order.
+    const int64_t wanted = lowering.limits.cpu ? 8 : 256;
+    const int64_t chunks = std::clamp<int64_t>(std::min(divide_up(wanted, columns), divide_up(x.rows, 32)), 1, x.rows);
+    const int64_t chunk = divide_up(x.rows, chunks);
+    const int64_t parts = divide_up(x.rows, chunk);
+    const bool direct = parts == 1;
+    const View gain_sums = direct ? dgain : lowering.allocate({parts, x.width}, Storage::f32, "sums of dgain");
+    const View bias_sums = rms || direct ? dbias : lowering.allocate({parts, x.width}, Storage::f32, "sums of dbias");
+
+    Dispatch dispatch;
+    dispatch.shader = "norm/gain_gradient";
+    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u};
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(dy.view);
+    r.address(x.view);
+    optional_address(dispatch, mean);
+    r.address(inverse);
+    r.address(gain_sums);
+    optional_address(dispatch, bias_sums);
+    r.u32(word(x.rows));
+    r.u32(word(x.width));
+    r.u32(word(dy.stride));
+    r.u32(word(x.stride));
+    r.u32(word(chunk));
+    r.u32(word(columns));
+    dispatch.groups = static_cast<uint64_t>(parts * columns);
+    dispatch.reads(dy.view);
+    dispatch.reads(x.view);
+    dispatch.reads(mean);
+    dispatch.reads(inverse);
+    dispatch.writes(gain_sums);
+    dispatch.writes(bias_sums);
+    dispatch.bytes = 2.0 * static_cast<double>(x.view.bytes());
+    lowering.append(std::move(dispatch));
+    if (direct) return;
+    sum_chunks(lowering, gain_sums, dgain, parts);
+    if (!rms) sum_chunks(lowering, bias_sums, dbias, parts);
+}
+
+void gradient(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const bool rms = node.op == Op::rms_norm_gradient;
+    const Rows dy = as_rows(lowering, lowering.view(node.inputs[0]));
+    const Rows x = as_rows(lowering, lowering.view(node.inputs[1]));
+    const View mean = rms ? View{} : dense_or_none(lowering, node, 2);
+    const View inverse = dense_or_none(lowering, node, rms ? 2 : 3);
+    const View gain = dense_or_none(lowering, node, rms ? 3 : 4);
+    const View dx = make_output(lowering, id, 0);
+    const View dgain = make_output(lowering, id, 1);
+    const View dbias = rms ? View{} : make_output(lowering, id, 2);
+    if (dx.elements() == 0) {
+        if (dgain.elements() > 0) fill_zero(lowering, dgain);
+        if (!rms && dbias.elements() > 0) fill_zero(lowering, dbias);
+        return;
+    }
+    Dispatch dispatch;
+    dispatch.shader = "norm/gradient";
+    const uint32_t w = odd_offset(gain) ? 1u : load_width(x.width, {&dy, &x});
+    dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u};
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(dy.view);
+    r.address(x.view);
+    optional_address(dispatch, gain);
+    optional_address(dispatch, mean);
+    r.address(inverse);
+    r.address(dx);
+    r.u32(word(x.rows));
+    r.u32(word(x.width));
+    r.u32(word(dy.stride));
+    r.u32(word(x.stride));
+    dispatch.groups = row_groups(x.rows);
+    dispatch.reads(dy.view);
+    dispatch.reads(x.view);
+    dispatch.reads(gain);
+    dispatch.reads(mean);
+    dispatch.reads(inverse);
+    dispatch.writes(dx);
+    dispatch.bytes = 3.0 * static_cast<double>(dx.bytes());
+    dispatch.flops = 12.0 * static_cast<double>(dx.elements());
+    lowering.append(std::move(dispatch));
+    gain_gradient(lowering, dy, x, mean, inverse, dgain, dbias);
+}
+
+} // namespace
+
+Status lower_norm(Lowering& lowering, graph::NodeId id) {
+    const Op op = lowering.graph->nodes[id].op;
+    if (op == Op::layer_norm || op == Op::rms_norm)
+        forward(lowering, id);
+    else
+        gradient(lowering, id);
+    return {};
+}
+
+} // namespace hekla::program

@@ -1,0 +1,187 @@
+#include "program/lowering/optimizer.hpp"
+
+#include "program/lowering/common.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace hekla::program {
+
+namespace {
+
+constexpr uint64_t kBlock = 256; // elements of one word of the block table, all of one parameter
+constexpr int64_t kPart = 4096;  // elements of one sum of squares
+constexpr uint32_t kUntouched = 0xFFFFFFFFu;
+
+Status check(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, std::span<const StoreChunk> chunks) {
+    if (plan.group_of.size() != table.size())
+        return invalid_argument(fmt::format("an optimizer plan for {} parameters, and the table has {}",
+                                            plan.group_of.size(), table.size()));
+    for (const StoreChunk& chunk : chunks) {
+        if (chunk.elements == 0 || chunk.elements % kBlock != 0)
+            return invalid_argument(
+                fmt::format("a chunk of {} elements; expected a multiple of {}", chunk.elements, kBlock));
+        if (chunk.elements > 0xFFFFFFFFull - kBlock)
+            return unsupported(fmt::format("a chunk of {} elements; the optimizer's kernels count to {}",
+                                           chunk.elements, 0xFFFFFFFFull - kBlock));
+    }
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        if (plan.group_of[i] >= static_cast<int32_t>(plan.groups.size()))
+            return invalid_argument(fmt::format("parameter '{}' is in optimizer group {}, and there are {}",
+                                                table[i].name, plan.group_of[i], plan.groups.size()));
+        if (table[i].chunk >= chunks.size())
+            return invalid_argument(fmt::format("parameter '{}' is in chunk {}, and there are {}", table[i].name,
+                                                table[i].chunk, chunks.size()));
+        if (plan.group_of[i] >= 0 && !chunks[table[i].chunk].trained)
+            return invalid_argument(
+                fmt::format("parameter '{}' is frozen in the store and trained by the plan", table[i].name));
+    }
+    const auto fraction = [](float x) { return x >= 0 && x < 1; };
+    if (!fraction(plan.beta1) || !fraction(plan.beta2) || !fraction(plan.momentum))
+        return invalid_argument(fmt::format("beta1 {}, beta2 {}, momentum {}: expected at least 0 and below 1",
+                                            plan.beta1, plan.beta2, plan.momentum));
+    if (!(plan.epsilon > 0) || !(plan.max_norm >= 0))
+        return invalid_argument(
+            fmt::format("epsilon {} must be above 0 and max_norm {} not below 0", plan.epsilon, plan.max_norm));
+    return {};
+}
+
+template<class T>
+std::vector<std::byte> bytes_of_vector(const std::vector<T>& values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(T));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+}
+
+struct Arenas {
+    View parameters, gradients, moment1, moment2;
+    View blocks, groups, sums, learning_rate, gradient_scale, state, loss, loss_scale;
+};
+
+// One word for each block of a chunk: the group of the parameter that lies there.
+std::vector<uint32_t> blocks_of(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
+                                std::span<const StoreChunk> chunks, std::size_t chunk) {
+    std::vector<uint32_t> blocks(chunks[chunk].elements / kBlock, kUntouched);
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        if (plan.group_of[i] < 0 || table[i].chunk != chunk) continue;
+        const uint64_t end = table[i].offset + static_cast<uint64_t>(table[i].shape.elements());
+        for (uint64_t b = table[i].offset / kBlock; b * kBlock < end; ++b)
+            blocks[b] = static_cast<uint32_t>(plan.group_of[i]);
+    }
+    return blocks;
+}
+
+Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
+                     uint64_t elements) {
+    Dispatch dispatch;
+    dispatch.shader = shader;
+    dispatch.constants = {lanes};
+    dispatch.subgroup_size = lanes;
+    for (const View* view : {&a.parameters, &a.gradients, &a.moment1, &a.moment2, &a.blocks, &a.groups, &a.sums,
+                             &a.learning_rate, &a.gradient_scale, &a.state, &a.loss, &a.loss_scale})
+        optional_address(dispatch, *view);
+    Arguments& r = dispatch.arguments;
+    r.u32(static_cast<uint32_t>(elements));
+    r.u32(word(a.sums.elements()));
+    r.f32(plan.beta1);
+    r.f32(plan.beta2);
+    r.f32(plan.epsilon);
+    r.f32(plan.momentum);
+    r.f32(plan.max_norm);
+    r.u32(plan.nesterov ? 1u : 0u);
+    return dispatch;
+}
+
+} // namespace
+
+Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
+                                 std::span<const StoreChunk> chunks, const Limits& limits) {
+    HK_TRY(check(plan, table, chunks));
+    Lowering lowering;
+    lowering.limits = limits;
+    const uint32_t s = lanes(lowering);
+    const bool sgd = plan.kind == OptimizerKind::sgd;
+
+    Arenas a;
+    std::vector<float> groups;
+    for (const OptimizerGroup& group : plan.groups) {
+        groups.push_back(group.learning_rate_factor);
+        groups.push_back(group.weight_decay);
+    }
+    if (groups.empty()) groups = {1, 0};
+    a.groups = lowering.constant("optimizer groups", {static_cast<int64_t>(groups.size())}, Storage::f32,
+                                 bytes_of_vector(groups));
+    int64_t parts = 0; // of the norm
+    for (const StoreChunk& chunk : chunks)
+        if (chunk.trained) parts += divide_up(static_cast<int64_t>(chunk.elements), kPart);
+    a.sums = lowering.allocate({parts}, Storage::f32, "sums of squares");
+    a.learning_rate = lowering.step_scalar(kLearningRate, 0);
+    a.gradient_scale = lowering.step_scalar(kGradientScale, 1);
+    a.state = lowering.named(ResourceKind::state, kOptimizerState, {static_cast<int64_t>(sizeof(OptimizerState) / 4)},
+                             Storage::i32);
+    a.loss = plan.loss_state.empty()
+                 ? lowering.step_scalar(kLoss, 0)
+                 : lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
+    if (plan.loss_scaling)
+        a.loss_scale = lowering.named(ResourceKind::state, kLossScaleState,
+                                      {static_cast<int64_t>(sizeof(LossScale) / 4)}, Storage::i32);
+
+    std::vector<Arenas> of_chunk(chunks.size(), a);
+    View sums = a.sums; // of the chunk at hand
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+        if (!chunks[c].trained) continue;
+        const auto count = static_cast<int64_t>(chunks[c].elements);
+        const std::string name = chunk_name(static_cast<uint32_t>(c));
+        Arenas& own = of_chunk[c];
+        own.parameters = lowering.named(ResourceKind::parameter, name, {count}, Storage::f32);
+        own.gradients = lowering.named(ResourceKind::gradient, name, {count}, Storage::f32);
+        if (!sgd || plan.momentum != 0)
+            own.moment1 = lowering.named(ResourceKind::moment1, name, {count}, Storage::f32);
+        if (!sgd) own.moment2 = lowering.named(ResourceKind::moment2, name, {count}, Storage::f32);
+        const std::vector<uint32_t> blocks = blocks_of(plan, table, chunks, c);
+        own.blocks = lowering.constant(fmt::format("optimizer blocks {}", c), {static_cast<int64_t>(blocks.size())},
+                                       Storage::i32, bytes_of_vector(blocks));
+
+        Dispatch norm;
+        norm.shader = "optimizer/norm";
+        norm.label = "gradient norm";
+        norm.constants = {s};
+        norm.subgroup_size = s;
+        sums.shape = graph::Shape{divide_up(count, kPart)};
+        norm.arguments.address(own.gradients);
+        norm.arguments.address(sums);
+        norm.arguments.u32(static_cast<uint32_t>(count));
+        norm.groups = static_cast<uint64_t>(sums.elements());
+        norm.reads(own.gradients);
+        norm.writes(sums);
+        norm.bytes = 4.0 * static_cast<double>(count);
+        lowering.append(std::move(norm));
+        sums.offset += static_cast<uint64_t>(sums.elements());
+    }
+
+    Dispatch decide = with_record(plan, a, "optimizer/decide", s, 0);
+    decide.label = "step decision";
+    decide.constants.push_back(plan.loss_scaling ? 1u : 0u);
+    for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state, &a.loss_scale}) decide.reads(*view);
+    decide.writes(a.state);
+    decide.writes(a.loss_scale);
+    lowering.append(std::move(decide));
+
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+        if (!chunks[c].trained) continue;
+        const Arenas& own = of_chunk[c];
+        Dispatch update = with_record(plan, own, "optimizer/update", s, chunks[c].elements);
+        update.label = "update";
+        update.constants.push_back(sgd ? 1u : 0u);
+        update.groups = chunks[c].elements / kBlock;
+        for (const View* view : {&own.parameters, &own.gradients, &own.moment1, &own.moment2, &own.blocks, &own.groups,
+                                 &own.learning_rate, &own.state})
+            update.reads(*view);
+        for (const View* view : {&own.parameters, &own.moment1, &own.moment2}) update.writes(*view);
+        update.bytes = (sgd ? 12.0 : 28.0) * static_cast<double>(chunks[c].elements);
+        lowering.append(std::move(update));
+    }
+    return lowering;
+}
+
+} // namespace hekla::program

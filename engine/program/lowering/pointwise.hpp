@@ -1,0 +1,73 @@
+// Pointwise operations: which groups of nodes become one kernel, and the kernels. A generated kernel gives the bits
+// that the single ones give: both call the functions of shaders/pointwise/operations.glsl, and nothing is contracted.
+#pragma once
+
+#include "program/lowering/lower.hpp"
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hekla::program {
+
+// Nodes of one shape that one kernel computes. The kernel runs where the last of them stands.
+struct PointwiseGroup {
+    std::vector<graph::NodeId> nodes;    // in the graph's order
+    std::vector<graph::ValueId> outputs; // read outside the group, in the graph's order
+};
+
+class PointwiseGroups {
+public:
+    void add(PointwiseGroup group);
+    const PointwiseGroup* ending_at(graph::NodeId node) const; // null: none does
+    bool inside(graph::NodeId node) const { return members_.contains(node); }
+    const std::vector<PointwiseGroup>& all() const { return groups_; }
+
+private:
+    std::vector<PointwiseGroup> groups_;
+    std::map<graph::NodeId, std::size_t> members_;
+    std::map<graph::NodeId, std::size_t> ends_;
+};
+
+// Groups, none where kernels cannot be generated. `needed`: nodes that are computed at all;
+// `kept`: values that are wanted from outside.
+PointwiseGroups group_pointwise(const graph::Graph& graph, const std::vector<bool>& needed,
+                                const std::vector<graph::ValueId>& kept, const Limits& limits);
+
+// Appends the group's kernel and sets the views of its outputs.
+Status lower_group(Lowering& lowering, const PointwiseGroup& group);
+
+// One row of shaders/pointwise/operations.inc.
+struct PointwiseKernel {
+    uint32_t number;
+    std::string_view name;      // op_NAME is the function
+    std::string_view signature; // "f_iff": float of (int32, float, float); p: a number of the record
+};
+
+// The kernel of a node, and its numbers for the record (clamp's bounds).
+struct PointwiseChoice {
+    const PointwiseKernel* kernel = nullptr;
+    float p = 0;
+    float q = 0;
+};
+Result<PointwiseChoice> choose_pointwise(const graph::Graph& graph, const graph::Node& node);
+
+// Numbers of dropout for the kernels (shaders/pointwise/dropout.glsl).
+struct DropoutNumbers {
+    uint32_t example = 1; // elements of one
+    uint32_t stream = 0;
+    uint32_t threshold = 0;
+    float factor = 1;
+};
+DropoutNumbers dropout_numbers(const graph::Graph& graph, const graph::Node& node);
+
+// GLSL of a kernel for a group; every shape, stride and number comes from the record (see pointwise_codegen.cpp).
+struct GeneratedKernel {
+    std::string source;
+    Dispatch dispatch;         // complete
+    std::vector<View> outputs; // as group.outputs
+};
+Result<GeneratedKernel> generate_pointwise(Lowering& lowering, const PointwiseGroup& group);
+
+} // namespace hekla::program

@@ -1,0 +1,77 @@
+#include "program/lowering/product_epilogue.hpp"
+
+#include <algorithm>
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+// Rows up to which a CPU's kernels take in an activation: their tiles are unrolled, and the code of a large one would
+// hold the activation hundreds of times, to save a dispatch that is nothing beside the product.
+constexpr int64_t kFewRows = 8;
+
+Activation activation_of(const graph::Node& node) {
+    if (node.op == Op::relu) return Activation::relu;
+    if (node.op == Op::gelu) return node.integer("tanh_approximation") != 0 ? Activation::gelu_tanh : Activation::gelu;
+    return Activation::none;
+}
+
+} // namespace
+
+void ProductEpilogues::add(graph::NodeId end, const ProductEpilogue& epilogue) {
+    ends_[end] = epilogue;
+    products_.insert(epilogue.product);
+}
+
+const ProductEpilogue* ProductEpilogues::ending_at(graph::NodeId node) const {
+    const auto it = ends_.find(node);
+    return it == ends_.end() ? nullptr : &it->second;
+}
+
+ProductEpilogues find_product_epilogues(const graph::Graph& graph, const std::vector<bool>& needed,
+                                        const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
+                                        const Limits& limits) {
+    ProductEpilogues result;
+    std::vector<int> reads(graph.values.size(), 0);
+    for (graph::NodeId n = 0; n < graph.nodes.size(); ++n)
+        if (needed[n])
+            for (const graph::ValueId input : graph.nodes[n].inputs)
+                if (input != graph::kNone) ++reads[input];
+    for (const graph::ValueId value : kept) ++reads[value];
+
+    for (const PointwiseGroup& group : groups.all()) {
+        if (group.nodes.size() != 1) continue;
+        const graph::Node& end = graph.nodes[group.nodes[0]];
+        const graph::ValueId output = end.outputs[0];
+        const graph::Shape& shape = graph.shape(output);
+        if (shape.rank() == 0 || shape.elements() == 0) continue;
+        const auto is_product = [&](graph::ValueId value) {
+            const graph::Node& node = graph.producer(value);
+            return node.op == Op::linear && reads[value] == 1 && graph.shape(value) == shape &&
+                   graph.shape(node.inputs[0])[-1] > 0;
+        };
+        ProductEpilogue epilogue;
+        epilogue.output = output;
+        epilogue.activation = activation_of(end);
+        graph::ValueId product = graph::kNone;
+        if (epilogue.activation != Activation::none) {
+            if (limits.cpu && shape.elements() / shape[-1] > kFewRows) continue;
+            if (is_product(end.inputs[0])) product = end.inputs[0];
+        } else if (end.op == Op::add && graph.shape(end.inputs[0]) == graph.shape(end.inputs[1])) {
+            // Of two the later: the other is made by then.
+            for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+                if (!is_product(end.inputs[i]) || (product != graph::kNone && end.inputs[i] < product)) continue;
+                product = end.inputs[i];
+                epilogue.residual = end.inputs[1 - i];
+            }
+        }
+        if (product == graph::kNone) continue;
+        epilogue.product = graph.value(product).node;
+        result.add(group.nodes[0], epilogue);
+    }
+    return result;
+}
+
+} // namespace hekla::program

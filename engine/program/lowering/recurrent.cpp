@@ -1,0 +1,241 @@
+// gru and lstm, and their gradients: what comes from the inputs is one matmul, and one dispatch walks through time.
+#include "program/lowering/common.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+using graph::Shape;
+
+enum Flag : uint32_t {
+    kLstm = 1,
+    kReverse = 2,
+    kLengths = 4,
+    kInitial = 8,
+    kInitialCell = 16,
+    kDy = 32,
+    kDlast = 64,
+    kDlastCell = 128,
+};
+
+// A layer's inputs, dense; those left out have resource 0.
+struct Layer {
+    bool lstm = false;
+    View x, input_weight, hidden_weight, input_bias, hidden_bias, lengths, initial, initial_cell;
+    int64_t batch = 0, time = 0, in = 0, hidden = 0, width = 0; // width: gates H
+    uint32_t flags = 0;                                         // of the layer; not of what a gradient is given
+    uint32_t lanes = 0;                                         // of a workgroup
+    const char* kernel = "lane";                                // the variant that walks through time
+    int64_t rows = 1;                                           // of the batch that a workgroup does
+    bool subgroup = false;                                      // a workgroup is one
+
+    int64_t tokens() const { return batch * time; }
+};
+
+View dense(Lowering& lowering, const graph::Node& node, std::size_t input) {
+    if (input >= node.inputs.size() || node.inputs[input] == graph::kNone) return {};
+    return lowering.contiguous(lowering.view(node.inputs[input]));
+}
+
+View matrix(View view, int64_t rows, int64_t columns) {
+    view.shape = Shape{rows, columns};
+    view.strides.fill(0);
+    view.strides[0] = columns;
+    view.strides[1] = 1;
+    return view;
+}
+
+Layer layer_of(Lowering& lowering, const graph::Node& node, std::size_t x, bool lstm) {
+    Layer l;
+    l.lstm = lstm;
+    View* const views[] = {&l.x,           &l.input_weight, &l.hidden_weight, &l.input_bias,
+                           &l.hidden_bias, &l.lengths,      &l.initial,       &l.initial_cell};
+    for (std::size_t i = 0; i < (lstm ? 8u : 7u); ++i) *views[i] = dense(lowering, node, x + i);
+    l.batch = l.x.shape[0];
+    l.time = l.x.shape[1];
+    l.in = l.x.shape[2];
+    l.hidden = l.hidden_weight.shape[1];
+    l.width = (lstm ? 4 : 3) * l.hidden;
+    l.flags = (lstm ? kLstm : 0u) | (node.integer("reverse") != 0 ? kReverse : 0u) |
+              (l.lengths.resource != 0 ? kLengths : 0u) | (l.initial.resource != 0 ? kInitial : 0u) |
+              (l.initial_cell.resource != 0 ? kInitialCell : 0u);
+    // On a CPU a workgroup is one subgroup, since a barrier between more of them is dear, and does many rows with what
+    // it loads of a weight; elsewhere a row has a workgroup of as many lanes as there are units.
+    const int64_t most = lowering.limits.cpu ? lanes(lowering) : std::min(256u, lowering.limits.max_group_invocations);
+    const int64_t wanted = divide_up(std::max<int64_t>(l.hidden, 1), lanes(lowering)) * lanes(lowering);
+    l.lanes = word(std::min(most, wanted));
+    if (lowering.limits.cpu) {
+        l.subgroup = true;
+        l.rows = l.batch >= 32 ? 16 : l.batch >= 4 ? 4 : 1;
+        l.kernel = l.rows == 16 ? "r16" : l.rows == 4 ? "r4" : "r1";
+    }
+    return l;
+}
+
+void walk(Lowering& lowering, const Layer& l, const char* shader, uint32_t flags, Dispatch& dispatch) {
+    dispatch.shader = fmt::format("recurrent/{}.{}", shader, l.kernel);
+    dispatch.constants = {l.lanes, flags};
+    if (l.subgroup) dispatch.subgroup_size = lanes(lowering);
+    dispatch.groups = static_cast<uint64_t>(divide_up(l.batch, l.rows));
+    dispatch.flops = 2.0 * static_cast<double>(l.tokens()) * static_cast<double>(l.width * l.hidden);
+}
+
+// [B T, gates H]: rows [B T, depth] by a weight [gates H, depth], plus its bias.
+View project(Lowering& lowering, const Layer& l, const View& rows, int64_t depth, const View& weight, const View& bias,
+             const char* name) {
+    const View result = lowering.allocate({l.tokens(), l.width}, Storage::f32, name);
+    multiply(lowering, matrix(rows, l.tokens(), depth), false, weight, true, result, bias);
+    return result;
+}
+
+void forward(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const Layer l = layer_of(lowering, node, 0, node.op == Op::lstm);
+    const View y = make_output(lowering, id, 0);
+    const View last = make_output(lowering, id, 1);
+    const View last_cell = l.lstm ? make_output(lowering, id, 2) : View{};
+    const View cells = l.lstm ? make_output(lowering, id, 3) : View{};
+    if (y.elements() == 0) { // no tokens: the states stay what they were
+        const auto stays = [&](const View& from, const View& to) {
+            if (to.resource == 0 || to.elements() == 0) return;
+            if (from.resource != 0)
+                lowering.copy(from, to);
+            else
+                fill_zero(lowering, to);
+        };
+        stays(l.initial, last);
+        stays(l.initial_cell, last_cell);
+        return;
+    }
+    const View inputs = project(lowering, l, l.x, l.in, l.input_weight, l.input_bias, "gates from inputs");
+    View turned = l.hidden_weight;
+    std::swap(turned.shape[0], turned.shape[1]);
+    std::swap(turned.strides[0], turned.strides[1]);
+    const View weight = lowering.contiguous(turned);
+
+    Dispatch dispatch;
+    walk(lowering, l, "forward", l.flags, dispatch);
+    Arguments& r = dispatch.arguments;
+    for (const View& view : {inputs, weight, l.hidden_bias, l.lengths, l.initial, l.initial_cell}) {
+        optional_address(dispatch, view);
+        dispatch.reads(view);
+    }
+    for (const View& view : {y, last, last_cell, cells}) {
+        optional_address(dispatch, view);
+        dispatch.writes(view);
+    }
+    dispatch.reads(y);
+    dispatch.reads(cells);
+    r.u32(word(l.time));
+    r.u32(word(l.hidden));
+    r.u32(word(l.batch));
+    dispatch.bytes = static_cast<double>(inputs.bytes() + y.bytes()) + static_cast<double>(l.tokens()) /
+                                                                           static_cast<double>(l.rows) *
+                                                                           static_cast<double>(weight.bytes());
+    lowering.append(std::move(dispatch));
+}
+
+// The state before every token.
+View before(Lowering& lowering, const Layer& l, const View& after, const View& initial) {
+    const View result = lowering.allocate({l.batch, l.time, l.hidden}, Storage::f32, "states before the tokens");
+    Dispatch dispatch;
+    dispatch.shader = "recurrent/before";
+    dispatch.constants = {l.lanes, (l.flags & ~uint32_t{kInitial}) | (initial.resource != 0 ? kInitial : 0u)};
+    for (const View& view : {after, l.lengths, initial}) {
+        optional_address(dispatch, view);
+        dispatch.reads(view);
+    }
+    dispatch.arguments.address(result);
+    dispatch.writes(result);
+    dispatch.arguments.u32(word(l.time));
+    dispatch.arguments.u32(word(l.hidden));
+    dispatch.groups = static_cast<uint64_t>(l.tokens());
+    dispatch.bytes = 2.0 * static_cast<double>(result.bytes());
+    lowering.append(std::move(dispatch));
+    return result;
+}
+
+void gradient(Lowering& lowering, graph::NodeId id) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const bool lstm = node.op == Op::lstm_gradient;
+    const Layer l = layer_of(lowering, node, lstm ? 5 : 3, lstm);
+    const View dy = dense(lowering, node, 0);
+    const View dlast = dense(lowering, node, 1);
+    const View dlast_cell = lstm ? dense(lowering, node, 2) : View{};
+    const View y = dense(lowering, node, lstm ? 3 : 2);
+    const View cells = lstm ? dense(lowering, node, 4) : View{};
+    const View dx = make_output(lowering, id, 0);
+    const View dinput_weight = make_output(lowering, id, 1);
+    const View dhidden_weight = make_output(lowering, id, 2);
+    const View dinput_bias = make_output(lowering, id, 3);
+    const View dhidden_bias = make_output(lowering, id, 4);
+    const View dinitial = make_output(lowering, id, 5);
+    const View dinitial_cell = lstm ? make_output(lowering, id, 6) : View{};
+    if (y.elements() == 0) {
+        for (const View& view : {dx, dinput_weight, dhidden_weight, dinput_bias, dhidden_bias})
+            if (view.elements() > 0) fill_zero(lowering, view);
+        const auto passes = [&](const View& from, const View& to) {
+            if (to.resource == 0 || to.elements() == 0) return;
+            if (from.resource != 0)
+                lowering.copy(from, to);
+            else
+                fill_zero(lowering, to);
+        };
+        passes(dlast, dinitial);
+        passes(dlast_cell, dinitial_cell);
+        return;
+    }
+    const View states = before(lowering, l, y, l.initial);
+    const View before_cells = lstm ? before(lowering, l, cells, l.initial_cell) : View{};
+    const View inputs = project(lowering, l, l.x, l.in, l.input_weight, l.input_bias, "gates from inputs");
+    const View hiddens = project(lowering, l, states, l.hidden, l.hidden_weight, l.hidden_bias, "gates from states");
+    const View dhiddens = lowering.allocate({l.tokens(), l.width}, Storage::f32, "gradient of the gates from states");
+    const View dinputs =
+        lstm ? dhiddens : lowering.allocate({l.tokens(), l.width}, Storage::f32, "gradient of the gates from inputs");
+
+    Dispatch dispatch;
+    walk(lowering, l, "gradient",
+         l.flags | (dy.resource != 0 ? kDy : 0u) | (dlast.resource != 0 ? kDlast : 0u) |
+             (dlast_cell.resource != 0 ? kDlastCell : 0u),
+         dispatch);
+    for (const View& view :
+         {dy, dlast, dlast_cell, inputs, hiddens, states, before_cells, cells, l.hidden_weight, l.lengths}) {
+        optional_address(dispatch, view);
+        dispatch.reads(view);
+    }
+    for (const View& view : {dinputs, dhiddens, dinitial, dinitial_cell}) {
+        optional_address(dispatch, view);
+        dispatch.reads(view);
+        dispatch.writes(view);
+    }
+    dispatch.arguments.u32(word(l.time));
+    dispatch.arguments.u32(word(l.hidden));
+    dispatch.arguments.u32(word(l.batch));
+    dispatch.bytes = 4.0 * static_cast<double>(inputs.bytes()) + static_cast<double>(l.tokens()) /
+                                                                     static_cast<double>(l.rows) *
+                                                                     static_cast<double>(l.hidden_weight.bytes());
+    lowering.append(std::move(dispatch));
+
+    multiply(lowering, dinputs, false, l.input_weight, false, matrix(dx, l.tokens(), l.in), {});
+    multiply(lowering, dinputs, true, matrix(l.x, l.tokens(), l.in), false, dinput_weight, {});
+    multiply(lowering, dhiddens, true, matrix(states, l.tokens(), l.hidden), false, dhidden_weight, {});
+    reduce_sum(lowering, dinputs, {true, false}, dinput_bias);
+    reduce_sum(lowering, dhiddens, {true, false}, dhidden_bias);
+}
+
+} // namespace
+
+Status lower_recurrent(Lowering& lowering, graph::NodeId id) {
+    const Op op = lowering.graph->nodes[id].op;
+    if (op == Op::gru || op == Op::lstm)
+        forward(lowering, id);
+    else
+        gradient(lowering, id);
+    return {};
+}
+
+} // namespace hekla::program

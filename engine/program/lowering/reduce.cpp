@@ -1,0 +1,226 @@
+// sum, mean, max, logsumexp and argmax over any axes.
+#include "program/lowering/common.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+enum What : uint32_t { kSum = 0, kMaximum = 1, kLogSumExp = 2, kPlace = 3 };
+
+struct Reduction {
+    What what = kSum;
+    float factor = 1;
+    bool integer = false;
+};
+
+// Rows that are dense, into `y` (dense).
+void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reduction& how) {
+    // A long row is cut where the parts can be put together again.
+    const bool can_cut = how.what == kSum || how.what == kMaximum;
+    const int64_t chunk = can_cut && x.width > 16384 ? 4096 : x.width;
+    const int64_t chunks = divide_up(x.width, chunk);
+    const View parts = chunks > 1 ? lowering.allocate({x.rows, chunks}, Storage::f32, "parts of a reduction") : y;
+    Dispatch dispatch;
+    dispatch.shader = "reduce/rows";
+    uint32_t w = load_width(x.width, {&x});
+    if (x.width % chunk % 2 != 0) w = 1;
+    dispatch.constants = {lanes(lowering), w, how.what};
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(x.view);
+    r.address(parts);
+    r.u32(word(x.rows));
+    r.u32(word(x.width));
+    r.u32(word(x.stride));
+    r.u32(word(chunk));
+    r.u32(word(chunks));
+    r.f32(chunks > 1 ? 1.0f : how.factor);
+    dispatch.groups = row_groups(x.rows * chunks);
+    dispatch.reads(x.view);
+    dispatch.writes(parts);
+    dispatch.bytes = static_cast<double>(x.view.bytes());
+    lowering.append(std::move(dispatch));
+    if (chunks == 1) return;
+    Rows rest;
+    rest.view = parts;
+    rest.rows = x.rows;
+    rest.width = rest.stride = chunks;
+    reduce_rows(lowering, rest, y, how);
+}
+
+struct Walk {
+    std::vector<int64_t> dims;
+    std::vector<int64_t> strides;
+};
+
+void put_walk(Arguments& r, const Walk& walk) {
+    put_dims(r, walk.dims);
+    for (std::size_t d = 0; d < graph::kMaxRank; ++d)
+        r.i32(d < walk.strides.size() ? static_cast<int32_t>(walk.strides[d]) : 0);
+}
+
+// Sums of dense columns, lanes along the columns: rows [rows, count], `stride` apart.
+void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, int64_t stride, const View& y,
+              float factor) {
+    const uint32_t s = lanes(lowering);
+    const uint32_t w = even({count, stride, static_cast<int64_t>(x.offset), static_cast<int64_t>(y.offset)}) ? 2 : 1;
+    const int64_t column_groups = divide_up(count, int64_t{s} * w);
+    const int64_t wanted = lowering.limits.cpu ? 4 : 256;
+    int64_t chunks = std::clamp<int64_t>(std::min(wanted / column_groups, rows / 32), 1, 1024);
+    const int64_t chunk = divide_up(divide_up(rows, chunks), 4) * 4;
+    chunks = divide_up(rows, chunk);
+    const View parts = chunks > 1 ? lowering.allocate({chunks, count}, Storage::f32, "parts of a reduction") : y;
+    Dispatch dispatch;
+    dispatch.shader = "reduce/down";
+    dispatch.constants = {s, w};
+    dispatch.subgroup_size = s;
+    Arguments& r = dispatch.arguments;
+    r.address(x);
+    r.address(parts);
+    r.u32(word(count));
+    r.u32(word(rows));
+    r.u32(word(stride));
+    r.u32(word(chunk));
+    r.u32(word(column_groups));
+    r.f32(chunks > 1 ? 1.0f : factor);
+    dispatch.groups = static_cast<uint64_t>(column_groups * chunks);
+    dispatch.reads(x);
+    dispatch.writes(parts);
+    dispatch.bytes = static_cast<double>(x.bytes());
+    lowering.append(std::move(dispatch));
+    if (chunks > 1) sum_down(lowering, parts, count, chunks, count, y, factor);
+}
+
+// Any axes: kept and walked dimensions of x, in their order.
+void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const Walk& walked, const View& y,
+                    const Reduction& how) {
+    int64_t count = 1;
+    for (const int64_t d : kept.dims) count *= d;
+    int64_t length = 1;
+    for (const int64_t d : walked.dims) length *= d;
+    const bool down = kept.dims.size() <= 1 && (kept.dims.empty() || kept.strides[0] == 1) && walked.dims.size() <= 1 &&
+                      (walked.dims.empty() || walked.strides[0] >= 0);
+    if (down && how.what == kSum && !how.integer && y.contiguous()) {
+        sum_down(lowering, x, count, length, walked.dims.empty() ? count : walked.strides[0], y, how.factor);
+        return;
+    }
+    const int64_t groups = divide_up(count, 32);
+    int64_t chunk = length;
+    if (how.what == kSum || how.what == kMaximum) {
+        const int64_t wanted = lowering.limits.cpu ? 8 : 1024;
+        const int64_t chunks = std::clamp<int64_t>(std::min(wanted / groups, length / 64), 1, 1024);
+        chunk = divide_up(length, chunks);
+    }
+    const int64_t chunks = divide_up(length, chunk);
+    const View parts = chunks > 1 ? lowering.allocate({chunks, count}, y.storage, "parts of a reduction") : y;
+    Dispatch dispatch;
+    dispatch.shader = how.integer ? "reduce/columns.int" : "reduce/columns.float";
+    dispatch.constants = {how.what, word(static_cast<int64_t>(kept.dims.size())),
+                          word(static_cast<int64_t>(walked.dims.size()))};
+    Arguments& r = dispatch.arguments;
+    r.address(x);
+    r.address(parts);
+    r.u32(word(count));
+    r.u32(word(length));
+    r.u32(word(chunk));
+    r.u32(word(groups));
+    put_walk(r, kept);
+    put_walk(r, walked);
+    r.f32(chunks > 1 ? 1.0f : how.factor);
+    dispatch.groups = static_cast<uint64_t>(groups * chunks);
+    dispatch.reads(x);
+    dispatch.writes(parts);
+    dispatch.bytes = static_cast<double>(x.bytes());
+    lowering.append(std::move(dispatch));
+    if (chunks == 1) return;
+    reduce_columns(lowering, parts, {{count}, {1}}, {{chunks}, {count}}, y, how);
+}
+
+void reduce(Lowering& lowering, const View& x, const std::vector<bool>& reduced, const View& y, const Reduction& how) {
+    Walk kept;
+    Walk walked;
+    int64_t length = 1;
+    for (int d = 0; d < x.shape.rank(); ++d) {
+        const auto at = static_cast<std::size_t>(d);
+        Walk& walk = reduced[at] ? walked : kept;
+        if (reduced[at]) length *= x.shape[d];
+        if (x.shape[d] == 1) continue;
+        // Neighbours that are walked as one become one.
+        if (!walk.dims.empty() && d > 0 && reduced[at - 1] == reduced[at] &&
+            walk.strides.back() == x.strides[at] * x.shape[d]) {
+            walk.dims.back() *= x.shape[d];
+            walk.strides.back() = x.strides[at];
+        } else {
+            walk.dims.push_back(x.shape[d]);
+            walk.strides.push_back(x.strides[at]);
+        }
+    }
+    // Lanes along the row where the reduced elements lie densely and there are enough of them.
+    const bool dense = walked.dims.size() == 1 && walked.strides[0] == 1 && kept.dims.size() <= 1;
+    const int64_t stride = kept.dims.empty() ? length : kept.strides[0];
+    const bool places = how.what != kPlace || length < (int64_t{1} << 24); // they go through float32 between lanes
+    if (dense && !how.integer && length >= 32 && stride >= 0 && places) {
+        Rows rows;
+        rows.view = x;
+        rows.rows = y.elements();
+        rows.width = length;
+        rows.stride = stride;
+        reduce_rows(lowering, rows, y, how);
+    } else {
+        reduce_columns(lowering, x, kept, walked, y, how);
+    }
+}
+
+} // namespace
+
+void reduce_sum(Lowering& lowering, const View& from, const std::vector<bool>& reduced, const View& to) {
+    reduce(lowering, from, reduced, to, {});
+}
+
+void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t chunks) {
+    const int64_t count = to.elements();
+    reduce_columns(lowering, from, {{count}, {1}}, {{chunks}, {count}}, to, {});
+}
+
+Status lower_reduce(Lowering& lowering, graph::NodeId id) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::Node& node = graph.nodes[id];
+    const View x = lowering.view(node.inputs[0]);
+    const int rank = x.shape.rank();
+    std::vector<bool> reduced(static_cast<std::size_t>(rank), false);
+    if (node.op == Op::argmax) {
+        const int64_t axis = node.integer("axis");
+        reduced[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = true;
+    } else {
+        for (const int64_t axis : node.ints("axes"))
+            reduced[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = true;
+    }
+    Reduction how;
+    how.integer = !graph::is_float(graph.kind(node.inputs[0]));
+    how.what = node.op == Op::max         ? kMaximum
+               : node.op == Op::argmax    ? kPlace
+               : node.op == Op::logsumexp ? kLogSumExp
+                                          : kSum;
+    int64_t length = 1;
+    for (int d = 0; d < rank; ++d)
+        if (reduced[static_cast<std::size_t>(d)]) length *= x.shape[d];
+    const View y = make_output(lowering, id, 0);
+    if (y.elements() == 0) return {};
+    if (node.op == Op::mean) how.factor = static_cast<float>(1.0 / static_cast<double>(length));
+    if (length == 0) {
+        if (node.op == Op::sum) {
+            fill_zero(lowering, y);
+            return {};
+        }
+        return invalid_argument("a reduction over no elements has no value");
+    }
+    reduce(lowering, x, reduced, y, how);
+    return {};
+}
+
+} // namespace hekla::program

@@ -1,0 +1,63 @@
+// softmax, log_softmax and softmax's gradient along any axis: other axes than the last are brought there by a view,
+// which costs a copy of x and none of y.
+#include "program/lowering/common.hpp"
+
+namespace hekla::program {
+
+namespace {
+
+using graph::Op;
+
+View axis_last(const View& view, int axis) {
+    View out = view;
+    const int rank = view.shape.rank();
+    std::swap(out.shape[axis], out.shape[rank - 1]);
+    std::swap(out.strides[static_cast<std::size_t>(axis)], out.strides[static_cast<std::size_t>(rank - 1)]);
+    return out;
+}
+
+} // namespace
+
+Status lower_softmax(Lowering& lowering, graph::NodeId id) {
+    const graph::Graph& graph = *lowering.graph;
+    const graph::Node& node = graph.nodes[id];
+    const graph::Shape& shape = graph.shape(node.outputs[0]);
+    const int rank = shape.rank();
+    int axis = static_cast<int>(node.integer("axis"));
+    if (axis < 0) axis += rank;
+    const auto input = [&](std::size_t i) {
+        const View& view = lowering.view(node.inputs[i]);
+        return rank == 0 ? view : axis_last(view, axis);
+    };
+    const bool gradient = node.op == Op::softmax_gradient;
+    const View first = input(0);
+    const View y = lowering.allocate(first.shape, Storage::f32, graph::info(node.op).name);
+    lowering.views[node.outputs[0]] = rank == 0 ? y : axis_last(y, axis);
+    if (y.elements() == 0) return {};
+    const Rows x = as_rows(lowering, first);
+    const Rows second = gradient ? as_rows(lowering, input(1)) : Rows{};
+
+    Dispatch dispatch;
+    dispatch.shader = gradient ? "softmax/gradient" : "softmax/forward";
+    dispatch.constants = {lanes(lowering), gradient ? load_width(x.width, {&x, &second}) : load_width(x.width, {&x})};
+    if (!gradient) dispatch.constants.push_back(node.op == Op::log_softmax ? 1u : 0u);
+    dispatch.subgroup_size = lanes(lowering);
+    Arguments& r = dispatch.arguments;
+    r.address(x.view);
+    if (gradient) r.address(second.view);
+    r.address(y);
+    r.u32(word(x.rows));
+    r.u32(word(x.width));
+    r.u32(word(x.stride));
+    if (gradient) r.u32(word(second.stride));
+    dispatch.groups = row_groups(x.rows);
+    dispatch.reads(x.view);
+    if (gradient) dispatch.reads(second.view);
+    dispatch.writes(y);
+    dispatch.bytes = (gradient ? 3.0 : 2.0) * static_cast<double>(y.bytes());
+    dispatch.flops = 10.0 * static_cast<double>(y.elements());
+    lowering.append(std::move(dispatch));
+    return {};
+}
+
+} // namespace hekla::program

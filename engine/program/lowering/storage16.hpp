@@ -1,0 +1,18 @@
+// Which values may be stored in 16 bits: those whose readers all read them so.
+#pragma once
+
+#include "program/lowering/dispatch.hpp"
+
+namespace hekla::program {
+
+// Whether the kernel of this node reads the input where it is stored in 16 bits. Operations that only make views
+// do; their results are asked about in turn.
+bool reads_16_bits(const graph::Node& node, std::size_t input);
+
+// By value of the graph: no reader, not even behind views, needs 32 bits. Outputs count as read in 16 bits.
+std::vector<bool> readable_in_16_bits(const graph::Graph& graph);
+
+// unsupported, with what to do, where the device cannot store 16 bits and `storage` asks for that.
+Status check_storage(const Limits& limits, Storage storage);
+
+} // namespace hekla::program

@@ -1,0 +1,85 @@
+#include "text/files/json_file.hpp"
+
+#include <fmt/format.h>
+#include <limits>
+#include <unordered_set>
+#include <vector>
+
+namespace hekla::text {
+namespace {
+
+// The library's messages begin with "[json.exception.parse_error.101] ".
+std::string plain_message(const std::exception& error) {
+    const std::string_view what = error.what();
+    const std::size_t end = what.starts_with('[') ? what.find("] ") : std::string_view::npos;
+    return std::string(end == std::string_view::npos ? what : what.substr(end + 2));
+}
+
+} // namespace
+
+Result<Json> parse_json(std::string_view content, const std::string& name) {
+    std::vector<std::unordered_set<std::string>> keys;
+    std::string twice;
+    const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+        if (event == Json::parse_event_t::object_start) {
+            keys.emplace_back();
+        } else if (event == Json::parse_event_t::object_end) {
+            keys.pop_back();
+        } else if (event == Json::parse_event_t::key) {
+            auto [at, fresh] = keys.back().insert(parsed.get_ref<const std::string&>());
+            if (!fresh && twice.empty()) twice = *at;
+        }
+        return true;
+    };
+    try {
+        Json json = Json::parse(content.begin(), content.end(), watch);
+        if (!twice.empty())
+            return corrupt(fmt::format("{}: the key {} occurs twice in one object", name, json_quote(twice)));
+        return json;
+    } catch (const std::exception& error) {
+        return corrupt(fmt::format("{}: not valid JSON: {}", name, plain_message(error)));
+    }
+}
+
+Result<Json> read_json_object(const FilePlace& path) {
+    HK_ASSIGN(const std::string content, path.read());
+    HK_ASSIGN(Json json, parse_json(content, path.string()));
+    if (!json.is_object())
+        return corrupt(fmt::format("{}: holds {} {}, a JSON object was expected", path.string(),
+                                   json.is_array() ? "an" : "a", json.type_name()));
+    return json;
+}
+
+std::string json_quote(std::string_view text) {
+    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<bool> json_bool(const Json& object, const char* key, bool otherwise, const std::string& name) {
+    const auto at = object.find(key);
+    if (at == object.end() || at->is_null()) return otherwise;
+    if (!at->is_boolean())
+        return corrupt(fmt::format("{}: \"{}\" is a {}, true or false was expected", name, key, at->type_name()));
+    return at->get<bool>();
+}
+
+Result<std::string> json_string(const Json& object, const char* key, const std::string& otherwise,
+                                const std::string& name) {
+    const auto at = object.find(key);
+    if (at == object.end() || at->is_null()) return otherwise;
+    if (!at->is_string())
+        return corrupt(fmt::format("{}: \"{}\" is a {}, a string was expected", name, key, at->type_name()));
+    return at->get<std::string>();
+}
+
+Result<int32_t> json_token_id(const Json& value, const std::string& what, const std::string& name) {
+    if (!value.is_number_integer())
+        return corrupt(fmt::format("{}: the id of {} is a {}, an integer was expected", name, what, value.type_name()));
+    // get<int64_t> of an unsigned value over 2^63 would wrap: compare in the kind it was read as.
+    const bool fits = value.is_number_unsigned()
+                          ? value.get<uint64_t>() <= uint64_t{std::numeric_limits<int32_t>::max()}
+                          : value.get<int64_t>() >= 0 && value.get<int64_t>() <= std::numeric_limits<int32_t>::max();
+    if (!fits) return corrupt(fmt::format("{}: the id {} of {} is outside 0 to 2147483647", name, value.dump(), what));
+    return static_cast<int32_t>(value.get<int64_t>());
+}
+
+} // namespace hekla::text

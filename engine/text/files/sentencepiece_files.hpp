@@ -1,0 +1,23 @@
+// SentencePiece in files: the model's own, and tokenizer.json with a Unigram model, or BPE over characters.
+#pragma once
+
+#include "base/file_place.hpp"
+#include "text/files/json_file.hpp"
+#include "text/sentencepiece.hpp"
+
+namespace hekla::text {
+
+// A model's file, with what the folder says around it: added tokens and roles; ALBERT's and XLNet's preparation of the
+// text and T5's sentinels by tokenizer_config.json's tokenizer_class, or by config.json's model_type.
+Result<std::unique_ptr<Tokenizer>> read_spiece_file(const FilePlace& path);
+
+// Marian's source.spm or target.spm, with the vocab.json beside it.
+Result<std::unique_ptr<Tokenizer>> read_marian_file(const FilePlace& path);
+
+// tokenizer.json with a Unigram model.
+Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const FilePlace& path);
+// Whether a BPE model is SentencePiece's: over characters, with U+2581 for spaces.
+bool is_sentencepiece_bpe(const Json& json);
+Result<std::unique_ptr<Tokenizer>> read_sentencepiece_bpe_json(const Json& json, const FilePlace& path);
+
+} // namespace hekla::text

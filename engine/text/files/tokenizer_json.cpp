@@ -1,0 +1,220 @@
+#include "text/files/tokenizer_json.hpp"
+
+#include "text/files/gpt2_files.hpp"
+#include "text/files/json_file.hpp"
+#include "text/files/sentencepiece_files.hpp"
+#include "text/files/special_files.hpp"
+#include "text/suffix_bpe.hpp"
+#include "text/files/tokenizer_json_parts.hpp"
+#include "text/files/wordpiece_files.hpp"
+#include "text/words.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::text {
+namespace {
+
+// Splits after every character. `.` would not match a newline, and the flag for that differs between engines.
+constexpr std::string_view kAnyCharacter = R"([\s\S])";
+
+Status read_vocabulary(const Json& model, const std::string& name, BpeBuilder& builder) {
+    return read_model_vocabulary(
+        model, name, [&](const std::string& token, int32_t id) { return builder.add_token(token, id, name); });
+}
+
+Status read_byte_level(const Json& section, const std::string& name, ByteBpeOptions& options) {
+    HK_ASSIGN(options.add_prefix_space, json_bool(section, "add_prefix_space", true, name));
+    HK_ASSIGN(const bool use_regex, json_bool(section, "use_regex", true, name));
+    if (!use_regex) options.splitter.reset();
+    return {};
+}
+
+// ByteLevel, or a Sequence of ByteLevel or of Split and ByteLevel.
+Status read_pre_tokenizer(const Json& json, const std::string& name, ByteBpeOptions& options) {
+    const char* done = "ByteLevel, or Split by an expression and then ByteLevel without one";
+    const Json& section = member(json, "pre_tokenizer");
+    HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
+    if (type == "ByteLevel") return read_byte_level(section, name, options);
+    if (type != "Sequence") return not_done(name, "pre_tokenizer", json_quote(type), done);
+    const Json& steps = member(section, "pretokenizers");
+    if (!steps.is_array() || steps.empty() || steps.size() > 2)
+        return not_done(name, "pre_tokenizer", "a sequence of another length", done);
+    for (const Json& step : steps) HK_TRY(type_of(step, "pretokenizers", name).status());
+    if (member(steps.back(), "type") != "ByteLevel") return not_done(name, "pre_tokenizer", section.dump(), done);
+    HK_TRY(read_byte_level(steps.back(), name, options));
+    if (steps.size() == 1) return {};
+    const Json& split = steps.front();
+    const Json& pattern = member(split, "pattern");
+    const Json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
+    HK_ASSIGN(const std::string behavior, json_string(split, "behavior", "", name));
+    HK_ASSIGN(const bool invert, json_bool(split, "invert", false, name));
+    if (member(split, "type") != "Split" || !regex.is_string() || behavior != "Isolated" || invert ||
+        options.splitter || options.add_prefix_space)
+        return not_done(name, "pre_tokenizer", section.dump(), done);
+    Result<Splitter> splitter = Splitter::compile(regex.get<std::string>());
+    if (!splitter.ok()) return splitter.status().with_context(name);
+    options.splitter = splitter.take();
+    return {};
+}
+
+Status refuse_options(const Json& model, const std::string& name) {
+    const Json& dropout = member(model, "dropout");
+    if (!dropout.is_null() && dropout != 0) return not_done(name, "model's dropout", dropout.dump(), "none");
+    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+        HK_ASSIGN(const std::string affix, json_string(model, key, "", name));
+        if (!affix.empty()) return not_done(name, key, json_quote(affix), "none");
+    }
+    HK_ASSIGN(const bool fallback, json_bool(model, "byte_fallback", false, name));
+    if (fallback) return not_done(name, "model's byte_fallback", "true", "false");
+    return {};
+}
+
+Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePlace& path) {
+    const std::string name = path.string();
+    const Json& model = member(json, "model");
+    ByteBpeOptions options;
+    if (const Json& normalizer = member(json, "normalizer"); !normalizer.is_null()) {
+        options.nfc = normalizer.is_object() && member(normalizer, "type") == "NFC";
+        if (!options.nfc) return not_done(name, "normalizer", normalizer.dump(), "none, or NFC, for byte-level BPE");
+    }
+    HK_TRY(read_pre_tokenizer(json, name, options));
+    HK_TRY(refuse_options(model, name));
+    const Json& decoder = member(json, "decoder");
+    if (!decoder.is_null()) {
+        HK_ASSIGN(const std::string type, type_of(decoder, "decoder", name));
+        if (type != "ByteLevel") return not_done(name, "decoder", json_quote(type), "ByteLevel");
+    }
+    HK_ASSIGN(options.ignore_merges, json_bool(model, "ignore_merges", false, name));
+    HK_ASSIGN(options.fuse_unknown, json_bool(model, "fuse_unk", false, name));
+    if (const Json& post = member(json, "post_processor"); !post.is_null()) options.post_processor = post.dump();
+
+    BpeBuilder builder;
+    HK_TRY(read_vocabulary(model, name, builder));
+    HK_TRY(read_model_merges(model, name, builder));
+    HK_TRY(read_added_tokens(json, name, builder.vocabulary));
+    HK_TRY(read_unknown(model, name, true, builder.vocabulary));
+    HK_TRY(read_special_files(path.parent_path(), builder.vocabulary));
+    bool has_role = false;
+    for (int32_t i = 0; i < kTokenRoles; ++i)
+        has_role |= builder.vocabulary.role(static_cast<TokenRole>(i)).has_value();
+    // GPT-2's tokenizer.json says no roles; everyone knows what this token is for.
+    if (const auto id = builder.vocabulary.find("<|endoftext|>"); id && !has_role) {
+        HK_TRY(builder.vocabulary.set_role(TokenRole::bos, *id));
+        HK_TRY(builder.vocabulary.set_role(TokenRole::eos, *id));
+    }
+    return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
+}
+
+Result<std::unique_ptr<Tokenizer>> read_characters(const Json& json, const FilePlace& path) {
+    const std::string name = path.string();
+    const Json& section = member(json, "pre_tokenizer");
+    const char* done = "a Split into single characters, for a WordLevel model";
+    HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
+    const Json& pattern = member(section, "pattern");
+    if (type != "Split" || !pattern.is_object() || member(pattern, "Regex") != kAnyCharacter ||
+        member(section, "behavior") != "Isolated" || member(section, "invert") == true)
+        return not_done(name, "pre_tokenizer", section.dump(), done);
+    const Json& decoder = member(json, "decoder");
+    if (!decoder.is_object() || member(decoder, "type") != "Fuse")
+        return not_done(name, "decoder", decoder.dump(), "Fuse, for a WordLevel model");
+    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
+    return CharacterTokenizer::create(std::move(vocabulary));
+}
+
+Status refuse_normalizer(const Json& json, const std::string& name) {
+    const Json& normalizer = member(json, "normalizer");
+    return normalizer.is_null() ? Status() : not_done(name, "normalizer", normalizer.dump(), "none");
+}
+
+Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json& json, const FilePlace& path) {
+    const std::string name = path.string();
+    if (type == "WordPiece") return read_wordpiece_json(json, path);
+    if (type == "Unigram") return read_unigram_json(json, path);
+    if (type == "BPE" && is_suffix_bpe_json(json)) return read_suffix_bpe_json(json, path);
+    if (type == "BPE" && is_sentencepiece_bpe(json)) return read_sentencepiece_bpe_json(json, path);
+    if (type == "BPE") { return read_byte_bpe(json, path); }
+    if (type == "WordLevel" && is_words_json(json)) return read_words_json(json, path);
+    if (type == "WordLevel") {
+        HK_TRY(refuse_normalizer(json, name));
+        return read_characters(json, path);
+    }
+    return not_done(name, "model's type", json_quote(type), "BPE, WordPiece, Unigram and WordLevel");
+}
+
+} // namespace
+
+Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path) {
+    const std::string name = path.string();
+    HK_ASSIGN(const Json json, read_json_object(path));
+    const Json& model = member(json, "model");
+    if (!model.is_object()) return corrupt(fmt::format("{}: has no \"model\" object", name));
+    // Older files leave the type out; merges say what it is.
+    std::string type = member(model, "merges").is_array() ? "BPE" : "";
+    if (!member(model, "type").is_null()) { HK_ASSIGN(type, type_of(model, "model", name)); }
+    Result<std::unique_ptr<Tokenizer>> tokenizer = read_kind(type, json, path);
+    if (!tokenizer.ok() && tokenizer.message().find(path.parent_path().string()) == std::string::npos)
+        return tokenizer.status().with_context(name);
+    return tokenizer;
+}
+
+std::string byte_bpe_json(const ByteBpe& bpe) {
+    const Vocabulary& vocabulary = bpe.vocabulary();
+    const ByteBpeOptions& options = bpe.options();
+    const bool own_pattern = options.splitter && !options.splitter->is_gpt2();
+    std::string pre_tokenizer =
+        fmt::format("{{\"type\": \"ByteLevel\", \"add_prefix_space\": {}, \"trim_offsets\": true, \"use_regex\": {}}}",
+                    yes(options.add_prefix_space), yes(options.splitter && !own_pattern));
+    if (own_pattern)
+        pre_tokenizer =
+            fmt::format("{{\"type\": \"Sequence\", \"pretokenizers\": [\n    {{\"type\": \"Split\", \"pattern\": "
+                        "{{\"Regex\": {}}}, \"behavior\": \"Isolated\", \"invert\": false}},\n    {}\n  ]}}",
+                        json_quote(options.splitter->pattern()), pre_tokenizer);
+    const auto has_space = [&](const Merge& merge) {
+        return vocabulary.token(merge.result).find(' ') != std::string_view::npos;
+    };
+    // "a b" is read by every version of the library, ["a", "b"] by newer ones only; it is for tokens with spaces in
+    // them.
+    const std::span<const Merge> merges = bpe.merges().list();
+    const bool pairs = std::any_of(merges.begin(), merges.end(), has_space);
+    std::string list;
+    for (const Merge& merge : merges) {
+        const std::string_view left = vocabulary.token(merge.left);
+        const std::string_view right = vocabulary.token(merge.right);
+        list += list.empty() ? "\n      " : ",\n      ";
+        list += pairs ? fmt::format("[{}, {}]", json_quote(left), json_quote(right))
+                      : json_quote(fmt::format("{} {}", left, right));
+    }
+    const std::optional<int32_t> unknown = bpe.special(TokenRole::unk);
+    const std::string model =
+        fmt::format("{{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n    "
+                    "\"continuing_subword_prefix\": \"\",\n"
+                    "    \"end_of_word_suffix\": \"\",\n    \"fuse_unk\": {},\n    \"byte_fallback\": false,\n    "
+                    "\"ignore_merges\": {},\n"
+                    "    \"vocab\": {},\n    \"merges\": [{}\n    ]\n  }}",
+                    unknown ? json_quote(vocabulary.token(*unknown)) : "null", yes(options.fuse_unknown),
+                    yes(options.ignore_merges), vocabulary_json(vocabulary), list);
+    const std::string byte_level =
+        "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true}";
+    return tokenizer_document(
+        vocabulary, options.nfc ? "{\"type\": \"NFC\"}" : "null", pre_tokenizer,
+        options.post_processor.empty()
+            ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
+            : options.post_processor,
+        byte_level, model);
+}
+
+std::string character_json(const CharacterTokenizer& characters) {
+    const Vocabulary& vocabulary = characters.vocabulary();
+    const std::optional<int32_t> unknown = characters.special(TokenRole::unk);
+    return tokenizer_document(
+        vocabulary, "null",
+        fmt::format("{{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, \"behavior\": \"Isolated\", "
+                    "\"invert\": false}}",
+                    json_quote(kAnyCharacter)),
+        "null", "{\"type\": \"Fuse\"}",
+        fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
+                    vocabulary_json(vocabulary), json_quote(unknown ? vocabulary.token(*unknown) : "<unk>")));
+}
+
+} // namespace hekla::text

@@ -1,0 +1,21 @@
+// tokenizer.json, the file of Hugging Face's tokenizers library, for the two kinds here: BPE with the ByteLevel
+// pre-tokenizer (alone, or behind a Split by an expression), and the character tokenizer (WordLevel, split into single
+// characters). What the file asks for and these do not do is an error that names it, never left out.
+#pragma once
+
+#include "base/file_place.hpp"
+#include "text/byte_bpe.hpp"
+#include "text/unicode/character.hpp"
+
+#include <memory>
+#include <string>
+
+namespace hekla::text {
+
+// Reads the file, and roles from the special token files beside it.
+Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path);
+
+std::string byte_bpe_json(const ByteBpe& bpe);
+std::string character_json(const CharacterTokenizer& characters);
+
+} // namespace hekla::text

@@ -1,0 +1,166 @@
+#include "text/files/wordpiece_files.hpp"
+
+#include "base/file.hpp"
+#include "text/files/special_files.hpp"
+#include "text/files/tokenizer_json_parts.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::text {
+namespace {
+
+// do_lower_case where no file says it.
+bool has_no_capitals(const Vocabulary& vocabulary) {
+    for (int32_t id = 0; id < vocabulary.size(); ++id) {
+        if (!vocabulary.has(id) || vocabulary.is_added(id)) continue;
+        const std::string_view token = vocabulary.token(id);
+        if (token.starts_with('[') && token.ends_with(']')) continue; // [CLS]
+        if (std::ranges::any_of(token, [](char c) { return c >= 'A' && c <= 'Z'; })) return false;
+    }
+    return true;
+}
+
+Status read_config(const FilePlace& folder, const Vocabulary& vocabulary, BertNormalization& normal) {
+    const FilePlace path = folder / "tokenizer_config.json";
+    Json config = Json::object();
+    if (path.exists()) { HK_ASSIGN(config, read_json_object(path)); }
+    const std::string name = path.string();
+    HK_ASSIGN(normal.lower_case, json_bool(config, "do_lower_case", has_no_capitals(vocabulary), name));
+    HK_ASSIGN(normal.strip_accents, json_bool(config, "strip_accents", normal.lower_case, name));
+    HK_ASSIGN(normal.chinese, json_bool(config, "tokenize_chinese_chars", true, name));
+    return {};
+}
+
+} // namespace
+
+Status set_bert_roles(Vocabulary& vocabulary) {
+    constexpr std::pair<const char*, TokenRole> kNames[] = {{"[UNK]", TokenRole::unk},
+                                                            {"[SEP]", TokenRole::separator},
+                                                            {"[PAD]", TokenRole::pad},
+                                                            {"[CLS]", TokenRole::cls},
+                                                            {"[MASK]", TokenRole::mask}};
+    for (const auto& [token, role] : kNames)
+        if (!vocabulary.role(role) && vocabulary.find(token)) HK_TRY(vocabulary.add_special({token, {role}}));
+    return {};
+}
+
+Result<std::unique_ptr<Tokenizer>> read_wordpiece_vocabulary(const FilePlace& path) {
+    HK_ASSIGN(const std::string content, path.read());
+    TextOrigin origin;
+    origin.name = path.string();
+    HK_TRY(check_utf8(content, origin));
+    Vocabulary vocabulary;
+    std::string_view rest = content;
+    for (uint64_t number = 1; !rest.empty(); ++number) {
+        const std::size_t end = std::min(rest.find('\n'), rest.size());
+        std::string token(rest.substr(0, end));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        if (token.ends_with('\r')) token.pop_back();
+        const Status status = vocabulary.add(vocabulary.size(), token, token);
+        if (!status.ok())
+            return status.with_context(fmt::format("{}: line {} (a token a line was expected)", path.string(), number));
+    }
+    const FilePlace folder = path.parent_path();
+    HK_TRY(read_special_files(folder, vocabulary));
+    HK_TRY(set_bert_roles(vocabulary));
+    WordPieceOptions options;
+    HK_TRY(read_config(folder, vocabulary, options.normalization));
+    Result<std::unique_ptr<Tokenizer>> tokenizer = WordPiece::create(std::move(vocabulary), std::move(options));
+    return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(path.string());
+}
+
+Result<BertNormalization> read_bert_normalizer(const Json& json, const std::string& name) {
+    BertNormalization normal;
+    const Json& section = member(json, "normalizer");
+    if (section.is_null()) return BertNormalization{false, false, false, false, true};
+    HK_ASSIGN(const std::string type, type_of(section, "normalizer", name));
+    if (type != "BertNormalizer") return not_done(name, "normalizer", section.dump(), "BertNormalizer, or none");
+    HK_ASSIGN(normal.clean_text, json_bool(section, "clean_text", true, name));
+    HK_ASSIGN(normal.chinese, json_bool(section, "handle_chinese_chars", true, name));
+    HK_ASSIGN(normal.lower_case, json_bool(section, "lowercase", true, name));
+    HK_ASSIGN(normal.strip_accents, json_bool(section, "strip_accents", normal.lower_case, name));
+    return normal;
+}
+
+Result<std::unique_ptr<Tokenizer>> read_wordpiece_json(const Json& json, const FilePlace& path) {
+    const std::string name = path.string();
+    const Json& model = member(json, "model");
+    WordPieceOptions options;
+    HK_ASSIGN(options.normalization, read_bert_normalizer(json, name));
+    const Json& split = member(json, "pre_tokenizer");
+    HK_ASSIGN(const std::string type, type_of(split, "pre_tokenizer", name));
+    if (type != "BertPreTokenizer")
+        return not_done(name, "pre_tokenizer", split.dump(), "BertPreTokenizer, for a WordPiece model");
+    const Json& decoder = member(json, "decoder");
+    if (!decoder.is_null() && member(decoder, "type") != "WordPiece")
+        return not_done(name, "decoder", decoder.dump(), "WordPiece, for a WordPiece model");
+    HK_ASSIGN(options.prefix, json_string(model, "continuing_subword_prefix", "##", name));
+    if (const Json& longest = member(model, "max_input_chars_per_word"); !longest.is_null()) {
+        HK_ASSIGN(const int32_t characters, json_token_id(longest, "max_input_chars_per_word", name));
+        options.longest_word = static_cast<uint32_t>(characters);
+    }
+    if (const Json& post = member(json, "post_processor"); !post.is_null()) options.post_processor = post.dump();
+    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, true));
+    HK_TRY(set_bert_roles(vocabulary));
+    return WordPiece::create(std::move(vocabulary), std::move(options));
+}
+
+std::string bert_normalizer_json(const BertNormalization& normal) {
+    if (!normal.clean_text && !normal.chinese && !normal.strip_accents && !normal.lower_case) return "null";
+    return fmt::format("{{\"type\": \"BertNormalizer\", \"clean_text\": {}, \"handle_chinese_chars\": {}, "
+                       "\"strip_accents\": {}, \"lowercase\": {}}}",
+                       yes(normal.clean_text), yes(normal.chinese), yes(normal.strip_accents), yes(normal.lower_case));
+}
+
+std::string bert_template_json(const Vocabulary& vocabulary) {
+    const auto cls = vocabulary.role(TokenRole::cls), separator = vocabulary.role(TokenRole::separator);
+    if (!cls || !separator) return "null";
+    const std::string first = json_quote(vocabulary.token(*cls)), last = json_quote(vocabulary.token(*separator));
+    const auto special = [](const std::string& token, int segment) {
+        return fmt::format("{{\"SpecialToken\": {{\"id\": {}, \"type_id\": {}}}}}", token, segment);
+    };
+    const auto sequence = [](const char* which, int segment) {
+        return fmt::format("{{\"Sequence\": {{\"id\": \"{}\", \"type_id\": {}}}}}", which, segment);
+    };
+    const auto entry = [](const std::string& token, int32_t id) {
+        return fmt::format("{}: {{\"id\": {}, \"ids\": [{}], \"tokens\": [{}]}}", token, token, id, token);
+    };
+    const std::string single = fmt::format("{}, {}, {}", special(first, 0), sequence("A", 0), special(last, 0));
+    return fmt::format("{{\"type\": \"TemplateProcessing\",\n    \"single\": [{}],\n    \"pair\": [{}, {}, {}],\n"
+                       "    \"special_tokens\": {{{}, {}}}}}",
+                       single, single, sequence("B", 1), special(last, 1), entry(first, *cls), entry(last, *separator));
+}
+
+std::string WordPiece::to_json() const {
+    const Vocabulary& tokens = vocabulary();
+    return tokenizer_document(
+        tokens, bert_normalizer_json(options_.normalization), "{\"type\": \"BertPreTokenizer\"}",
+        options_.post_processor.empty() ? bert_template_json(tokens) : options_.post_processor,
+        fmt::format("{{\"type\": \"WordPiece\", \"prefix\": {}, \"cleanup\": true}}", json_quote(options_.prefix)),
+        fmt::format("{{\n    \"type\": \"WordPiece\",\n    \"unk_token\": {},\n    \"continuing_subword_prefix\": {},\n"
+                    "    \"max_input_chars_per_word\": {},\n    \"vocab\": {}\n  }}",
+                    json_quote(tokens.token(unknown())), json_quote(options_.prefix), options_.longest_word,
+                    vocabulary_json(tokens)));
+}
+
+Status WordPiece::save(const std::filesystem::path& folder) const {
+    const Vocabulary& tokens = vocabulary();
+    std::string lines;
+    bool gaps = false;
+    for (int32_t id = 0; id < tokens.size(); ++id) {
+        gaps = gaps || !tokens.has(id);
+        if (tokens.has(id)) lines += fmt::format("{}\n", tokens.token(id));
+    }
+    const BertNormalization& normal = options_.normalization;
+    // The line is the id: a vocabulary with gaps is kept in tokenizer.json alone.
+    if (!gaps) HK_TRY(write_file_atomically(folder / "vocab.txt", lines));
+    HK_TRY(write_special_files(
+        folder, tokens,
+        fmt::format("  \"do_lower_case\": {},\n  \"strip_accents\": {},\n  \"tokenize_chinese_chars\": {},\n"
+                    "  \"tokenizer_class\": \"BertTokenizer\"",
+                    yes(normal.lower_case), yes(normal.strip_accents), yes(normal.chinese))));
+    return write_file_atomically(folder / "tokenizer.json", to_json());
+}
+
+} // namespace hekla::text

@@ -1,0 +1,80 @@
+// Makes a tokenizer from text. Text is given in pieces (a file at a time); only counts are kept of it.
+#pragma once
+
+#include "text/unicode/bert_normalizer.hpp"
+#include "text/tokenizer.hpp"
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace hekla::text {
+
+// Thread: one. The same pieces in any order give the same tokenizer, as long as no word is cut between two.
+class TokenizerTrainer {
+public:
+    virtual ~TokenizerTrainer() = default;
+    // Errors: not UTF-8 (names file, line and byte). An error leaves the trainer as it was.
+    virtual Status add(std::string_view text, const TextOrigin& origin) = 0;
+    // Errors: no text was given, or the options contradict themselves. Call once.
+    virtual Result<std::unique_ptr<Tokenizer>> finish() = 0;
+};
+
+// One token for every code point that occurs, in the order of code points; special tokens behind them. With nanoGPT's
+// text and no special tokens, nanoGPT's ids.
+std::unique_ptr<TokenizerTrainer> make_character_trainer(std::vector<SpecialToken> special = {});
+
+struct ByteBpeTraining {
+    int32_t vocabulary_size =
+        4096; // 256 bytes, what is learnt, and the special tokens; fewer if the text has no more pairs
+    uint64_t min_frequency = 2; // a pair that occurs less often is not merged
+    bool add_prefix_space = false;
+    std::vector<SpecialToken> special = {{"<|endoftext|>", {TokenRole::bos, TokenRole::eos}}};
+};
+
+// Ids as GPT-2's: the bytes in the order of their letters, the merges in the order learnt, the special tokens. Special
+// tokens in the text are left out of the counts.
+std::unique_ptr<TokenizerTrainer> make_byte_bpe_trainer(ByteBpeTraining options);
+
+struct WordPieceTraining {
+    int32_t vocabulary_size = 30522; // special tokens, characters, and what is learnt
+    bool lower_case = true;
+    bool strip_accents = true;
+    uint64_t min_frequency = 2;
+    uint32_t limit_alphabet = 1000; // the most frequent characters; words with rarer ones are left out of the counts
+    std::vector<SpecialToken> special = {{"[PAD]", {TokenRole::pad}},
+                                         {"[UNK]", {TokenRole::unk}},
+                                         {"[CLS]", {TokenRole::cls}},
+                                         {"[SEP]", {TokenRole::separator}},
+                                         {"[MASK]", {TokenRole::mask}}};
+};
+
+// Ids as BERT's: the special tokens, the characters, the pieces in the order learnt.
+std::unique_ptr<TokenizerTrainer> make_wordpiece_trainer(WordPieceTraining options);
+
+struct SentencePieceTraining {
+    bool bpe = false;               // byte-pair merges instead of a unigram model
+    int32_t vocabulary_size = 8000; // of the model: fewer where the text has no more pieces
+    double character_coverage = 0.9995;
+    bool byte_fallback = false; // characters without a piece become bytes instead of the unknown piece
+    std::vector<std::string> control_symbols = {};
+    std::vector<SpecialToken> special = {}; // added behind the model's pieces
+};
+
+// The library keeps the text's lines until finish(). Ids: <pad>, </s>, <unk>, <s>, the control symbols, then pieces.
+std::unique_ptr<TokenizerTrainer> make_sentencepiece_trainer(SentencePieceTraining options);
+
+struct WordTraining {
+    int32_t vocabulary_size = 20000; // special tokens and the most frequent words
+    uint64_t min_frequency = 1;
+    BertNormalization normalization = {true, false, false, true, true}; // small letters, accents kept
+    std::vector<SpecialToken> special = {{"<pad>", {TokenRole::pad}},
+                                         {"<unk>", {TokenRole::unk}},
+                                         {"<s>", {TokenRole::bos}},
+                                         {"</s>", {TokenRole::eos}}};
+};
+
+// Ids: the special tokens, then words from the most frequent on, equally frequent ones in the order of their bytes.
+std::unique_ptr<TokenizerTrainer> make_word_trainer(WordTraining options);
+
+} // namespace hekla::text

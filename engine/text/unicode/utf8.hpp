@@ -1,0 +1,48 @@
+// UTF-8 (Unicode 15, table 3-7): strict on the way in, replacing on the way out.
+#pragma once
+
+#include "base/status.hpp"
+#include "text/text_position.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hekla::text {
+
+inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD"; // U+FFFD
+
+// Offset of the first byte that is not part of a valid sequence; text.size() when all of it is valid.
+std::size_t find_invalid_utf8(std::string_view text);
+
+// An error that names file, line, byte offset and byte, unless `text` is valid.
+Status check_utf8(std::string_view text, const TextOrigin& origin);
+
+struct CodePoint {
+    char32_t value = 0;
+    std::size_t size = 0; // bytes, 1 to 4
+};
+
+// The code point at the front of a text that is known to be valid and not empty.
+CodePoint first_code_point(std::string_view text);
+
+// The start of the last code point of a text that is known to be valid and not empty.
+std::size_t last_code_point_start(std::string_view text);
+
+void append_code_point(std::string& text, char32_t value);
+
+// Unicode's White_Space property, which is what `\s` means in the GPT-2 pattern (PCRE2's own adds U+180E).
+bool is_white_space(char32_t value);
+
+// Turns bytes that arrive in pieces into valid UTF-8: incomplete sequences are held back until the next piece, and
+// every maximal part of an invalid sequence becomes one U+FFFD, as the Unicode standard recommends.
+class Utf8Stream {
+public:
+    std::string push(std::string_view bytes);
+    std::string finish(); // what is still held back becomes U+FFFD
+
+private:
+    std::string held_;
+};
+
+} // namespace hekla::text

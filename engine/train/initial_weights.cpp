@@ -1,0 +1,257 @@
+#include "train/initial_weights.hpp"
+
+#include "infer/model.hpp"
+#include "infer/model_tensors.hpp"
+#include "model/folder.hpp"
+#include "plugin/model_names.hpp"
+#include "train/initialize.hpp"
+#include "train/parameter_rules.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+
+namespace hekla::train {
+namespace {
+
+using nlohmann::json;
+
+// The head of the model in a folder; empty where nothing says so.
+std::string stored_head(const plugin::Registry& registry, const json& config) {
+    if (const auto own = config.find("hekla"); own != config.end() && own->is_object()) return own->value("head", "");
+    const json classes = config.value("architectures", json::array());
+    if (!classes.is_array() || classes.empty() || !classes[0].is_string()) return {};
+    const auto found = registry.find_class(classes[0].get<std::string>());
+    return found.ok() ? std::string(found->second->head) : std::string();
+}
+
+// Whether the model in a folder has the head that the recipe describes, as far as the recipe's keys say.
+bool same_head_config(const json& config, const Recipe& recipe) {
+    const auto own = config.find("hekla");
+    json before = own != config.end() && own->is_object() ? own->value("head_config", json::object()) : json::object();
+    json now = recipe.head.config;
+    for (json* one : {&before, &now}) one->erase("num_labels"); // the data's, told apart by shapes
+    return before == now;
+}
+
+// Whether both configurations name their classes, and name others.
+bool other_classes(const json& a, const json& b) {
+    const auto names = [](const json& config) { return config.value("id2label", json()); };
+    return names(a).is_object() && names(b).is_object() && names(a) != names(b);
+}
+
+std::string shortened(const std::vector<std::string>& names) {
+    constexpr std::size_t kShown = 6;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i > 0 ? ", " : "") + names[i];
+    if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+    return text;
+}
+
+// What a folder holds, or of that the layers that the recipe chooses, under the numbers that they have here, and the
+// names if they are those of an ancestor.
+Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe, const plugin::Ancestor* ancestor,
+                                                      std::vector<model::TensorView> stored) {
+    if (ancestor != nullptr) {
+        std::erase_if(stored, [&](const model::TensorView& tensor) {
+            return std::ranges::any_of(ancestor->ignore,
+                                       [&](std::string_view pattern) { return model::matches(pattern, tensor.name); });
+        });
+        for (model::TensorView& tensor : stored)
+            for (const auto& [theirs, ours] : ancestor->names)
+                if (const std::size_t at = tensor.name.find(theirs); at != std::string::npos)
+                    tensor.name.replace(at, theirs.size(), ours);
+    }
+    if (recipe.model.layers.empty()) return stored;
+    std::vector<model::TensorView> chosen;
+    std::set<int64_t> there;
+    for (const model::TensorView& tensor : stored) {
+        const std::optional<LayerNumber> layer = layer_number(tensor.name);
+        if (!layer) {
+            chosen.push_back(tensor);
+            continue;
+        }
+        there.insert(layer->number);
+        for (std::size_t i = 0; i < recipe.model.layers.size(); ++i) {
+            if (recipe.model.layers[i] != layer->number) continue;
+            model::TensorView& renamed = chosen.emplace_back(tensor);
+            renamed.name.replace(layer->at, layer->size, fmt::format("{}", i));
+        }
+    }
+    for (const int64_t layer : recipe.model.layers)
+        if (!there.contains(layer))
+            return unsupported(fmt::format("model.layers: {} stores no layer {} of its own (layers that share their "
+                                           "parameters cannot be chosen)",
+                                           recipe.model.from, layer));
+    return chosen;
+}
+
+// The stored values along the front of the axis, and behind them those of a fresh start.
+Result<std::vector<float>> grown_values(const graph::Node& parameter, const plugin::StoredTensor& tensor,
+                                        std::size_t axis, uint64_t seed) {
+    const std::vector<int64_t>& before = tensor.stored->dims;
+    std::size_t outer = 1, inner = 1, elements = 1;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        elements *= static_cast<std::size_t>(before[i]);
+        if (i != axis) (i < axis ? outer : inner) *= static_cast<std::size_t>(before[i]);
+    }
+    std::vector<float> stored(elements), values = initial_values(parameter, seed);
+    HK_TRY(model::load_float32(*tensor.stored, stored));
+    const std::size_t from = static_cast<std::size_t>(before[axis]) * inner,
+                      to = static_cast<std::size_t>(tensor.tensor.shape[static_cast<int>(axis)]) * inner;
+    for (std::size_t i = 0; i < outer; ++i)
+        std::copy_n(stored.begin() + static_cast<std::ptrdiff_t>(i * from), from,
+                    values.begin() + static_cast<std::ptrdiff_t>(i * to));
+    return values;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const plugin::Registry& registry,
+                                                  const plugin::Composition& composition, const graph::Graph& described,
+                                                  program::ParameterStore& store,
+                                                  const std::function<void(const std::string&)>& message) {
+    std::map<std::string, const graph::Node*> random;
+    for (const graph::Node& node : described.nodes)
+        if (node.op == graph::Op::parameter && !node.text("name").starts_with(plugin::kTeacher))
+            random.emplace(node.text("name"), &node);
+    const auto seed = static_cast<uint64_t>(recipe.train.seed);
+    if (recipe.model.from.empty()) {
+        std::vector<std::string> all;
+        for (const auto& [name, node] : random) {
+            HK_TRY(store.upload(name, initial_values(*node, seed)));
+            all.push_back(name);
+        }
+        return all;
+    }
+    HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.model.from));
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
+    const json config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(const std::string written, composition.write_config());
+    const json ours = json::parse(written, nullptr, false);
+
+    // What the body alone is made of; the rest of the graph is head, but for what carries the model's own prefix
+    // (BERT's pooler belongs to the model).
+    const plugin::NameRules& names = composition.architecture().names;
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, recipe.train.context_length));
+    HK_ASSIGN(const std::set<std::string> body, composition.body_parameters(fields));
+    const std::string old_head = stored_head(registry, config);
+    const plugin::Ancestor* ancestor = composition.architecture().ancestor(folder.model_type());
+    HK_ASSIGN(const std::vector<model::TensorView> stored_tensors,
+              chosen_tensors(recipe, ancestor, folder.weights().tensors()));
+    const auto find = [&](const std::string& name) -> const model::TensorView* {
+        const auto found = std::ranges::find(stored_tensors, name, &model::TensorView::name);
+        return found != stored_tensors.end() ? &*found : nullptr;
+    };
+    int64_t old_vocabulary = 0, vocabulary = 0; // where it has grown
+    for (const char* key : {"vocab_size", "source_vocab_size"}) {
+        const json before = config.value(key, json()), now = ours.value(key, json());
+        if (before.is_number_integer() && now.is_number_integer() && before < now) {
+            old_vocabulary = before.get<int64_t>();
+            vocabulary = now.get<int64_t>();
+        }
+    }
+    const auto same_shapes = [&] {
+        return std::ranges::all_of(random, [&](const auto& parameter) {
+            const model::TensorView* stored = find(parameter.first);
+            const std::vector<int64_t> wanted = parameter.second->ints("shape");
+            return stored == nullptr || body.contains(parameter.first) || stored->dims == wanted ||
+                   model::grown_axis(stored->dims, wanted, {old_vocabulary, vocabulary}) >= 0;
+        });
+    };
+    const bool keeps_head =
+        old_head == recipe.head.id && same_head_config(config, recipe) && !other_classes(config, ours) && same_shapes();
+    model::NameRules rules = plugin::model_rules(names);
+    rules.grown = {old_vocabulary, vocabulary};
+    for (const auto& [name, node] : random)
+        if (!body.contains(name)) rules.may_be_missing.push_back(name);
+    // A tensor of an old head must not pass for one of the new head, whatever its name.
+    const auto is_fresh = [&](const std::string& name) {
+        return !keeps_head && !body.contains(name) && (names.prefix.empty() || !name.starts_with(names.prefix));
+    };
+    // An alias of a tensor that the file has too is the old head's: a decoder, tied or not.
+    const auto has = [&](const std::string& name) {
+        return find(name) != nullptr ||
+               (name.starts_with(names.prefix) && find(name.substr(names.prefix.size())) != nullptr);
+    };
+    if (!keeps_head) std::erase_if(rules.ties, [&](const auto& tie) { return has(tie.parameter); });
+    if (!keeps_head)
+        for (const model::TensorView& tensor : stored_tensors) {
+            const std::string& name = tensor.name;
+            const bool of_body = body.contains(name) ||
+                                 (!names.prefix.empty() &&
+                                  (name.starts_with(names.prefix) || body.contains(std::string(names.prefix) + name)));
+            const bool tied = std::ranges::any_of(rules.ties, [&](const auto& tie) { return tie.alias == name; });
+            if (!of_body && !tied) rules.ignorable.push_back(name);
+        }
+    HK_ASSIGN(const plugin::FoundTensors found,
+              plugin::find_some_tensors(
+                  described, stored_tensors, folder.weights().path().string(), rules,
+                  [&](const std::string& name) { return !is_fresh(name) && !name.starts_with(plugin::kTeacher); }));
+    for (const plugin::StoredTensor& tensor : found.tensors) {
+        const int axis = model::grown_axis(tensor.stored->dims, tensor.tensor.shape.vector(), rules.grown);
+        if (axis >= 0 && !tensor.tensor.buffer) {
+            HK_ASSIGN(const std::vector<float> values,
+                      grown_values(*random.at(tensor.tensor.name), tensor, static_cast<std::size_t>(axis), seed));
+            HK_TRY(store.upload(tensor.tensor.name, values));
+        } else {
+            HK_TRY(infer::upload(store, tensor));
+        }
+        random.erase(tensor.tensor.name);
+    }
+    std::vector<std::string> fresh;
+    for (const auto& [name, node] : random) {
+        fresh.push_back(name);
+        HK_TRY(store.upload(name, initial_values(*node, seed)));
+    }
+    const std::string where = folder.path().string();
+    std::vector<std::string> of_head = fresh;
+    std::erase_if(of_head, [](const std::string& name) { return name.starts_with(plugin::kAdapter); });
+    if (ancestor != nullptr)
+        message(fmt::format("{}: a {} begins with the weights of a {}", where, composition.architecture().id,
+                            folder.model_type()));
+    if (vocabulary > 0)
+        message(fmt::format("{}: the vocabulary grows from {} to {} tokens; what belongs to the new ones starts random",
+                            where, old_vocabulary, vocabulary));
+    if (of_head.empty() && found.ignored.empty()) {
+        message(fmt::format("{}: {} tensors loaded", where, found.tensors.size()));
+        return fresh;
+    }
+    std::string text = fmt::format("{}: {} tensors loaded", where, found.tensors.size());
+    if (!found.ignored.empty())
+        text +=
+            fmt::format("; left out{}: {}", old_head.empty() || keeps_head ? "" : fmt::format(" (head '{}')", old_head),
+                        shortened(found.ignored));
+    if (!of_head.empty()) text += fmt::format("; head '{}' starts random: {}", recipe.head.id, shortened(of_head));
+    message(text);
+    return fresh;
+}
+
+Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& composition,
+                             const graph::Graph& described, program::ParameterStore& store) {
+    if (composition.teacher() == nullptr) return Hash128{};
+    HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
+    // The graph's part that is the teacher, under the names that its own files have.
+    const std::string_view prefix = plugin::kTeacher;
+    graph::Graph own = described;
+    for (graph::Node& node : own.nodes)
+        if (node.op == graph::Op::parameter || node.op == graph::Op::buffer) {
+            const std::string name = node.text("name");
+            node.set("name", name.starts_with(prefix) ? name.substr(prefix.size()) : "(the student's)" + name);
+        }
+    HK_ASSIGN(const plugin::FoundTensors found,
+              plugin::find_some_tensors(own, folder.weights().tensors(), folder.weights().path().string(),
+                                        plugin::model_rules(composition.teacher()->architecture().names),
+                                        [](const std::string& name) { return !name.starts_with("(the student's)"); }));
+    std::string state;
+    for (plugin::StoredTensor tensor : found.tensors) {
+        state += tensor.tensor.name + to_hex(hash128(tensor.stored->bytes));
+        tensor.tensor.name = std::string(prefix) + tensor.tensor.name;
+        HK_TRY(infer::upload(store, tensor));
+    }
+    return hash128(state);
+}
+
+} // namespace hekla::train
