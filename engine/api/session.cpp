@@ -61,7 +61,7 @@ Status Session::open(const std::shared_ptr<Context>& context, const hk_session_o
     context_ = context;
     HK_ASSIGN(const Context::Device base, context->device());
     gpu::Context gpu = base.gpu;
-    HK_ASSIGN(queue_, gpu::MeteredQueue::create(gpu.device));
+    HK_ASSIGN(queue_, gpu::BudgetedQueue::create(gpu.device));
     gpu.queue = queue_;
     HK_ASSIGN(gpu.memory, gpu::Memory::create_beside(*gpu.memory)); // can be given back apart from all others
     HK_ASSIGN(gpu.staging, gpu::Staging::create(gpu.memory, queue_, kStagingBytes));
@@ -667,7 +667,7 @@ Status Session::tensors(const std::function<void(const std::string& name, const 
 
 Status Session::measure(const std::function<Status()>& rehearse) {
     HK_TRY(rehearse()); // a driver may compile when something first runs
-    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::measuring));
+    HK_TRY(queue_->set_mode(gpu::BudgetedQueue::Mode::measuring));
     HK_TRY(rehearse());
     HK_TRY(runtime_->gpu().staging->reserve()); // before what is left may go to the records of more pieces
     HK_ASSIGN(const bool cut, runtime_->cut_anew());
@@ -677,7 +677,7 @@ Status Session::measure(const std::function<Status()>& rehearse) {
 }
 
 Status Session::prepared() {
-    HK_TRY(queue_->set_mode(gpu::MeteredQueue::Mode::metered));
+    HK_TRY(queue_->set_mode(gpu::BudgetedQueue::Mode::metered));
     const double longest = queue_->longest();
     context_->keep_caches(*runtime_);
     if (stopping_) queue_->run_freely(); // it was left while it prepared
@@ -728,7 +728,7 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
         return invalid_argument(fmt::format("hk_advance.microseconds is {}, expected 0 or more", a.microseconds));
     HK_TRY(check_points(a.waits, a.wait_count, "waits"));
     HK_TRY(check_points(a.signals, a.signal_count, "signals"));
-    gpu::MeteredQueue::Work work;
+    gpu::BudgetedQueue::Work work;
     const std::vector<gpu::TimelinePoint> waits = points(a.waits, a.wait_count),
                                           signals = points(a.signals, a.signal_count);
     work.seconds = a.microseconds * 1e-6;
@@ -746,9 +746,9 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
         const std::lock_guard guard(mutex_);
         HK_TRY(failed_);
     }
-    const std::shared_ptr<gpu::MeteredQueue> queue = this->queue();
+    const std::shared_ptr<gpu::BudgetedQueue> queue = this->queue();
     if (queue == nullptr) return failed_precondition("the context's device was released");
-    HK_ASSIGN(const gpu::MeteredQueue::Advanced advanced, queue->advance(work));
+    HK_ASSIGN(const gpu::BudgetedQueue::Advanced advanced, queue->advance(work));
     ask_for_job();
     const std::lock_guard guard(mutex_);
     longest_ = std::max(longest_, advanced.longest);
@@ -763,7 +763,7 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
     return {};
 }
 
-std::shared_ptr<gpu::MeteredQueue> Session::queue() {
+std::shared_ptr<gpu::BudgetedQueue> Session::queue() {
     const std::lock_guard guard(mutex_);
     return queue_;
 }
@@ -824,7 +824,7 @@ Status Session::wait_for_work(const std::function<bool()>& wanted) {
 
 Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
     if (is_here()) return failed_precondition("a callback of a session cannot release its memory");
-    const std::shared_ptr<gpu::MeteredQueue> queue = this->queue();
+    const std::shared_ptr<gpu::BudgetedQueue> queue = this->queue();
     std::unique_lock lock(mutex_);
     if (ended_ || queue == nullptr) return failed_precondition("the session has ended: it holds no memory");
     if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is there");
@@ -869,7 +869,7 @@ bool Session::leave(std::chrono::steady_clock::time_point until) {
     drop_unbegun();
     std::unique_lock lock(mutex_);
     if (!wait_for(lock, until, [&] { return ended_; })) return false;
-    const std::shared_ptr<gpu::MeteredQueue> last = std::move(queue_); // may wait for the host's queue, and lock it
+    const std::shared_ptr<gpu::BudgetedQueue> last = std::move(queue_); // may wait for the host's queue, and lock it
     lock.unlock();
     return true;
 }

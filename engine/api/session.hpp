@@ -108,10 +108,10 @@ private:
     void set_progress(double progress);
     void set_state(int32_t state);
     Place place();
-    std::shared_ptr<gpu::MeteredQueue> queue();
+    std::shared_ptr<gpu::BudgetedQueue> queue();
 
     std::shared_ptr<Context> context_;
-    std::shared_ptr<gpu::MeteredQueue> queue_; // null when the device was given back
+    std::shared_ptr<gpu::BudgetedQueue> queue_; // null when the device was given back
     std::unique_ptr<program::Runtime> runtime_;
     int64_t length_ = 0;
     // Of hk_session_callbacks.

@@ -34,8 +34,8 @@ private:
 
 } // namespace
 
-Result<std::shared_ptr<MeteredQueue>> MeteredQueue::create(std::shared_ptr<Device> device) {
-    auto queue = std::shared_ptr<MeteredQueue>(new MeteredQueue);
+Result<std::shared_ptr<BudgetedQueue>> BudgetedQueue::create(std::shared_ptr<Device> device) {
+    auto queue = std::shared_ptr<BudgetedQueue>(new BudgetedQueue);
     HK_TRY(queue->open(std::move(device)));
     HK_ASSIGN(queue->measuring_, queue->make_flight());
     for (std::size_t i = 0; i < kFlights; ++i) {
@@ -45,7 +45,7 @@ Result<std::shared_ptr<MeteredQueue>> MeteredQueue::create(std::shared_ptr<Devic
     return queue;
 }
 
-Result<std::unique_ptr<MeteredQueue::Flight>> MeteredQueue::make_flight() const {
+Result<std::unique_ptr<BudgetedQueue::Flight>> BudgetedQueue::make_flight() const {
     auto flight = std::make_unique<Flight>();
     HK_ASSIGN(flight->primary, pool()->allocate(Level::primary));
     if (device()->capabilities().timestamps) { HK_ASSIGN(flight->timer, Timer::create(device(), kSegments + 1)); }
@@ -54,28 +54,28 @@ Result<std::unique_ptr<MeteredQueue::Flight>> MeteredQueue::make_flight() const 
     return flight;
 }
 
-MeteredQueue::~MeteredQueue() {
+BudgetedQueue::~BudgetedQueue() {
     cancel();
-    settle_after(MeteredQueue::wait_all()); // it was cancelled: there is nobody to tell
+    settle_after(BudgetedQueue::wait_all()); // it was cancelled: there is nobody to tell
 }
 
-Status MeteredQueue::set_mode(Mode mode) {
+Status BudgetedQueue::set_mode(Mode mode) {
     HK_TRY(wait_all());
     mode_ = mode;
     return {};
 }
 
-double MeteredQueue::longest() {
+double BudgetedQueue::longest() {
     const std::lock_guard guard(work_mutex_);
     return longest_;
 }
 
-void MeteredQueue::forget() {
+void BudgetedQueue::forget() {
     const std::lock_guard guard(work_mutex_);
     longest_ = measured_ = estimated_ = 0;
 }
 
-Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
+Result<uint64_t> BudgetedQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
     Job job;
     // A Status: who submits in parts waits for those that are queued already.
     HK_TRY(within_memory("for work to submit", [&]() -> Status {
@@ -98,7 +98,7 @@ Result<uint64_t> MeteredQueue::submit(std::span<const Segment> segments, const S
     return mode_ == Mode::measuring ? measure(segments, options) : Queue::submit(segments, options);
 }
 
-Result<uint64_t> MeteredQueue::measure(std::span<const Segment> segments, const SubmitOptions& options) {
+Result<uint64_t> BudgetedQueue::measure(std::span<const Segment> segments, const SubmitOptions& options) {
     HK_TRY(check(segments));
     Flight& flight = *measuring_;
     uint64_t value = 0;
@@ -132,13 +132,13 @@ Result<uint64_t> MeteredQueue::measure(std::span<const Segment> segments, const 
     return value;
 }
 
-double MeteredQueue::cost(const Segment& segment) const {
+double BudgetedQueue::cost(const Segment& segment) const {
     if (segment.measured && *segment.measured > 0) return *segment.measured;
     const double estimate = std::max(segment.seconds, kLittle);
     return estimated_ > 0 ? kGuess * estimate * measured_ / estimated_ : estimate;
 }
 
-Result<bool> MeteredQueue::landed(const Flight& flight) {
+Result<bool> BudgetedQueue::landed(const Flight& flight) {
     if (!flight.leased) return Queue::wait_value(flight.end.value, 0);
     uint64_t value = 0;
     HK_TRY(device()->check(
@@ -147,7 +147,7 @@ Result<bool> MeteredQueue::landed(const Flight& flight) {
     return value >= flight.end.value;
 }
 
-Status MeteredQueue::collect() {
+Status BudgetedQueue::collect() {
     while (!flights_.empty()) {
         Flight& flight = *flights_.front();
         HK_ASSIGN(const bool over, landed(flight));
@@ -173,7 +173,7 @@ Status MeteredQueue::collect() {
     return {};
 }
 
-Status MeteredQueue::record(Flight& flight, CommandBuffer& into, const Work& work, Advanced& advanced,
+Status BudgetedQueue::record(Flight& flight, CommandBuffer& into, const Work& work, Advanced& advanced,
                             std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals) {
     flight.ended_job = 0;
     if (flight.timer && !jobs_.empty()) {
@@ -211,7 +211,7 @@ Status MeteredQueue::record(Flight& flight, CommandBuffer& into, const Work& wor
     return {};
 }
 
-Result<MeteredQueue::Advanced> MeteredQueue::give(const Work& work) {
+Result<BudgetedQueue::Advanced> BudgetedQueue::give(const Work& work) {
     HK_TRY(collect());
     Advanced advanced;
     advanced.spent = spent_;
@@ -252,7 +252,7 @@ Result<MeteredQueue::Advanced> MeteredQueue::give(const Work& work) {
     return advanced;
 }
 
-Result<MeteredQueue::Advanced> MeteredQueue::advance(const Work& work) {
+Result<BudgetedQueue::Advanced> BudgetedQueue::advance(const Work& work) {
     HK_TRY(device()->alive());
     Result<Advanced> result = Advanced();
     {
@@ -281,12 +281,12 @@ Result<MeteredQueue::Advanced> MeteredQueue::advance(const Work& work) {
     return result;
 }
 
-void MeteredQueue::run_freely() {
+void BudgetedQueue::run_freely() {
     if (mode_ == Mode::metered) mode_ = Mode::direct;
     given_.notify_all();
 }
 
-void MeteredQueue::cancel() {
+void BudgetedQueue::cancel() {
     {
         const std::lock_guard guard(work_mutex_);
         cancelled_ = true;
@@ -295,7 +295,7 @@ void MeteredQueue::cancel() {
     given_.notify_all();
 }
 
-Result<bool> MeteredQueue::wait_device(uint64_t value, uint64_t timeout_nanoseconds) {
+Result<bool> BudgetedQueue::wait_device(uint64_t value, uint64_t timeout_nanoseconds) {
     if (!pause_) return Queue::wait_value(value, timeout_nanoseconds);
     const Remaining left(timeout_nanoseconds);
     for (;;) {
@@ -306,7 +306,7 @@ Result<bool> MeteredQueue::wait_device(uint64_t value, uint64_t timeout_nanoseco
     }
 }
 
-Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
+Result<bool> BudgetedQueue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
     if ((value & kTicket) == 0) return wait_device(value, timeout_nanoseconds);
     const uint64_t number = value & ~kTicket;
     const Remaining left(timeout_nanoseconds);
@@ -383,7 +383,7 @@ Result<bool> MeteredQueue::wait_value(uint64_t value, uint64_t timeout_nanosecon
     }
 }
 
-void MeteredQueue::set_parked(std::function<Status()> parked) {
+void BudgetedQueue::set_parked(std::function<Status()> parked) {
     {
         const std::lock_guard guard(work_mutex_);
         parked_ = std::move(parked);
@@ -391,7 +391,7 @@ void MeteredQueue::set_parked(std::function<Status()> parked) {
     given_.notify_all();
 }
 
-Status MeteredQueue::park(const std::function<Status()>& parked) {
+Status BudgetedQueue::park(const std::function<Status()>& parked) {
     const auto set = [&](bool is) {
         const std::lock_guard guard(work_mutex_);
         is_parked_ = is;
@@ -408,11 +408,11 @@ Status MeteredQueue::park(const std::function<Status()>& parked) {
     return status;
 }
 
-void MeteredQueue::give_way() {
+void BudgetedQueue::give_way() {
     if (!pause_ || !pause_(false)) Queue::give_way();
 }
 
-Status MeteredQueue::wait_all() {
+Status BudgetedQueue::wait_all() {
     uint64_t number = 0;
     {
         const std::lock_guard guard(work_mutex_);

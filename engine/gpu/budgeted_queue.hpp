@@ -14,7 +14,7 @@
 
 namespace hekla::gpu {
 
-class MeteredQueue final : public Queue {
+class BudgetedQueue final : public Queue {
 public:
     enum class Mode : int32_t {
         direct,    // submit() submits, as Queue does
@@ -22,8 +22,8 @@ public:
         metered,   // submit() hands over, advance() submits
     };
 
-    static Result<std::shared_ptr<MeteredQueue>> create(std::shared_ptr<Device> device);
-    ~MeteredQueue() override; // waits for what is pending, leases included
+    static Result<std::shared_ptr<BudgetedQueue>> create(std::shared_ptr<Device> device);
+    ~BudgetedQueue() override; // waits for what is pending, leases included
 
     // By the thread that submits; waits for everything first.
     Status set_mode(Mode mode);
@@ -91,7 +91,7 @@ private:
         uint64_t ended_job = 0; // the last one that it ends; 0: none
         ResourceVector<Segment> segments;
     };
-    MeteredQueue() = default;
+    BudgetedQueue() = default;
     Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds) override;
     Result<bool> wait_device(uint64_t value, uint64_t timeout_nanoseconds); // a value of the timeline
     Result<uint64_t> measure(std::span<const Segment> segments, const SubmitOptions& options);

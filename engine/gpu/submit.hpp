@@ -18,7 +18,7 @@ namespace hekla::gpu {
 struct Segment {
     const CommandBuffer* commands = nullptr;
     double seconds = 0; // an estimate; 0: too little to count
-    // What it took, where a queue measures (metered_queue.hpp), shared by recordings of the same work; 0: not yet.
+    // What it took, where a queue measures (budgeted_queue.hpp), shared by recordings of the same work; 0: not yet.
     // Null: nobody keeps it. Read and written by the queue alone.
     std::shared_ptr<double> measured = nullptr;
     // Its commands can be recorded again, into the same buffer, when what they use was moved.

@@ -75,9 +75,9 @@ public:
         REQUIRE_MESSAGE(context.ok(), context.message());
         device_ = context->device;
         if (measured) {
-            auto queue = gpu::MeteredQueue::create(device_);
+            auto queue = gpu::BudgetedQueue::create(device_);
             REQUIRE_MESSAGE(queue.ok(), queue.message());
-            REQUIRE(queue.value()->set_mode(gpu::MeteredQueue::Mode::measuring).ok());
+            REQUIRE(queue.value()->set_mode(gpu::BudgetedQueue::Mode::measuring).ok());
             context->queue = queue.value();
             auto staging = gpu::Staging::create(context->memory, context->queue, uint64_t{1} << 20);
             REQUIRE_MESSAGE(staging.ok(), staging.message());
