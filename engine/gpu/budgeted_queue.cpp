@@ -37,21 +37,21 @@ private:
 Result<std::shared_ptr<BudgetedQueue>> BudgetedQueue::create(std::shared_ptr<Device> device) {
     auto queue = std::shared_ptr<BudgetedQueue>(new BudgetedQueue);
     HK_TRY(queue->open(std::move(device)));
-    HK_ASSIGN(queue->measuring_, queue->make_flight());
+    HK_ASSIGN(queue->measuring_, queue->make_submission());
     for (std::size_t i = 0; i < kFlights; ++i) {
-        HK_ASSIGN(auto flight, queue->make_flight());
-        queue->idle_.push_back(std::move(flight));
+        HK_ASSIGN(auto submission, queue->make_submission());
+        queue->idle_.push_back(std::move(submission));
     }
     return queue;
 }
 
-Result<std::unique_ptr<BudgetedQueue::Flight>> BudgetedQueue::make_flight() const {
-    auto flight = std::make_unique<Flight>();
-    HK_ASSIGN(flight->primary, pool()->allocate(Level::primary));
-    if (device()->capabilities().timestamps) { HK_ASSIGN(flight->timer, Timer::create(device(), kSegments + 1)); }
-    flight->segments = ResourceVector<Segment>(device()->host_memory());
-    flight->segments.reserve(kSegments);
-    return flight;
+Result<std::unique_ptr<BudgetedQueue::Submission>> BudgetedQueue::make_submission() const {
+    auto submission = std::make_unique<Submission>();
+    HK_ASSIGN(submission->primary, pool()->allocate(Level::primary));
+    if (device()->capabilities().timestamps) { HK_ASSIGN(submission->timer, Timer::create(device(), kSegments + 1)); }
+    submission->segments = ResourceVector<Segment>(device()->host_memory());
+    submission->segments.reserve(kSegments);
+    return submission;
 }
 
 BudgetedQueue::~BudgetedQueue() {
@@ -100,26 +100,26 @@ Result<uint64_t> BudgetedQueue::submit(std::span<const Segment> segments, const 
 
 Result<uint64_t> BudgetedQueue::measure(std::span<const Segment> segments, const SubmitOptions& options) {
     HK_TRY(check(segments));
-    Flight& flight = *measuring_;
+    Submission& submission = *measuring_;
     uint64_t value = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
         const Segment& segment = segments[i];
         const bool first = i == 0, last = i + 1 == segments.size();
-        HK_TRY(flight.primary.begin());
-        if (flight.timer) flight.primary.reset_timer(*flight.timer);
-        if (first) begin_work(flight.primary);
-        if (flight.timer) flight.primary.timestamp(*flight.timer, 0);
-        flight.primary.execute(*segment.commands);
-        if (flight.timer) flight.primary.timestamp(*flight.timer, 1);
-        if (last) end_work(flight.primary);
-        HK_TRY(flight.primary.end());
+        HK_TRY(submission.primary.begin());
+        if (submission.timer) submission.primary.reset_timer(*submission.timer);
+        if (first) begin_work(submission.primary);
+        if (submission.timer) submission.primary.timestamp(*submission.timer, 0);
+        submission.primary.execute(*segment.commands);
+        if (submission.timer) submission.primary.timestamp(*submission.timer, 1);
+        if (last) end_work(submission.primary);
+        HK_TRY(submission.primary.end());
         const auto begin = std::chrono::steady_clock::now();
-        HK_ASSIGN(value, send(flight.primary, first ? options.waits : std::span<const TimelinePoint>(),
+        HK_ASSIGN(value, send(submission.primary, first ? options.waits : std::span<const TimelinePoint>(),
                               last ? options.signals : std::span<const TimelinePoint>()));
         HK_TRY(wait(value));
         double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        if (flight.timer) {
-            HK_ASSIGN(const std::vector<double> ticks, flight.timer->read(0, 2));
+        if (submission.timer) {
+            HK_ASSIGN(const std::vector<double> ticks, submission.timer->read(0, 2));
             seconds = ticks[1] * 1e-9;
         }
         const std::lock_guard guard(work_mutex_);
@@ -138,47 +138,47 @@ double BudgetedQueue::cost(const Segment& segment) const {
     return estimated_ > 0 ? kGuess * estimate * measured_ / estimated_ : estimate;
 }
 
-Result<bool> BudgetedQueue::landed(const Flight& flight) {
-    if (!flight.leased) return Queue::wait_value(flight.end.value, 0);
+Result<bool> BudgetedQueue::is_complete(const Submission& submission) {
+    if (!submission.leased) return Queue::wait_value(submission.end.value, 0);
     uint64_t value = 0;
     HK_TRY(device()->check(
-        device()->functions().vkGetSemaphoreCounterValue(device()->handle(), flight.end.semaphore, &value),
+        device()->functions().vkGetSemaphoreCounterValue(device()->handle(), submission.end.semaphore, &value),
         "vkGetSemaphoreCounterValue"));
-    return value >= flight.end.value;
+    return value >= submission.end.value;
 }
 
 Status BudgetedQueue::collect() {
-    while (!flights_.empty()) {
-        Flight& flight = *flights_.front();
-        HK_ASSIGN(const bool over, landed(flight));
+    while (!submissions_.empty()) {
+        Submission& submission = *submissions_.front();
+        HK_ASSIGN(const bool over, is_complete(submission));
         if (!over) return {};
-        if (flight.timer && !flight.segments.empty()) {
-            const auto count = static_cast<uint32_t>(flight.segments.size());
-            HK_ASSIGN(const std::vector<double> ticks, flight.timer->read(0, count + 1));
+        if (submission.timer && !submission.segments.empty()) {
+            const auto count = static_cast<uint32_t>(submission.segments.size());
+            HK_ASSIGN(const std::vector<double> ticks, submission.timer->read(0, count + 1));
             for (std::size_t i = 0; i < count; ++i) {
                 const double seconds = (ticks[i + 1] - ticks[i]) * 1e-9;
                 longest_ = std::max(longest_, seconds);
-                if (!flight.segments[i].measured) continue;
+                if (!submission.segments[i].measured) continue;
                 // Quick to grow and slow to shrink: a budget is kept more often than it is used up.
-                double& known = *flight.segments[i].measured;
+                double& known = *submission.segments[i].measured;
                 known = seconds > known ? seconds : 0.9 * known + 0.1 * seconds;
             }
             spent_ = ticks[count] * 1e-9;
         }
-        ended_ = std::max(ended_, flight.ended_job);
-        flight.segments.clear();
-        idle_.push_back(std::move(flights_.front()));
-        flights_.pop_front();
+        ended_ = std::max(ended_, submission.ended_job);
+        submission.segments.clear();
+        idle_.push_back(std::move(submissions_.front()));
+        submissions_.pop_front();
     }
     return {};
 }
 
-Status BudgetedQueue::record(Flight& flight, CommandBuffer& into, const Work& work, Advanced& advanced,
+Status BudgetedQueue::record(Submission& submission, CommandBuffer& into, const Work& work, Advanced& advanced,
                             std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals) {
-    flight.ended_job = 0;
-    if (flight.timer && !jobs_.empty()) {
-        into.reset_timer(*flight.timer);
-        into.timestamp(*flight.timer, 0);
+    submission.ended_job = 0;
+    if (submission.timer && !jobs_.empty()) {
+        into.reset_timer(*submission.timer);
+        into.timestamp(*submission.timer, 0);
     }
     bool full = false;
     while (!jobs_.empty() && !full) {
@@ -192,21 +192,21 @@ Status BudgetedQueue::record(Flight& flight, CommandBuffer& into, const Work& wo
         for (; job.next < job.segments.size(); ++job.next) {
             const Segment& segment = job.segments[job.next];
             const double seconds = cost(segment);
-            const std::size_t taken = flight.segments.size();
+            const std::size_t taken = submission.segments.size();
             full = taken == kSegments || (taken > 0 && advanced.seconds + seconds > work.seconds);
             if (full) break;
             into.execute(*segment.commands);
-            flight.segments.push_back(segment);
-            if (flight.timer) into.timestamp(*flight.timer, static_cast<uint32_t>(flight.segments.size()));
+            submission.segments.push_back(segment);
+            if (submission.timer) into.timestamp(*submission.timer, static_cast<uint32_t>(submission.segments.size()));
             advanced.seconds += seconds;
         }
         if (full) break;
         end_work(into);
-        flight.ended_job = job.number;
+        submission.ended_job = job.number;
         signals.insert(signals.end(), job.signals.begin(), job.signals.end());
         jobs_.pop_front();
     }
-    advanced.segments = flight.segments.size();
+    advanced.segments = submission.segments.size();
     advanced.more = !jobs_.empty();
     return {};
 }
@@ -220,11 +220,11 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::give(const Work& work) {
     // What runs up to our own semaphore cannot be waited for inside of a command buffer.
     const bool recorded = work.into != VK_NULL_HANDLE;
     advanced.busy = idle_.empty() ||
-                    (recorded && std::ranges::any_of(flights_, [](const auto& flight) { return !flight->leased; }));
+                    (recorded && std::ranges::any_of(submissions_, [](const auto& submission) { return !submission->leased; }));
     const bool gives = advanced.more && work.seconds > 0; // there is more only where it is metered
     if (advanced.busy || (!gives && work.waits.empty() && work.signals.empty())) return advanced;
-    Flight& flight = *idle_.back();
-    flight.leased = recorded;
+    Submission& submission = *idle_.back();
+    submission.leased = recorded;
     std::vector<TimelinePoint> waits(work.waits.begin(), work.waits.end()),
         signals(work.signals.begin(), work.signals.end());
     if (recorded) {
@@ -236,18 +236,18 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::give(const Work& work) {
                          VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, kAll);
         };
         border();
-        HK_TRY(record(flight, into, work, advanced, waits, signals));
+        HK_TRY(record(submission, into, work, advanced, waits, signals));
         border();
-        flight.end = work.lease;
+        submission.end = work.lease;
     } else {
-        HK_TRY(flight.primary.begin());
-        if (gives) HK_TRY(record(flight, flight.primary, work, advanced, waits, signals));
-        HK_TRY(flight.primary.end());
-        for (const auto& before : flights_)
+        HK_TRY(submission.primary.begin());
+        if (gives) HK_TRY(record(submission, submission.primary, work, advanced, waits, signals));
+        HK_TRY(submission.primary.end());
+        for (const auto& before : submissions_)
             if (before->leased) waits.push_back(before->end);
-        HK_ASSIGN(flight.end.value, send(flight.primary, waits, signals));
+        HK_ASSIGN(submission.end.value, send(submission.primary, waits, signals));
     }
-    flights_.push_back(std::move(idle_.back()));
+    submissions_.push_back(std::move(idle_.back()));
     idle_.pop_back();
     return advanced;
 }
@@ -263,9 +263,9 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::advance(const Work& work) {
             HK_TRY(device()->check(
                 device()->functions().vkGetSemaphoreCounterValue(device()->handle(), work.lease.semaphore, &value),
                 "vkGetSemaphoreCounterValue"));
-            for (const auto& flight : flights_)
-                if (flight->leased && flight->end.semaphore == work.lease.semaphore)
-                    value = std::max(value, flight->end.value);
+            for (const auto& submission : submissions_)
+                if (submission->leased && submission->end.semaphore == work.lease.semaphore)
+                    value = std::max(value, submission->end.value);
             if (work.lease.value <= value)
                 return invalid_argument(
                     fmt::format("the lease ends at the value {} of its semaphore, and {} was reached or is leased "
@@ -314,13 +314,13 @@ Result<bool> BudgetedQueue::wait_value(uint64_t value, uint64_t timeout_nanoseco
     for (;;) {
         HK_TRY(collect());
         if (ended_ >= number) return true;
-        if (flights_.empty() && cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
-        if (flights_.empty()) HK_TRY(failed_);
+        if (submissions_.empty() && cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
+        if (submissions_.empty()) HK_TRY(failed_);
         const bool to_park = parked_ && !cancelled_ && failed_.ok();
         const bool parks = to_park && std::ranges::all_of(jobs_, [](const Job& job) {
                                return std::ranges::all_of(job.segments, &Segment::again);
                            });
-        if (parks && flights_.empty()) {
+        if (parks && submissions_.empty()) {
             const std::function<Status()> parked = parked_;
             lock.unlock();
             const Status rested = park(parked);
@@ -342,24 +342,24 @@ Result<bool> BudgetedQueue::wait_value(uint64_t value, uint64_t timeout_nanoseco
         if (rest == 0) return false;
         const bool waits_for_host =
             !cancelled_ && failed_.ok() && !parks &&
-            std::ranges::none_of(flights_, [&](const auto& flight) { return flight->ended_job >= number; });
-        if (pause_ && (waits_for_host || flights_.empty() || mode_ == Mode::metered)) {
+            std::ranges::none_of(submissions_, [&](const auto& submission) { return submission->ended_job >= number; });
+        if (pause_ && (waits_for_host || submissions_.empty() || mode_ == Mode::metered)) {
             lock.unlock();
             const bool paused = pause_(true); // what lands meanwhile is seen by the next advance()
             lock.lock();
             if (paused) continue;
         }
-        if (waits_for_host || flights_.empty()) {
+        if (waits_for_host || submissions_.empty()) {
             given_.wait_for(lock, std::chrono::nanoseconds(std::min<uint64_t>(rest, 100'000'000)));
             continue;
         }
-        // The newest flight that matters; all before it land earlier.
-        TimelinePoint end = flights_.back()->end;
-        bool leased = flights_.back()->leased;
-        for (const auto& flight : flights_)
-            if (!cancelled_ && flight->ended_job >= number) {
-                end = flight->end;
-                leased = flight->leased;
+        // The newest submission that matters; all before it land earlier.
+        TimelinePoint end = submissions_.back()->end;
+        bool leased = submissions_.back()->leased;
+        for (const auto& submission : submissions_)
+            if (!cancelled_ && submission->ended_job >= number) {
+                end = submission->end;
+                leased = submission->leased;
                 break;
             }
         lock.unlock();

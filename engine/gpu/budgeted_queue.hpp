@@ -83,7 +83,7 @@ private:
         std::vector<TimelinePoint> waits, signals;
     };
     // One piece on the device.
-    struct Flight {
+    struct Submission {
         CommandBuffer primary;
         std::unique_ptr<Timer> timer; // null without timestamps
         TimelinePoint end;            // ours, or the host's lease
@@ -96,11 +96,11 @@ private:
     Result<bool> wait_device(uint64_t value, uint64_t timeout_nanoseconds); // a value of the timeline
     Result<uint64_t> measure(std::span<const Segment> segments, const SubmitOptions& options);
     double cost(const Segment& segment) const;
-    Result<std::unique_ptr<Flight>> make_flight() const;
-    Status collect(); // flights that have landed
+    Result<std::unique_ptr<Submission>> make_submission() const;
+    Status collect(); // submissions that have is_complete
     Result<Advanced> give(const Work& work);
-    Result<bool> landed(const Flight& flight);
-    Status record(Flight& flight, CommandBuffer& into, const Work& work, Advanced& advanced,
+    Result<bool> is_complete(const Submission& submission);
+    Status record(Submission& submission, CommandBuffer& into, const Work& work, Advanced& advanced,
                   std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals);
 
     std::mutex work_mutex_;
@@ -113,9 +113,9 @@ private:
     Status failed_;
     std::deque<Job> jobs_;
     uint64_t made_ = 0, ended_ = 0;               // job numbers
-    std::deque<std::unique_ptr<Flight>> flights_; // in the order they were given
-    std::vector<std::unique_ptr<Flight>> idle_;
-    std::unique_ptr<Flight> measuring_;   // of measure() alone
+    std::deque<std::unique_ptr<Submission>> submissions_; // in the order they were given
+    std::vector<std::unique_ptr<Submission>> idle_;
+    std::unique_ptr<Submission> measuring_;   // of measure() alone
     double measured_ = 0, estimated_ = 0; // sums over what was measured
     double spent_ = 0, longest_ = 0;
 };
