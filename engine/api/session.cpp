@@ -680,7 +680,7 @@ Status Session::prepared() {
     HK_TRY(queue_->set_mode(gpu::BudgetedQueue::Mode::metered));
     const double longest = queue_->longest();
     context_->keep_caches(*runtime_);
-    if (stopping_) queue_->run_freely(); // it was left while it prepared
+    if (stopping_) queue_->drain(); // it was left while it prepared
     const std::lock_guard guard(mutex_);
     progress_ = 1.0;
     longest_ = longest;
@@ -864,7 +864,7 @@ bool Session::leave(std::chrono::steady_clock::time_point until) {
     }
     if (const auto queue = this->queue()) {
         queue->set_parked({});
-        queue->run_freely();
+        queue->drain();
     }
     drop_unbegun();
     std::unique_lock lock(mutex_);

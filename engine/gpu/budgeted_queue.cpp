@@ -281,7 +281,7 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::advance(const Work& work) {
     return result;
 }
 
-void BudgetedQueue::run_freely() {
+void BudgetedQueue::drain() {
     if (mode_ == Mode::metered) mode_ = Mode::direct;
     given_.notify_all();
 }

@@ -72,7 +72,7 @@ public:
     // given is done. For good. Thread: any.
     void cancel();
     // What is left and what comes is given to the device at once, without advance(). Thread: any.
-    void run_freely();
+    void drain();
 
 private:
     // Segments that were submitted together.
