@@ -670,7 +670,7 @@ Status Session::measure(const std::function<Status()>& rehearse) {
     HK_TRY(queue_->set_mode(gpu::BudgetedQueue::Mode::measuring));
     HK_TRY(rehearse());
     HK_TRY(runtime_->gpu().staging->reserve()); // before what is left may go to the records of more pieces
-    HK_ASSIGN(const bool cut, runtime_->cut_anew());
+    HK_ASSIGN(const bool cut, runtime_->resplit());
     if (!cut) return {};
     queue_->forget();
     return rehearse();

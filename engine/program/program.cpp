@@ -104,9 +104,9 @@ struct Program::State {
     Status find_store_places(const Lowering& lowering);
     Status make_buffers(const Lowering& lowering);
     Status compile_pipelines(const Lowering& lowering);
-    void cut_pieces();
-    void measure_anew();
-    Result<bool> cut_anew(); // Runtime::cut_anew
+    void slice_dispatches();
+    void reset_measurements();
+    Result<bool> resplit(); // Runtime::resplit
     Status write_arguments(gpu::Staging& staging);
     Status record(Recording& recording);
     Status renew(gpu::Staging& staging); // everything lies elsewhere
@@ -163,13 +163,13 @@ Status Program::State::prepare(const Lowering& lowering) {
     HK_TRY(compile_pipelines(lowering));
     HK_TRY(runtime->reserve_arena(plan.blocks));
     HK_TRY(make_buffers(lowering));
-    cut_pieces();
-    measure_anew();
+    slice_dispatches();
+    reset_measurements();
     HK_TRY(write_arguments(*runtime->gpu().staging));
     HK_ASSIGN(pool, gpu::CommandPool::create(runtime->gpu().device));
     for (Recording& recording : recordings) HK_TRY(record(recording));
     runtime->programs_.emplace(
-        this, Runtime::Hooks{[this](gpu::Staging& staging) { return renew(staging); }, [this] { return cut_anew(); }});
+        this, Runtime::Hooks{[this](gpu::Staging& staging) { return renew(staging); }, [this] { return resplit(); }});
     return {};
 }
 
@@ -305,7 +305,7 @@ Status Program::State::compile_pipelines(const Lowering& lowering) {
     return {};
 }
 
-void Program::State::cut_pieces() {
+void Program::State::slice_dispatches() {
     const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
     for (const KeptDispatch& dispatch : kept.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
@@ -338,13 +338,13 @@ void Program::State::cut_pieces() {
     plan.arguments = end;
 }
 
-void Program::State::measure_anew() {
+void Program::State::reset_measurements() {
     using Seconds = ResourceVector<double>;
     measured = std::allocate_shared<Seconds>(ResourceAllocator<Seconds>(memory), memory);
     measured->reserve(pieces.size() + 1); // at least as many as segments: these are pointed to
 }
 
-Result<bool> Program::State::cut_anew() {
+Result<bool> Program::State::resplit() {
     const double budget = runtime->options().budget_seconds;
     if (budget <= 0 || timings) return false;
     std::vector<double> estimated(measured->size());
@@ -364,7 +364,7 @@ Result<bool> Program::State::cut_anew() {
     took = std::move(found);
     gpu::Buffer records = std::exchange(arguments, {});
     const Status written = within_memory("for argument records", [&] {
-        cut_pieces();
+        slice_dispatches();
         return write_arguments(*runtime->gpu().staging);
     });
     if (!written.ok()) {
@@ -374,7 +374,7 @@ Result<bool> Program::State::cut_anew() {
         arguments = std::move(records);
         return false;
     }
-    measure_anew();
+    reset_measurements();
     for (Recording& recording : recordings) {
         recording.commands.clear();
         recording.segments.clear();

@@ -110,7 +110,7 @@ public:
     // What programs have run since a queue measures their segments (gpu::BudgetedQueue) says how long pieces take: those
     // that take longer than RuntimeOptions::budget_seconds are cut into more, with the same bits. Whether any was: they
     // are measured again. Nothing may be pending. Without memory for more records a program stays as it is.
-    Result<bool> cut_anew();
+    Result<bool> resplit();
     Tuning& tuning() { return *tuning_; }
 
 private:
@@ -119,7 +119,7 @@ private:
     Runtime() = default;
     struct Hooks {
         std::function<Status(gpu::Staging&)> renew; // finds its memory again
-        std::function<Result<bool>()> cut_anew;
+        std::function<Result<bool>()> resplit;
     };
     std::map<const void*, Hooks> programs_;
     std::set<ParameterStore*> sharing_; // stores that read SharedWeights

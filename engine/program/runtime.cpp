@@ -143,10 +143,10 @@ Status Runtime::take_back_memory() {
     return back;
 }
 
-Result<bool> Runtime::cut_anew() {
+Result<bool> Runtime::resplit() {
     bool any = false;
     for (const auto& [program, hooks] : programs_) {
-        HK_ASSIGN(const bool cut, hooks.cut_anew());
+        HK_ASSIGN(const bool cut, hooks.resplit());
         any = any || cut;
     }
     return any;

@@ -172,7 +172,7 @@ TEST_CASE("what took longer than the budget is cut anew, with the same bits") {
     RunOptions run;
     run.runs = 3;
     run.between = [&](program::Runtime& runtime) {
-        const Result<bool> any = runtime.cut_anew();
+        const Result<bool> any = runtime.resplit();
         REQUIRE_MESSAGE(any.ok(), any.message());
         cut.push_back(any.value());
     };
