@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kRecordings = 2;
 
 // A dispatch, or a part of its groups.
-struct Piece {
+struct DispatchSlice {
     uint32_t dispatch = 0;
     uint32_t first_group = 0;
     uint32_t end_group = 0;
@@ -84,7 +84,7 @@ struct Program::State {
     gpu::Buffer outputs;
     gpu::Buffer arguments;
     uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied each time
-    ResourceVector<Piece> pieces;
+    ResourceVector<DispatchSlice> slices;
     ResourceVector<double> took;                                    // seconds by dispatch, 0: not measured; or empty
     ResourceVector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
     std::shared_ptr<gpu::CommandPool> pool;
@@ -119,7 +119,7 @@ struct Program::State {
 
 Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
     : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
-      serialized(options.serialized), kept(lowering, memory), places(lowering.resources.size(), memory), pieces(memory),
+      serialized(options.serialized), kept(lowering, memory), places(lowering.resources.size(), memory), slices(memory),
       took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -314,7 +314,7 @@ void Program::State::slice_dispatches() {
 
     const double budget = timings ? 0 : runtime->options().budget_seconds;
     uint64_t end = 0;
-    pieces.clear();
+    slices.clear();
     for (uint32_t d = 0; d < kept.dispatches.size(); ++d) {
         const KeptDispatch& dispatch = kept.dispatches[d];
         const bool known = d < took.size() && took[d] > 0;
@@ -324,14 +324,14 @@ void Program::State::slice_dispatches() {
         // into one more, since parts are not all as long.
         const uint64_t parts = parts_of(groups, known && seconds > budget ? seconds + budget : seconds, budget);
         for (uint64_t p = 0; p < parts; ++p) {
-            Piece piece;
-            piece.dispatch = d;
-            piece.first_group = static_cast<uint32_t>(groups * p / parts);
-            piece.end_group = static_cast<uint32_t>(groups * (p + 1) / parts);
-            piece.record = end;
-            piece.barrier = p == 0 && before[d];
-            piece.seconds = seconds / static_cast<double>(parts);
-            pieces.push_back(piece);
+            DispatchSlice slice;
+            slice.dispatch = d;
+            slice.first_group = static_cast<uint32_t>(groups * p / parts);
+            slice.end_group = static_cast<uint32_t>(groups * (p + 1) / parts);
+            slice.record = end;
+            slice.barrier = p == 0 && before[d];
+            slice.seconds = seconds / static_cast<double>(parts);
+            slices.push_back(slice);
             end += (dispatch.record.size() + 63) / 64 * 64;
         }
     }
@@ -341,25 +341,25 @@ void Program::State::slice_dispatches() {
 void Program::State::reset_measurements() {
     using Seconds = ResourceVector<double>;
     measured = std::allocate_shared<Seconds>(ResourceAllocator<Seconds>(memory), memory);
-    measured->reserve(pieces.size() + 1); // at least as many as segments: these are pointed to
+    measured->reserve(slices.size() + 1); // at least as many as segments: these are pointed to
 }
 
 Result<bool> Program::State::resplit() {
     const double budget = runtime->options().budget_seconds;
     if (budget <= 0 || timings) return false;
     std::vector<double> estimated(measured->size());
-    for (const Piece& piece : pieces) estimated[piece.segment] += piece.seconds;
+    for (const DispatchSlice& slice : slices) estimated[slice.segment] += slice.seconds;
     ResourceVector<double> found(kept.dispatches.size(), memory);
     bool shorter = false;
-    for (const Piece& piece : pieces) {
-        if (estimated[piece.segment] <= 0) continue;
-        const double seconds = (*measured)[piece.segment] * piece.seconds / estimated[piece.segment];
-        found[piece.dispatch] += seconds;
-        shorter = shorter || (seconds > budget && piece.end_group - piece.first_group > 1);
+    for (const DispatchSlice& slice : slices) {
+        if (estimated[slice.segment] <= 0) continue;
+        const double seconds = (*measured)[slice.segment] * slice.seconds / estimated[slice.segment];
+        found[slice.dispatch] += seconds;
+        shorter = shorter || (seconds > budget && slice.end_group - slice.first_group > 1);
     }
     if (!shorter) return false;
     HK_TRY(wait_for(last_value));
-    const ResourceVector<Piece> before = pieces;
+    const ResourceVector<DispatchSlice> before = slices;
     const uint64_t size = plan.arguments;
     took = std::move(found);
     gpu::Buffer records = std::exchange(arguments, {});
@@ -369,7 +369,7 @@ Result<bool> Program::State::resplit() {
     });
     if (!written.ok()) {
         if (written.code() != Code::out_of_memory) return written;
-        pieces = before; // there is no room for more records: as long as they are
+        slices = before; // there is no room for more records: as long as they are
         plan.arguments = size;
         arguments = std::move(records);
         return false;
@@ -389,9 +389,9 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
         HK_ASSIGN(arguments, runtime->gpu().memory->create_buffer(size, gpu::Residence::device, "arguments"));
     }
     std::pmr::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments), memory);
-    for (const Piece& piece : pieces)
-        places.record(kept.dispatches[piece.dispatch], piece.first_group, piece.end_group, runtime->arena(),
-                      bytes.data() + piece.record);
+    for (const DispatchSlice& slice : slices)
+        places.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
+                      bytes.data() + slice.record);
     if (!bytes.empty()) HK_TRY(staging.upload(arguments, 0, std::span<const std::byte>(bytes)));
     generation = runtime->arena().generation();
     return {};
@@ -437,20 +437,20 @@ Status Program::State::record(Recording& recording) {
         commands->reset_timer(*recording.timer);
         commands->timestamp(*recording.timer, 0);
     }
-    for (std::size_t p = 0; p < pieces.size(); ++p) {
-        Piece& piece = pieces[p];
-        if (seconds > 0 && seconds + piece.seconds > runtime->options().segment_seconds) {
+    for (std::size_t p = 0; p < slices.size(); ++p) {
+        DispatchSlice& slice = slices[p];
+        if (seconds > 0 && seconds + slice.seconds > runtime->options().segment_seconds) {
             HK_TRY(close());
             HK_TRY(open());
         }
-        if (!again) piece.segment = recording.segments.size();
-        if (piece.barrier && p > 0) barrier();
+        if (!again) slice.segment = recording.segments.size();
+        if (slice.barrier && p > 0) barrier();
         const bool labelled = runtime->gpu().device->labels();
-        if (labelled) commands->begin_label(shown(kept.dispatches[piece.dispatch].label));
-        commands->dispatch(*pipelines[piece.dispatch], arguments.address() + piece.record,
-                           piece.end_group - piece.first_group, p);
+        if (labelled) commands->begin_label(shown(kept.dispatches[slice.dispatch].label));
+        commands->dispatch(*pipelines[slice.dispatch], arguments.address() + slice.record,
+                           slice.end_group - slice.first_group, p);
         if (labelled) commands->end_label();
-        seconds += piece.seconds;
+        seconds += slice.seconds;
         if (recording.timer) commands->timestamp(*recording.timer, static_cast<uint32_t>(p) + 1);
     }
     if (small_outputs > 0) {
@@ -609,11 +609,11 @@ double Program::flops() const {
 std::vector<DispatchTiming> Program::timings() {
     State& state = *state_;
     if (!state.timings || state.replays == 0 || !wait().ok()) return {};
-    const auto ticks = state.latest().timer->read(0, static_cast<uint32_t>(state.pieces.size()) + 1);
+    const auto ticks = state.latest().timer->read(0, static_cast<uint32_t>(state.slices.size()) + 1);
     if (!ticks.ok()) return {};
     std::vector<DispatchTiming> result;
-    for (std::size_t p = 0; p < state.pieces.size(); ++p) {
-        const KeptDispatch& dispatch = state.kept.dispatches[state.pieces[p].dispatch];
+    for (std::size_t p = 0; p < state.slices.size(); ++p) {
+        const KeptDispatch& dispatch = state.kept.dispatches[state.slices[p].dispatch];
         result.push_back({std::string(dispatch.label), std::string(dispatch.shader),
                           (ticks.value()[p + 1] - ticks.value()[p]) * 1e-9, dispatch.flops, dispatch.bytes});
     }
@@ -633,13 +633,13 @@ Result<std::vector<AccessCounts>> Program::access_counts() {
 std::string Program::dump() const {
     const State& state = *state_;
     std::string out;
-    for (std::size_t p = 0; p < state.pieces.size(); ++p) {
-        const Piece& piece = state.pieces[p];
-        const KeptDispatch& dispatch = state.kept.dispatches[piece.dispatch];
-        if (piece.barrier && p > 0) out += "      ----\n";
+    for (std::size_t p = 0; p < state.slices.size(); ++p) {
+        const DispatchSlice& slice = state.slices[p];
+        const KeptDispatch& dispatch = state.kept.dispatches[slice.dispatch];
+        if (slice.barrier && p > 0) out += "      ----\n";
         out += fmt::format("{:5} {} [{}", p, dispatch.label, dispatch.shader);
         for (const uint32_t constant : dispatch.constants) out += fmt::format(" {}", constant);
-        out += fmt::format("] groups {} to {}", piece.first_group, piece.end_group);
+        out += fmt::format("] groups {} to {}", slice.first_group, slice.end_group);
         for (const Access& access : dispatch.accesses)
             out += fmt::format(" {}{}[{}..{}]", access.write ? ">" : "<", state.kept.resources[access.resource].name,
                                access.begin, access.end);
@@ -656,7 +656,7 @@ std::vector<std::string> Program::kernel_choices() const {
 
 std::size_t Program::barriers() const { return state_->barriers; }
 
-std::size_t Program::dispatches() const { return state_->pieces.size(); }
+std::size_t Program::dispatches() const { return state_->slices.size(); }
 
 Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays) const {
     const State& state = *state_;
@@ -688,9 +688,9 @@ Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays)
                     break;
                 }
                 case gpu::RecordedCommand::Kind::dispatch: {
-                    const Piece& piece = state.pieces[static_cast<std::size_t>(command.tag)];
-                    const KeptDispatch& dispatch = state.kept.dispatches[piece.dispatch];
-                    event.group = replay * state.kept.dispatches.size() + piece.dispatch + 1;
+                    const DispatchSlice& slice = state.slices[static_cast<std::size_t>(command.tag)];
+                    const KeptDispatch& dispatch = state.kept.dispatches[slice.dispatch];
+                    event.group = replay * state.kept.dispatches.size() + slice.dispatch + 1;
                     event.name = dispatch.label;
                     for (const ByteRange& range : state.places.ranges(dispatch, state.runtime->arena()))
                         event.bytes.push_back({range.begin, range.end, range.write});
