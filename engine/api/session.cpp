@@ -779,7 +779,7 @@ void Session::stop() {
 
 Status Session::rest() {
     const auto rests = [&]() -> Status {
-        if (const Status gone = runtime_->give_up_memory(); !gone.ok()) {
+        if (const Status gone = runtime_->evict_device_memory(); !gone.ok()) {
             if (gone.code() == Code::internal) return gone;
             const std::lock_guard guard(mutex_);
             release_wanted_ = false;
@@ -794,7 +794,7 @@ Status Session::rest() {
             wait_here(lock, [&] { return !release_wanted_ || destroyed_; });
             if (destroyed_) return Status(Code::cancelled, "the session was destroyed");
             lock.unlock();
-            const Status back = runtime_->take_back_memory();
+            const Status back = runtime_->restore_device_memory();
             lock.lock();
             if (back.ok()) break;
             if (back.code() != Code::out_of_memory || stopping_) return back; // who ends needs it

@@ -105,8 +105,8 @@ public:
     // (gpu::Memory::give_up). Nothing may run, of this runtime or another with that memory, and no program be made
     // between; what was submitted to a BudgetedQueue and not begun may wait in it. out_of_memory: nothing has changed;
     // internal: nothing made here can be used any more.
-    Status give_up_memory();
-    Status take_back_memory();
+    Status evict_device_memory();
+    Status restore_device_memory();
     // What programs have run since a queue measures their segments (gpu::BudgetedQueue) says how long pieces take: those
     // that take longer than RuntimeOptions::budget_seconds are cut into more, with the same bits. Whether any was: they
     // are measured again. Nothing may be pending. Without memory for more records a program stays as it is.

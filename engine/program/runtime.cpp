@@ -112,7 +112,7 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
     return gpu_.pipelines->get(description);
 }
 
-Status Runtime::give_up_memory() {
+Status Runtime::evict_device_memory() {
     Status gone;
     for (ParameterStore* store : sharing_)
         if (gone.ok()) gone = store->sleep();
@@ -126,7 +126,7 @@ Status Runtime::give_up_memory() {
     return gone;
 }
 
-Status Runtime::take_back_memory() {
+Status Runtime::restore_device_memory() {
     const Status back = gpu_.memory->take_back(gpu_.queue, [&]() -> Status {
         for (ParameterStore* store : sharing_) HK_TRY(store->wake());
         // Made beside it: whoever waits in the runtime's own staging holds its lock.
