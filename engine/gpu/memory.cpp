@@ -330,7 +330,7 @@ void Memory::take_away(Buffer::Held& held) noexcept {
     held.mapped = nullptr;
 }
 
-Status Memory::give_up(const std::shared_ptr<Queue>& queue) {
+Status Memory::evict(const std::shared_ptr<Queue>& queue) {
     const std::vector<Buffer::Held*> all = held_;
     const Status saved = within_memory("for what device memory holds", [&]() -> Status {
         for (Buffer::Held* held : all)
@@ -357,7 +357,7 @@ Status Memory::give_up(const std::shared_ptr<Queue>& queue) {
     return open();
 }
 
-Status Memory::take_back(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then) {
+Status Memory::restore(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then) {
     const std::vector<Buffer::Held*> all = held_;
     const Status back = within_memory("to fill device memory again", [&]() -> Status {
         for (Buffer::Held* held : all) HK_TRY(place(*held));

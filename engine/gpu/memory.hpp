@@ -68,7 +68,7 @@ public:
     static Buffer borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name);
 
     explicit operator bool() const { return held_ != nullptr; }
-    // Handle, address and mapping change when memory was given up and taken back (Memory::give_up).
+    // Handle, address and mapping change when memory was given up and taken back (Memory::evict).
     VkBuffer handle() const { return held_ ? held_->buffer : VK_NULL_HANDLE; }
     uint64_t bytes() const { return held_ ? held_->bytes : 0; } // as asked for, without the guard
     VkDeviceAddress address() const { return held_ ? held_->address : 0; }
@@ -116,12 +116,12 @@ public:
     static Result<std::shared_ptr<Memory>> create_beside(const Memory& other);
 
     // Keeps the content of all buffers on the host and gives their device memory back, every allocation of it, until
-    // take_back(), which makes them again and leaves them as they were, at other addresses. Nothing that uses them may
+    // restore(), which makes them again and leaves them as they were, at other addresses. Nothing that uses them may
     // be pending, and no buffer may be made between. out_of_memory: nothing has changed. `queue` copies what is not
     // mapped. `then`: what else has to be done before it is taken back; where that fails, or throws std::bad_alloc, all
     // is as it was given up, which needs no memory.
-    Status give_up(const std::shared_ptr<Queue>& queue);
-    Status take_back(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then = {});
+    Status evict(const std::shared_ptr<Queue>& queue);
+    Status restore(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then = {});
 
     // A buffer for addresses, copies and fills. Its address is a multiple of 256. Content is
     // undefined (see MemoryOptions::poison).

@@ -101,8 +101,8 @@ public:
                                                           const CompiledKernels* kernels = nullptr);
     Result<gpu::Shader> shader(const Dispatch& dispatch, const CompiledKernels* kernels = nullptr);
     Status save_caches(); // what was compiled and measured since
-    // Gives all device memory of gpu().memory back until take_back(), after which every program and store is as it was
-    // (gpu::Memory::give_up). Nothing may run, of this runtime or another with that memory, and no program be made
+    // Gives all device memory of gpu().memory back until restore(), after which every program and store is as it was
+    // (gpu::Memory::evict). Nothing may run, of this runtime or another with that memory, and no program be made
     // between; what was submitted to a BudgetedQueue and not begun may wait in it. out_of_memory: nothing has changed;
     // internal: nothing made here can be used any more.
     Status evict_device_memory();

@@ -116,7 +116,7 @@ Status Runtime::evict_device_memory() {
     Status gone;
     for (ParameterStore* store : sharing_)
         if (gone.ok()) gone = store->sleep();
-    if (gone.ok()) gone = gpu_.memory->give_up(gpu_.queue);
+    if (gone.ok()) gone = gpu_.memory->evict(gpu_.queue);
     if (gone.ok()) return {};
     for (ParameterStore* store : sharing_)
         if (const Status awake = store->wake(); !awake.ok())
@@ -127,7 +127,7 @@ Status Runtime::evict_device_memory() {
 }
 
 Status Runtime::restore_device_memory() {
-    const Status back = gpu_.memory->take_back(gpu_.queue, [&]() -> Status {
+    const Status back = gpu_.memory->restore(gpu_.queue, [&]() -> Status {
         for (ParameterStore* store : sharing_) HK_TRY(store->wake());
         // Made beside it: whoever waits in the runtime's own staging holds its lock.
         HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));

@@ -42,7 +42,7 @@ Status SharedWeights::Reader::sleep(const std::shared_ptr<gpu::Queue>& queue) {
     if (w.awake_ == 1) { // so nobody else moves them, and nobody wakes until they are gone
         w.moving_ = true;
         lock.unlock();
-        const Status gone = w.memory_->give_up(queue);
+        const Status gone = w.memory_->evict(queue);
         lock.lock();
         w.moving_ = false;
         HK_TRY(gone);
@@ -65,7 +65,7 @@ Status SharedWeights::Reader::wake(const std::shared_ptr<gpu::Queue>& queue) {
     if (w.gone_) {
         w.moving_ = true;
         lock.unlock();
-        const Status back = w.memory_->take_back(queue);
+        const Status back = w.memory_->restore(queue);
         lock.lock();
         w.moving_ = false;
         HK_TRY(back);

@@ -21,7 +21,7 @@ public:
     // Beside the runtime's memory: counts towards the same cap. Content: undefined.
     static Result<std::shared_ptr<SharedWeights>> create(const Runtime& runtime, const std::vector<StoreChunk>& chunks);
 
-    const std::vector<gpu::Buffer>& chunks() const { return chunks_; } // moved by give_up() and take_back()
+    const std::vector<gpu::Buffer>& chunks() const { return chunks_; } // moved by evict() and restore()
 
     // One who reads them. While any of them is awake they stay where they are. Made and destroyed with the store.
     class Reader {
@@ -33,7 +33,7 @@ public:
 
         const std::vector<gpu::Buffer>& chunks() const { return weights_->chunks_; }
         const std::shared_ptr<SharedWeights>& weights() const { return weights_; }
-        // gpu::Memory::give_up where nobody else is awake, and take_back where they are gone; wakes after another that
+        // gpu::Memory::evict where nobody else is awake, and restore where they are gone; wakes after another that
         // is about to move them. Errors: as theirs, and then the reader is as awake as it was.
         Status sleep(const std::shared_ptr<gpu::Queue>& queue);
         Status wake(const std::shared_ptr<gpu::Queue>& queue);
