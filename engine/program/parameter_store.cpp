@@ -154,8 +154,8 @@ std::shared_ptr<SharedWeights> ParameterStore::shared() const {
     return shared_ != nullptr ? shared_->reader.weights() : nullptr;
 }
 
-Status ParameterStore::sleep() { return shared_ != nullptr ? shared_->reader.sleep(runtime_->gpu().queue) : Status(); }
-Status ParameterStore::wake() { return shared_ != nullptr ? shared_->reader.wake(runtime_->gpu().queue) : Status(); }
+Status ParameterStore::evict() { return shared_ != nullptr ? shared_->reader.evict(runtime_->gpu().queue) : Status(); }
+Status ParameterStore::restore() { return shared_ != nullptr ? shared_->reader.restore(runtime_->gpu().queue) : Status(); }
 
 const std::vector<gpu::Buffer>& ParameterStore::arena(StoreArena arena) const {
     if (arena == StoreArena::parameters && shared_ != nullptr) return shared_->reader.chunks();

@@ -236,8 +236,8 @@ public:
 
     std::shared_ptr<SharedWeights> shared() const; // with StoreOptions::share; else null
     // As SharedWeights::Reader, of the runtime's queue; nothing where they are its own.
-    Status sleep();
-    Status wake();
+    Status evict();
+    Status restore();
 
     const CompiledKernels* kernels() const { return kernels_.get(); } // StoreOptions::kernels
     uint64_t bytes() const;                                           // everything, for the memory plan

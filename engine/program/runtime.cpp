@@ -115,11 +115,11 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
 Status Runtime::evict_device_memory() {
     Status gone;
     for (ParameterStore* store : sharing_)
-        if (gone.ok()) gone = store->sleep();
+        if (gone.ok()) gone = store->evict();
     if (gone.ok()) gone = gpu_.memory->evict(gpu_.queue);
     if (gone.ok()) return {};
     for (ParameterStore* store : sharing_)
-        if (const Status awake = store->wake(); !awake.ok())
+        if (const Status awake = store->restore(); !awake.ok())
             return internal_error(fmt::format("device memory could not be given up ({}), and weights that had been "
                                               "could not be taken back ({})",
                                               gone.message(), awake.message()));
@@ -128,7 +128,7 @@ Status Runtime::evict_device_memory() {
 
 Status Runtime::restore_device_memory() {
     const Status back = gpu_.memory->restore(gpu_.queue, [&]() -> Status {
-        for (ParameterStore* store : sharing_) HK_TRY(store->wake());
+        for (ParameterStore* store : sharing_) HK_TRY(store->restore());
         // Made beside it: whoever waits in the runtime's own staging holds its lock.
         HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));
         HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging,
@@ -138,7 +138,7 @@ Status Runtime::restore_device_memory() {
     });
     if (back.ok()) return {};
     for (ParameterStore* store : sharing_)
-        if (const Status asleep = store->sleep(); !asleep.ok())
+        if (const Status asleep = store->evict(); !asleep.ok())
             gpu_.device->log().warning("weights that others share stay on the device: " + asleep.message());
     return back;
 }

@@ -35,7 +35,7 @@ SharedWeights::Reader::~Reader() {
     if (awake_) --weights_->awake_;
 }
 
-Status SharedWeights::Reader::sleep(const std::shared_ptr<gpu::Queue>& queue) {
+Status SharedWeights::Reader::evict(const std::shared_ptr<gpu::Queue>& queue) {
     SharedWeights& w = *weights_;
     std::unique_lock lock(w.mutex_);
     if (!awake_) return {};
@@ -53,7 +53,7 @@ Status SharedWeights::Reader::sleep(const std::shared_ptr<gpu::Queue>& queue) {
     return {};
 }
 
-Status SharedWeights::Reader::wake(const std::shared_ptr<gpu::Queue>& queue) {
+Status SharedWeights::Reader::restore(const std::shared_ptr<gpu::Queue>& queue) {
     SharedWeights& w = *weights_;
     std::unique_lock lock(w.mutex_);
     if (awake_) return {};

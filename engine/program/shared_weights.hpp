@@ -35,8 +35,8 @@ public:
         const std::shared_ptr<SharedWeights>& weights() const { return weights_; }
         // gpu::Memory::evict where nobody else is awake, and restore where they are gone; wakes after another that
         // is about to move them. Errors: as theirs, and then the reader is as awake as it was.
-        Status sleep(const std::shared_ptr<gpu::Queue>& queue);
-        Status wake(const std::shared_ptr<gpu::Queue>& queue);
+        Status evict(const std::shared_ptr<gpu::Queue>& queue);
+        Status restore(const std::shared_ptr<gpu::Queue>& queue);
 
     private:
         std::shared_ptr<SharedWeights> weights_;
