@@ -14,9 +14,9 @@ namespace hekla {
 
 // All of it is given back at once, when this goes. Moved, what it gave stays where it is. Throws std::bad_alloc.
 // Thread: one at a time.
-class Kept {
+class ReadOnlyArena {
 public:
-    explicit Kept(std::pmr::memory_resource* from = std::pmr::new_delete_resource())
+    explicit ReadOnlyArena(std::pmr::memory_resource* from = std::pmr::new_delete_resource())
         : memory_(std::make_unique<std::pmr::monotonic_buffer_resource>(from)) {}
 
     // Copies that live as long as this. Empty: nothing is taken.
@@ -42,9 +42,9 @@ private:
 };
 
 // Keeps texts that come again and again once. It may go before what it kept.
-class KeptTexts {
+class StringInterner {
 public:
-    explicit KeptTexts(Kept& kept) : kept_(kept) {}
+    explicit StringInterner(ReadOnlyArena& kept) : kept_(kept) {}
 
     std::string_view text(std::string_view text) {
         const auto known = texts_.find(text);
@@ -56,7 +56,7 @@ public:
     }
 
 private:
-    Kept& kept_;
+    ReadOnlyArena& kept_;
     std::unordered_set<std::string_view> texts_;
 };
 

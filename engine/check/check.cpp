@@ -119,7 +119,7 @@ bool asked_for(const std::vector<std::string>& only, std::string_view name) {
 }
 
 // The manifest of a library or of itself.
-Result<plugin::Manifest> manifest_of(const fs::path& given, Kept& kept) {
+Result<plugin::Manifest> manifest_of(const fs::path& given, ReadOnlyArena& kept) {
     std::error_code problem;
     fs::path file = fs::absolute(given, problem);
     if (file.extension() != ".json") file.replace_extension(".json");
@@ -189,7 +189,7 @@ std::vector<TestName> test_names() {
 }
 
 Status check_plugin(const CheckOptions& options, const std::function<bool(const TestResult&)>& tell) {
-    Kept kept;
+    ReadOnlyArena kept;
     HK_ASSIGN(const plugin::Manifest manifest, manifest_of(options.plugin, kept));
     for (const std::string& one : options.only)
         if (std::ranges::none_of(tests(), [&](const Test& test) { return means(one, test.name); })) {
@@ -217,7 +217,7 @@ Status check_plugin(const CheckOptions& options, const std::function<bool(const 
 Status run_test(const std::string& name, const CheckOptions& options) {
     const auto test = std::ranges::find_if(tests(), [&](const Test& one) { return name == one.name; });
     if (test == tests().end()) return not_found(fmt::format("there is no test '{}'", name));
-    Kept kept;
+    ReadOnlyArena kept;
     HK_ASSIGN(plugin::Manifest manifest, manifest_of(options.plugin, kept));
     std::vector<fs::path> folders{fs::path(manifest.file).parent_path()};
     folders.insert(folders.end(), options.folders.begin(), options.folders.end());

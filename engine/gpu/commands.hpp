@@ -26,7 +26,7 @@ class Timer;
 // invalid_argument when even the product of the limits is too small, or groups is 0.
 Result<std::array<uint32_t, 3>> fold_groups(uint64_t groups, const std::array<uint32_t, 3>& limits);
 
-// What was really recorded, for a checker of ordering that trusts nobody. Kept only where asked for.
+// What was really recorded, for a checker of ordering that trusts nobody. ReadOnlyArena only where asked for.
 struct RecordedCommand {
     enum class Kind : int32_t { dispatch, barrier, copy, fill, update, timestamp };
     Kind kind = Kind::dispatch;

@@ -92,7 +92,7 @@ Status Queue::submit_one(std::span<const Segment> segments, bool is_first, bool 
     for (const Segment& segment : segments) primary.execute(*segment.commands);
     if (is_last) end_work(primary);
     HK_TRY(primary.end());
-    // Kept before it is sent: without memory for that nothing is.
+    // ReadOnlyArena before it is sent: without memory for that nothing is.
     pending_.push_back({std::move(primary), last_ + 1});
     const Status sent =
         send_locked(pending_.back().commands, is_first ? options.waits : std::span<const TimelinePoint>(),

@@ -15,7 +15,7 @@ using nlohmann::json;
 // Reads members of one object and keeps them; the first problem is kept too, with the path to it.
 class Reader {
 public:
-    Reader(const json& object, std::string where, KeptTexts& kept, Status& status)
+    Reader(const json& object, std::string where, StringInterner& kept, Status& status)
         : object_(object), where_(std::move(where)), kept_(kept), status_(status) {
         if (!object.is_object()) fail("", "an object");
     }
@@ -105,7 +105,7 @@ private:
     }
     const json& object_;
     std::string where_;
-    KeptTexts& kept_;
+    StringInterner& kept_;
     Status& status_;
 };
 
@@ -126,7 +126,7 @@ void check_ties(TextPairs ties, const std::string& where, Status& status) {
     }
 }
 
-Provided read_provided(const json& value, const std::string& where, KeptTexts& kept, Status& status) {
+Provided read_provided(const json& value, const std::string& where, StringInterner& kept, Status& status) {
     Reader in(value, where, kept, status);
     Provided p;
     p.interface_id = in.text("interface", true);
@@ -209,12 +209,12 @@ bool is_draft(std::string_view interface_id) {
 
 json JsonText::parse() const { return parsed(text); }
 
-Result<Manifest> read_manifest(const std::filesystem::path& file, Kept& kept) {
-    KeptTexts texts(kept);
+Result<Manifest> read_manifest(const std::filesystem::path& file, ReadOnlyArena& kept) {
+    StringInterner texts(kept);
     return read_manifest(file, texts);
 }
 
-Result<Manifest> read_manifest(const std::filesystem::path& file, KeptTexts& kept) {
+Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner& kept) {
     HK_ASSIGN(const std::string content, read_file(file));
     const json root = parsed(content);
     if (root.is_discarded()) return corrupt(fmt::format("{}: is not valid JSON", file.string()));

@@ -99,7 +99,7 @@ bool is_draft(std::string_view interface_id);
 
 // Reads and checks one manifest, whose texts and lists lie in `kept` (of a damaged one some of them, too). Errors name
 // the file, the key and what was expected.
-Result<Manifest> read_manifest(const std::filesystem::path& file, Kept& kept);
-Result<Manifest> read_manifest(const std::filesystem::path& file, KeptTexts& kept); // one of many
+Result<Manifest> read_manifest(const std::filesystem::path& file, ReadOnlyArena& kept);
+Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner& kept); // one of many
 
 } // namespace hekla::plugin

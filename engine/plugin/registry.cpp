@@ -73,7 +73,7 @@ std::string not_searched(const fs::path& folder, bool built_in) {
 // What is found, one manifest after the other, until all of it is kept.
 class Found {
 public:
-    explicit Found(Kept& kept) : kept_(kept) {}
+    explicit Found(ReadOnlyArena& kept) : kept_(kept) {}
 
     void take(const fs::path& file, bool built_in) {
         Result<Manifest> read = read_manifest(file, kept_);
@@ -99,7 +99,7 @@ public:
     Texts warnings() { return kept_.list(warnings_); }
 
 private:
-    KeptTexts kept_;
+    StringInterner kept_;
     std::vector<Manifest> manifests_;
     std::vector<std::string_view> warnings_;
     std::map<std::pair<std::string_view, std::string_view>, std::string_view> seen_; // interface and id -> manifest

@@ -106,7 +106,7 @@ public:
 private:
     Registry(Log log, std::pmr::memory_resource* memory);
     std::vector<Entry> entries(std::string_view interface_id) const;
-    Kept kept_; // where the manifests and warnings lie
+    ReadOnlyArena kept_; // where the manifests and warnings lie
     std::span<const Manifest> manifests_;
     Texts warnings_;
     Log log_;

@@ -37,7 +37,7 @@ uint64_t Placements::address(ResourceId id, const Arena& arena) const {
     return buffer.address() + place.offset;
 }
 
-std::vector<ByteRange> Placements::ranges(const KeptDispatch& dispatch, const Arena& arena) const {
+std::vector<ByteRange> Placements::ranges(const DispatchInfo& dispatch, const Arena& arena) const {
     std::vector<ByteRange> ranges;
     for (const Access& access : dispatch.accesses) {
         const uint64_t base = address(access.resource, arena);
@@ -46,7 +46,7 @@ std::vector<ByteRange> Placements::ranges(const KeptDispatch& dispatch, const Ar
     return ranges;
 }
 
-void Placements::record(const KeptDispatch& dispatch, uint32_t first, uint32_t end, const Arena& arena,
+void Placements::record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena,
                         std::byte* into) const {
     std::ranges::copy(dispatch.record, into);
     std::memcpy(into, &first, sizeof first);

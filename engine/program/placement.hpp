@@ -35,9 +35,9 @@ public:
     const Place& operator[](ResourceId id) const { return places_[id]; }
 
     uint64_t address(ResourceId id, const Arena& arena) const;
-    std::vector<ByteRange> ranges(const KeptDispatch& dispatch, const Arena& arena) const;
+    std::vector<ByteRange> ranges(const DispatchInfo& dispatch, const Arena& arena) const;
     // Writes the argument record with its addresses filled in, and its part [first, end) of the groups.
-    void record(const KeptDispatch& dispatch, uint32_t first, uint32_t end, const Arena& arena, std::byte* into) const;
+    void record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena, std::byte* into) const;
 
 private:
     ResourceVector<Place> places_;

@@ -74,7 +74,7 @@ struct Program::State {
     ParameterStore* store = nullptr;
     std::pmr::memory_resource* memory = nullptr; // the host's, of what lasts as long as this
     bool timings = false, serialized = false;    // CompileOptions
-    KeptLowering kept;
+    ProgramMetadata kept;
     MemoryPlan plan; // without its placements
     Placements places;
     uint64_t generation = 0; // of the arena, when the argument records were written
@@ -308,7 +308,7 @@ Status Program::State::compile_pipelines(const Lowering& lowering) {
 void Program::State::slice_dispatches() {
     const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
-    for (const KeptDispatch& dispatch : kept.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
+    for (const DispatchInfo& dispatch : kept.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
     std::vector<bool> before = place_barriers(ranges);
     if (serialized || timings) before.assign(before.size(), true);
 
@@ -316,7 +316,7 @@ void Program::State::slice_dispatches() {
     uint64_t end = 0;
     slices.clear();
     for (uint32_t d = 0; d < kept.dispatches.size(); ++d) {
-        const KeptDispatch& dispatch = kept.dispatches[d];
+        const DispatchInfo& dispatch = kept.dispatches[d];
         const bool known = d < took.size() && took[d] > 0;
         const double seconds = known ? took[d] : seconds_of(dispatch.flops, dispatch.bytes, speed);
         const uint64_t groups = dispatch.groups;
@@ -602,7 +602,7 @@ const MemoryPlan& Program::memory_plan() const { return state_->plan; }
 
 double Program::flops() const {
     double sum = 0;
-    for (const KeptDispatch& dispatch : state_->kept.dispatches) sum += dispatch.flops;
+    for (const DispatchInfo& dispatch : state_->kept.dispatches) sum += dispatch.flops;
     return sum;
 }
 
@@ -613,7 +613,7 @@ std::vector<DispatchTiming> Program::timings() {
     if (!ticks.ok()) return {};
     std::vector<DispatchTiming> result;
     for (std::size_t p = 0; p < state.slices.size(); ++p) {
-        const KeptDispatch& dispatch = state.kept.dispatches[state.slices[p].dispatch];
+        const DispatchInfo& dispatch = state.kept.dispatches[state.slices[p].dispatch];
         result.push_back({std::string(dispatch.label), std::string(dispatch.shader),
                           (ticks.value()[p + 1] - ticks.value()[p]) * 1e-9, dispatch.flops, dispatch.bytes});
     }
@@ -635,7 +635,7 @@ std::string Program::dump() const {
     std::string out;
     for (std::size_t p = 0; p < state.slices.size(); ++p) {
         const DispatchSlice& slice = state.slices[p];
-        const KeptDispatch& dispatch = state.kept.dispatches[slice.dispatch];
+        const DispatchInfo& dispatch = state.kept.dispatches[slice.dispatch];
         if (slice.barrier && p > 0) out += "      ----\n";
         out += fmt::format("{:5} {} [{}", p, dispatch.label, dispatch.shader);
         for (const uint32_t constant : dispatch.constants) out += fmt::format(" {}", constant);
@@ -689,7 +689,7 @@ Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays)
                 }
                 case gpu::RecordedCommand::Kind::dispatch: {
                     const DispatchSlice& slice = state.slices[static_cast<std::size_t>(command.tag)];
-                    const KeptDispatch& dispatch = state.kept.dispatches[slice.dispatch];
+                    const DispatchInfo& dispatch = state.kept.dispatches[slice.dispatch];
                     event.group = replay * state.kept.dispatches.size() + slice.dispatch + 1;
                     event.name = dispatch.label;
                     for (const ByteRange& range : state.places.ranges(dispatch, state.runtime->arena()))

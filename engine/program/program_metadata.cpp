@@ -9,17 +9,17 @@ std::string dispatch_label(const Lowering& lowering, const Dispatch& dispatch) {
     return lowering.graph ? lowering.graph->describe(dispatch.node) : dispatch.shader;
 }
 
-KeptLowering::KeptLowering(const Lowering& lowering, std::pmr::memory_resource* memory) : kept_(memory) {
-    KeptTexts texts(kept_); // kernels, labels and tensors of one node repeat each other's names
+ProgramMetadata::ProgramMetadata(const Lowering& lowering, std::pmr::memory_resource* memory) : kept_(memory) {
+    StringInterner texts(kept_); // kernels, labels and tensors of one node repeat each other's names
     const auto text = [&](std::string_view name) { return texts.text(name); };
     std::vector<KeptResource> all_resources;
     for (const Resource& resource : lowering.resources)
         all_resources.push_back({text(resource.name), resource.kind, resource.bytes});
     resources = kept_.list(all_resources);
 
-    std::vector<KeptDispatch> all_dispatches;
+    std::vector<DispatchInfo> all_dispatches;
     for (const Dispatch& dispatch : lowering.dispatches) {
-        KeptDispatch one;
+        DispatchInfo one;
         one.label = text(dispatch_label(lowering, dispatch));
         one.shader = text(dispatch.shader);
         one.constants = kept_.list(dispatch.constants);
@@ -37,7 +37,7 @@ KeptLowering::KeptLowering(const Lowering& lowering, std::pmr::memory_resource* 
     for (const auto& [name, view] : lowering.outputs) all_outputs.push_back({text(name), view});
     outputs = kept_.list(all_outputs);
 
-    std::vector<KeptPair> pairs;
+    std::vector<StringPair> pairs;
     for (const auto& [key, kernel] : lowering.choices) pairs.push_back({text(key), text(kernel)});
     choices = kept_.list(pairs);
     pairs.clear();
@@ -50,7 +50,7 @@ KeptLowering::KeptLowering(const Lowering& lowering, std::pmr::memory_resource* 
     ignored_inputs = kept_.list(ignored);
 }
 
-const KeptOutput* KeptLowering::output(std::string_view name) const {
+const KeptOutput* ProgramMetadata::output(std::string_view name) const {
     const auto found = std::ranges::find(outputs, name, &KeptOutput::name);
     return found != outputs.end() ? &*found : nullptr;
 }

@@ -11,7 +11,7 @@
 
 namespace hekla::program {
 
-struct KeptDispatch {
+struct DispatchInfo {
     std::string_view label; // "matmul in block.3/attention"
     std::string_view shader;
     std::span<const uint32_t> constants;
@@ -34,27 +34,27 @@ struct KeptOutput {
     View view;
 };
 
-struct KeptPair {
+struct StringPair {
     std::string_view first, second;
 };
 
-class KeptLowering {
+class ProgramMetadata {
 public:
-    KeptLowering() = default;
+    ProgramMetadata() = default;
     // The lowering's graph, where it has one, must still be there.
-    KeptLowering(const Lowering& lowering, std::pmr::memory_resource* memory);
+    ProgramMetadata(const Lowering& lowering, std::pmr::memory_resource* memory);
 
     std::span<const KeptResource> resources; // by ResourceId
-    std::span<const KeptDispatch> dispatches;
+    std::span<const DispatchInfo> dispatches;
     std::span<const KeptOutput> outputs;              // by name
-    std::span<const KeptPair> choices;                // key, kernel
-    std::span<const KeptPair> access_counts;          // label of the node, output
+    std::span<const StringPair> choices;                // key, kernel
+    std::span<const StringPair> access_counts;          // label of the node, output
     std::span<const std::string_view> ignored_inputs; // Lowering::ignored_inputs
 
     const KeptOutput* output(std::string_view name) const; // null where there is none
 
 private:
-    Kept kept_;
+    ReadOnlyArena kept_;
 };
 
 // "matmul in block.3/attention": how dumps, timings and captures name a dispatch.

@@ -10,7 +10,7 @@ using namespace hekla;
 TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are moved with, until it goes") {
     test::CountingResource memory;
     {
-        Kept kept(&memory);
+        ReadOnlyArena kept(&memory);
         CHECK(kept.text("").empty());
         CHECK(kept.list(std::vector<int>()).empty());
         CHECK(memory.live() == 0);
@@ -21,7 +21,7 @@ TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are
         const std::string before = text;
         text.assign(text.size(), 'y');
         numbers.assign(2, 0.0);
-        const Kept moved = std::move(kept);
+        const ReadOnlyArena moved = std::move(kept);
         CHECK(one == "a");
         CHECK(same == before);
         CHECK(std::vector<double>(list.begin(), list.end()) == std::vector<double>{1.5, -2.0});
@@ -29,7 +29,7 @@ TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are
         CHECK(memory.live() > 5000);
     }
     CHECK(memory.live() == 0);
-    Kept kept(&memory);
+    ReadOnlyArena kept(&memory);
     const std::string_view there = kept.text("there");
     memory.most = 10'000;
     CHECK_THROWS_AS(kept.text(std::string(20'000, 'x')), std::bad_alloc);
@@ -37,10 +37,10 @@ TEST_CASE("kept: texts and lists lie in the memory of a resource, where they are
 }
 
 TEST_CASE("kept: texts that repeat are kept once") {
-    Kept kept;
+    ReadOnlyArena kept;
     std::string_view first, again;
     {
-        KeptTexts texts(kept);
+        StringInterner texts(kept);
         first = texts.text(std::string("the same"));
         again = texts.text(std::string("the same"));
         CHECK(texts.text("another") == "another");

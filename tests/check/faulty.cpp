@@ -44,9 +44,9 @@ int32_t refuse(hk_error* error, const char* why) {
 
 // Memory that cannot be had is an error; everything else that is thrown here is a fault, and leaves.
 template<auto function>
-struct Kept;
+struct ReadOnlyArena;
 template<class... A, int32_t (*function)(A...)>
-struct Kept<function> {
+struct ReadOnlyArena<function> {
     static int32_t HK_ABI call(A... arguments) {
         try {
             return function(arguments...);
@@ -179,8 +179,8 @@ int32_t body_write(void* self, hk_config_writer* w, hk_error* error) {
         code = config_->set_integer(w, hk_text("width"), fault("lies_of_itself") ? body.width * 2 : body.width, error);
     return code == HK_OK ? config_->set_integer(w, hk_text("depth"), body.depth, error) : code;
 }
-const hk_architecture architecture_table = {Kept<body_create>::call, body_destroy, Kept<body_build>::call, body_head,
-                                            Kept<body_write>::call};
+const hk_architecture architecture_table = {ReadOnlyArena<body_create>::call, body_destroy, ReadOnlyArena<body_build>::call, body_head,
+                                            ReadOnlyArena<body_write>::call};
 
 // The objective: the next token.
 struct Next {
@@ -260,15 +260,15 @@ int32_t next_collate(void* self, const hk_batch* batch, hk_field* fields, uint32
     if (fault("writes_before")) ids[-1] = 1;
     return HK_OK;
 }
-const hk_objective objective_table = {Kept<next_create>::call,
+const hk_objective objective_table = {ReadOnlyArena<next_create>::call,
                                       next_destroy,
                                       next_kind,
                                       next_tokens,
                                       nullptr,
                                       nullptr,
-                                      Kept<next_fields>::call,
-                                      Kept<next_build>::call,
-                                      Kept<next_collate>::call};
+                                      ReadOnlyArena<next_fields>::call,
+                                      ReadOnlyArena<next_build>::call,
+                                      ReadOnlyArena<next_collate>::call};
 
 // The head: logits of the next token, and what is likeliest behind the last one.
 struct Head {
@@ -312,8 +312,8 @@ int32_t head_decode(void*, const hk_decode_input* in, void(HK_ABI* push)(void*, 
     }
     return HK_OK;
 }
-const hk_head head_table = {Kept<head_create>::call, head_destroy, Kept<head_build>::call, Kept<head_ports>::call,
-                            Kept<head_decode>::call};
+const hk_head head_table = {ReadOnlyArena<head_create>::call, head_destroy, ReadOnlyArena<head_build>::call, ReadOnlyArena<head_ports>::call,
+                            ReadOnlyArena<head_decode>::call};
 
 int32_t begin(const hk_host* host, hk_error* error) {
     const auto get = [&](const char* id) { return host->get_interface(host, hk_text(id)); };

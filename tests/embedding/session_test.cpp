@@ -304,7 +304,7 @@ TEST_CASE("a host's own cache: what was compiled once is not compiled again, and
     FaultDriver::get().reset();
     const Place place;
     Host host;
-    struct Kept {
+    struct ReadOnlyArena {
         std::mutex mutex;
         std::map<std::string, std::string> entries;
         int loaded = 0;
@@ -313,7 +313,7 @@ TEST_CASE("a host's own cache: what was compiled once is not compiled again, and
     cache.struct_size = sizeof cache;
     cache.user = &kept;
     cache.load = [](void* user, hk_string name, void* to, void (*give)(void* to, const void* bytes, uint64_t size)) {
-        auto& k = *static_cast<Kept*>(user);
+        auto& k = *static_cast<ReadOnlyArena*>(user);
         const std::lock_guard guard(k.mutex);
         const auto found = k.entries.find(std::string(name.data, static_cast<std::size_t>(name.size)));
         if (found == k.entries.end()) return;
@@ -321,7 +321,7 @@ TEST_CASE("a host's own cache: what was compiled once is not compiled again, and
         give(to, found->second.data(), found->second.size());
     };
     cache.store = [](void* user, hk_string name, const void* bytes, uint64_t size) {
-        auto& k = *static_cast<Kept*>(user);
+        auto& k = *static_cast<ReadOnlyArena*>(user);
         const std::lock_guard guard(k.mutex);
         k.entries[std::string(name.data, static_cast<std::size_t>(name.size))] =
             std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size));

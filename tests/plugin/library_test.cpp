@@ -163,7 +163,7 @@ TEST_CASE("library: create() that says it worked gives an instance") {
 
 TEST_CASE("library: loaded twice it is initialized once, and serves until the last is gone") {
     const PluginFolder folder("nothing"); // its init() refuses to be called twice without a deinit() between
-    Kept kept;
+    ReadOnlyArena kept;
     const Result<plugin::Manifest> manifest = plugin::read_manifest(folder.path / "p.json", kept);
     REQUIRE(manifest.ok());
     std::vector<std::string> first_log, second_log;
@@ -192,7 +192,7 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
     CHECK_FALSE(plugin::is_draft("hekla.draft-offers/1"));
     const PluginFolder folder("drafts");
     const fs::path file = folder.path / "p.json";
-    Kept kept;
+    ReadOnlyArena kept;
     const auto manifest = [&](const std::string& drafts, const std::string& interface) {
         REQUIRE(write_file_atomically(
                     file, fmt::format(

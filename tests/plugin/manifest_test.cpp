@@ -141,7 +141,7 @@ std::string manifest_with_ties(const std::string& ties) {
 
 TEST_CASE("manifest: what an architecture may begin with is given in its own keys") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_ancestor_test.json";
-    Kept kept;
+    ReadOnlyArena kept;
     const auto read = [&](const std::string& ours) {
         REQUIRE(write_file_atomically(file, R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT",
             "abi_major": 0, "abi_minor_needed": 1, "provides": [{"interface": "hekla.architecture/1", "id": "a",
@@ -161,7 +161,7 @@ TEST_CASE("manifest: what an architecture may begin with is given in its own key
 
 TEST_CASE("manifest: ties that go in a circle are refused") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_test.json";
-    Kept kept;
+    ReadOnlyArena kept;
     const auto read = [&](const std::string& ties) {
         REQUIRE(write_file_atomically(file, manifest_with_ties(ties)).ok());
         return plugin::read_manifest(file, kept).status();

@@ -33,13 +33,13 @@ TEST_CASE("a lowering is kept whole, in the memory that was given, and without w
 
     test::CountingResource memory;
     {
-        KeptLowering kept;
+        ProgramMetadata kept;
         CHECK(kept.output("sum") == nullptr);
-        kept = KeptLowering(lowered.value(), &memory);
+        kept = ProgramMetadata(lowered.value(), &memory);
         lowered = Lowering();
         REQUIRE(kept.dispatches.size() == lowering.dispatches.size());
         for (std::size_t d = 0; d < kept.dispatches.size(); ++d) {
-            const KeptDispatch& one = kept.dispatches[d];
+            const DispatchInfo& one = kept.dispatches[d];
             const Dispatch& whole = lowering.dispatches[d];
             CHECK(one.label == dispatch_label(lowering, whole));
             CHECK(one.shader == whole.shader);
