@@ -103,7 +103,7 @@ Result<Model> describe_exported(const plugin::Registry& registry, const fs::path
         graphs.missing = what_it_holds(*file);
         m.composition = plugin::Composition::restore(registry, manifest.at("architecture").get<std::string>(),
                                                      head->at("head").get<std::string>(), m.config,
-                                                     plugin::make_parts_stored(std::move(graphs)), m.tokenizer.get());
+                                                     plugin::make_stored_plugins(std::move(graphs)), m.tokenizer.get());
         return m;
     });
 }

@@ -220,8 +220,8 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
         HK_TRY(look(c->objective_));
     }
     HK_ASSIGN(parts_, described(nullptr, [&] {
-                  return describes_apart_ ? make_parts_apart(*registry_, spec_, this->tokenizer(), Apart::describing)
-                                          : make_parts_here(*registry_, spec_, this->tokenizer());
+                  return describes_apart_ ? make_out_of_process_plugins(*registry_, spec_, this->tokenizer(), WorkerPurpose::describing)
+                                          : make_in_process_plugins(*registry_, spec_, this->tokenizer());
               }));
     if (!spec_.objective) return {};
     HK_ASSIGN(can_collate_, described(nullptr, [&] { return parts_->can_collate(); }));
@@ -293,8 +293,8 @@ Result<Parts*> Composition::working() const {
         PartsSpec needed;
         needed.objective = spec_.objective;
         if (!spec_.heads.empty()) needed.heads.push_back(spec_.heads.front());
-        HK_ASSIGN(working_, isolated_ ? make_parts_apart(*registry_, needed, tokenizer(), Apart::working)
-                                      : make_parts_here(*registry_, needed, tokenizer()));
+        HK_ASSIGN(working_, isolated_ ? make_out_of_process_plugins(*registry_, needed, tokenizer(), WorkerPurpose::working)
+                                      : make_in_process_plugins(*registry_, needed, tokenizer()));
     }
     return working_.get();
 }
@@ -364,8 +364,8 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
     const std::size_t before = registry.blamed().first;
     const auto columns = [&]() -> Result<std::vector<ColumnNeed>> {
         HK_ASSIGN(const std::unique_ptr<Parts> parts, goes_apart(registry, *entry.manifest)
-                                                          ? make_parts_apart(registry, spec, nullptr, Apart::describing)
-                                                          : make_parts_here(registry, spec, nullptr));
+                                                          ? make_out_of_process_plugins(registry, spec, nullptr, WorkerPurpose::describing)
+                                                          : make_in_process_plugins(registry, spec, nullptr));
         return parts->columns();
     };
     Result<std::vector<ColumnNeed>> needs = columns();

@@ -50,12 +50,12 @@ struct Instance {
     void* self = nullptr;
 };
 
-class PartsHere final : public Parts {
+class InProcessPlugins final : public Parts {
 public:
-    explicit PartsHere(const Registry& registry) : registry_(registry) {}
-    PartsHere(const PartsHere&) = delete;
-    PartsHere& operator=(const PartsHere&) = delete;
-    ~PartsHere() override {
+    explicit InProcessPlugins(const Registry& registry) : registry_(registry) {}
+    InProcessPlugins(const InProcessPlugins&) = delete;
+    InProcessPlugins& operator=(const InProcessPlugins&) = delete;
+    ~InProcessPlugins() override {
         destroy(objective_);
         for (Head& head : heads_) destroy(head);
         destroy(adapter_);
@@ -64,7 +64,7 @@ public:
 
     Status create(const PartsSpec& spec, const hk_tokenizer* tokenizer) {
         if (spec.teacher != nullptr) {
-            teacher_ = std::make_unique<PartsHere>(registry_);
+            teacher_ = std::make_unique<InProcessPlugins>(registry_);
             HK_TRY(teacher_->create(*spec.teacher, tokenizer).with_context("the teacher"));
             read_.teacher = std::make_shared<const ReadKeys>(teacher_->read_);
         }
@@ -492,7 +492,7 @@ private:
     }
 
     const Registry& registry_;
-    std::unique_ptr<PartsHere> teacher_;
+    std::unique_ptr<InProcessPlugins> teacher_;
     Instance<hk_architecture> architecture_;
     Instance<hk_adapter> adapter_;
     Status adapter_problem_; // of the description that is made: what the body's own error would hide
@@ -503,9 +503,9 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Parts>> make_parts_here(const Registry& registry, const PartsSpec& spec,
+Result<std::unique_ptr<Parts>> make_in_process_plugins(const Registry& registry, const PartsSpec& spec,
                                                const hk_tokenizer* tokenizer) {
-    auto parts = std::make_unique<PartsHere>(registry);
+    auto parts = std::make_unique<InProcessPlugins>(registry);
     HK_TRY(parts->create(spec, tokenizer));
     return std::unique_ptr<Parts>(std::move(parts));
 }

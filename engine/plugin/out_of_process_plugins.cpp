@@ -63,9 +63,9 @@ struct Exchanged {
     std::string function;
 };
 
-class PartsApart final : public Parts {
+class OutOfProcessPlugins final : public Parts {
 public:
-    PartsApart(const Registry& registry, const hk_tokenizer* tokenizer, Apart purpose, fs::path program)
+    OutOfProcessPlugins(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose, fs::path program)
         : registry_(registry), tokenizer_(tokenizer), purpose_(purpose), program_(std::move(program)) {}
 
     Status create(const PartsSpec& spec) {
@@ -268,7 +268,7 @@ private:
     // A process for one question; given back, unless it died.
     class Held {
     public:
-        Held(PartsApart& parts, std::unique_ptr<Worker> worker) : parts_(parts), worker_(std::move(worker)) {}
+        Held(OutOfProcessPlugins& parts, std::unique_ptr<Worker> worker) : parts_(parts), worker_(std::move(worker)) {}
         Held(Held&& other) noexcept : parts_(other.parts_), worker_(std::move(other.worker_)) {}
         Held& operator=(Held&&) = delete;
         ~Held() {
@@ -281,7 +281,7 @@ private:
         }
 
     private:
-        PartsApart& parts_;
+        OutOfProcessPlugins& parts_;
         std::unique_ptr<Worker> worker_;
     };
 
@@ -328,7 +328,7 @@ private:
 
     Result<Held> acquire() {
         std::unique_lock hold(lock_);
-        const std::size_t most = purpose_ == Apart::describing ? 1 : 64;
+        const std::size_t most = purpose_ == WorkerPurpose::describing ? 1 : 64;
         free_.wait(hold, [&] { return !idle_.empty() || busy_ < most; });
         ++busy_;
         if (!idle_.empty()) {
@@ -446,7 +446,7 @@ private:
         if (code < static_cast<int64_t>(Code::invalid_argument) || code > static_cast<int64_t>(Code::internal))
             return internal_error(text);
         if (const Manifest* manifest = registry_.manifest_at(blamed);
-            manifest != nullptr && purpose_ == Apart::describing)
+            manifest != nullptr && purpose_ == WorkerPurpose::describing)
             registry_.blame(*manifest, fmt::format("it threw an exception in {}()", function));
         if (static_cast<Code>(code) == Code::out_of_memory && registry_.processes().memory_bytes > 0)
             text += fmt::format(" (its process may have {} MiB)", registry_.processes().memory_bytes >> 20);
@@ -496,13 +496,13 @@ private:
 
     Result<Message> ask(MessageKind kind, const WireWriter& out) {
         for (int attempt = 1;; ++attempt) {
-            if (purpose_ == Apart::describing)
+            if (purpose_ == WorkerPurpose::describing)
                 for (const Manifest* manifest : manifests_) HK_TRY(registry_.check_enabled(*manifest));
             HK_ASSIGN(Held worker, acquire());
             Exchanged e = exchange(*worker, kind, out, nullptr);
             if (e.died.empty()) return std::move(e.answer);
             worker.drop();
-            if (purpose_ == Apart::describing) return told(e);
+            if (purpose_ == WorkerPurpose::describing) return told(e);
             HK_TRY(may_begin_again(e, attempt, "an example"));
         }
     }
@@ -583,7 +583,7 @@ private:
 
     const Registry& registry_;
     const hk_tokenizer* tokenizer_;
-    Apart purpose_;
+    WorkerPurpose purpose_;
     fs::path program_;
     WireWriter create_;
     std::vector<const Manifest*> manifests_; // of the parts themselves
@@ -598,10 +598,10 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Parts>> make_parts_apart(const Registry& registry, const PartsSpec& spec,
-                                                const hk_tokenizer* tokenizer, Apart purpose) {
+Result<std::unique_ptr<Parts>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,
+                                                const hk_tokenizer* tokenizer, WorkerPurpose purpose) {
     HK_ASSIGN(fs::path program, describing_program(registry.processes().program));
-    auto parts = std::make_unique<PartsApart>(registry, tokenizer, purpose, std::move(program));
+    auto parts = std::make_unique<OutOfProcessPlugins>(registry, tokenizer, purpose, std::move(program));
     HK_TRY(parts->create(spec));
     return std::unique_ptr<Parts>(std::move(parts));
 }

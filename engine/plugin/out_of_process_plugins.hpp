@@ -12,14 +12,14 @@
 
 namespace hekla::plugin {
 
-enum class Apart {
+enum class WorkerPurpose {
     describing, // one process; a plugin that ends it, or keeps it too long, is blamed (Registry::blame)
     working,    // collate, decode and example_length: a process a thread that asks, begun again when it ends
 };
 
 // manifests: those that the parts may need, in the registry's order. Everything given must outlive the parts. Errors:
-// the program is not there, or what make_parts_here says.
-Result<std::unique_ptr<Parts>> make_parts_apart(const Registry& registry, const PartsSpec& spec,
-                                                const hk_tokenizer* tokenizer, Apart purpose);
+// the program is not there, or what make_in_process_plugins says.
+Result<std::unique_ptr<Parts>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,
+                                                const hk_tokenizer* tokenizer, WorkerPurpose purpose);
 
 } // namespace hekla::plugin

@@ -130,7 +130,7 @@ private:
             asked_ = std::make_unique<Asked>(*this, vocabulary);
             tokenizer_.view = asked_.get();
         }
-        HK_ASSIGN(parts_, make_parts_here(*registry_, spec, tokenizer()));
+        HK_ASSIGN(parts_, make_in_process_plugins(*registry_, spec, tokenizer()));
         return {};
     }
 

@@ -49,9 +49,9 @@ std::optional<std::vector<int64_t>> sizes_of(const GraphFamily& family, const Bu
     return sizes;
 }
 
-class PartsStored final : public Parts {
+class StoredPlugins final : public Parts {
 public:
-    explicit PartsStored(StoredGraphs graphs) : graphs_(std::move(graphs)) {}
+    explicit StoredPlugins(StoredGraphs graphs) : graphs_(std::move(graphs)) {}
 
     const ReadKeys& read() const override { return read_; }
 
@@ -169,8 +169,8 @@ GraphFamily family_from(const json& from) {
     return family;
 }
 
-std::unique_ptr<Parts> make_parts_stored(StoredGraphs graphs) {
-    return std::make_unique<PartsStored>(std::move(graphs));
+std::unique_ptr<Parts> make_stored_plugins(StoredGraphs graphs) {
+    return std::make_unique<StoredPlugins>(std::move(graphs));
 }
 
 } // namespace hekla::plugin

@@ -44,6 +44,6 @@ struct StoredGraphs {
 
 // There is no objective. Errors of build(): unsupported for what is not among the graphs, not_found for a port that
 // none has, corrupt for a text that is no graph.
-std::unique_ptr<Parts> make_parts_stored(StoredGraphs graphs);
+std::unique_ptr<Parts> make_stored_plugins(StoredGraphs graphs);
 
 } // namespace hekla::plugin
