@@ -182,7 +182,7 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
 }
 
 std::unique_ptr<Composition> Composition::restore(const Registry& registry, const std::string& architecture,
-                                                  const std::string& head, json config, std::unique_ptr<Parts> parts,
+                                                  const std::string& head, json config, std::unique_ptr<PluginSet> parts,
                                                   const text::Tokenizer* tokenizer) {
     std::unique_ptr<Composition> c(new Composition());
     c->registry_ = &registry;
@@ -285,7 +285,7 @@ std::string Composition::command(const BuildRequest* request) const {
     return teacher_ != nullptr || line.size() > kLongest ? std::string() : line;
 }
 
-Result<Parts*> Composition::working() const {
+Result<PluginSet*> Composition::working() const {
     if (!describes_apart_ && !isolated_) return parts_.get();
     const std::scoped_lock hold(lock_);
     if (working_ == nullptr) {
@@ -363,7 +363,7 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
     HK_TRY(check_ranges(*entry.provided, spec.objective->config, what));
     const std::size_t before = registry.blamed().first;
     const auto columns = [&]() -> Result<std::vector<ColumnNeed>> {
-        HK_ASSIGN(const std::unique_ptr<Parts> parts, goes_apart(registry, *entry.manifest)
+        HK_ASSIGN(const std::unique_ptr<PluginSet> parts, goes_apart(registry, *entry.manifest)
                                                           ? make_out_of_process_plugins(registry, spec, nullptr, WorkerPurpose::describing)
                                                           : make_in_process_plugins(registry, spec, nullptr));
         return parts->columns();
@@ -376,7 +376,7 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
 
 int64_t Composition::example_length(const hk_example& example) const {
     if (!spec_.objective) return 0;
-    const Result<Parts*> parts = working();
+    const Result<PluginSet*> parts = working();
     return parts.ok() ? parts.value()->example_length(example) : 0; // collate says what is wrong
 }
 
@@ -384,7 +384,7 @@ Status Composition::collate(const hk_batch& batch, std::span<hk_field> fields) c
     if (!can_collate())
         return unsupported(
             fmt::format("{} cannot make batches from text: it only measures given ones", objective_.what));
-    HK_ASSIGN(Parts * parts, working());
+    HK_ASSIGN(PluginSet * parts, working());
     return parts->collate(batch, fields);
 }
 
@@ -396,7 +396,7 @@ Result<std::vector<std::string>> Composition::decode(const hk_decode_input& inpu
     if (heads_.empty() || heads_.front().entry.manifest == nullptr)
         return unsupported(heads_.empty() ? std::string("there is no head, so nothing can be read from the outputs")
                                           : fmt::format("{} says nothing of its outputs", heads_.front().what));
-    HK_ASSIGN(Parts * parts, working());
+    HK_ASSIGN(PluginSet * parts, working());
     return parts->decode(input);
 }
 

@@ -60,7 +60,7 @@ public:
     // Of a model whose descriptions were kept (parts_stored.hpp): no plugin takes part.
     static std::unique_ptr<Composition> restore(const Registry& registry, const std::string& architecture,
                                                 const std::string& head, nlohmann::json config,
-                                                std::unique_ptr<Parts> parts, const text::Tokenizer* tokenizer);
+                                                std::unique_ptr<PluginSet> parts, const text::Tokenizer* tokenizer);
     ~Composition();
     Composition(const Composition&) = delete;
     Composition& operator=(const Composition&) = delete;
@@ -123,7 +123,7 @@ private:
     Status start(const text::Tokenizer* tokenizer);
     Status check_keys(const ReadKeys& read, const Log& log) const;
     // The parts that collate and decode.
-    Result<Parts*> working() const;
+    Result<PluginSet*> working() const;
     // Runs what a plugin describes; where it is to blame, the error says how to see that again.
     template<class F>
     auto described(const BuildRequest* request, F&& f) const -> decltype(f());
@@ -152,10 +152,10 @@ private:
     PartsSpec spec_;
     std::unique_ptr<TokenizerView> view_;
     hk_tokenizer tokenizer_;
-    std::unique_ptr<Parts> parts_;
+    std::unique_ptr<PluginSet> parts_;
     std::unique_ptr<Provided> restored_; // what there is instead of a manifest
     mutable std::mutex lock_;
-    mutable std::unique_ptr<Parts> working_; // where that is not parts_
+    mutable std::unique_ptr<PluginSet> working_; // where that is not parts_
     mutable std::map<std::pair<int64_t, int64_t>, std::vector<BatchField>>
         fields_; // of batch_fields(): asked for often
 };

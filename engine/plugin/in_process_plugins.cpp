@@ -50,7 +50,7 @@ struct Instance {
     void* self = nullptr;
 };
 
-class InProcessPlugins final : public Parts {
+class InProcessPlugins final : public PluginSet {
 public:
     explicit InProcessPlugins(const Registry& registry) : registry_(registry) {}
     InProcessPlugins(const InProcessPlugins&) = delete;
@@ -503,11 +503,11 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Parts>> make_in_process_plugins(const Registry& registry, const PartsSpec& spec,
+Result<std::unique_ptr<PluginSet>> make_in_process_plugins(const Registry& registry, const PartsSpec& spec,
                                                const hk_tokenizer* tokenizer) {
     auto parts = std::make_unique<InProcessPlugins>(registry);
     HK_TRY(parts->create(spec, tokenizer));
-    return std::unique_ptr<Parts>(std::move(parts));
+    return std::unique_ptr<PluginSet>(std::move(parts));
 }
 
 } // namespace hekla::plugin

@@ -63,7 +63,7 @@ struct Exchanged {
     std::string function;
 };
 
-class OutOfProcessPlugins final : public Parts {
+class OutOfProcessPlugins final : public PluginSet {
 public:
     OutOfProcessPlugins(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose, fs::path program)
         : registry_(registry), tokenizer_(tokenizer), purpose_(purpose), program_(std::move(program)) {}
@@ -598,12 +598,12 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Parts>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,
+Result<std::unique_ptr<PluginSet>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,
                                                 const hk_tokenizer* tokenizer, WorkerPurpose purpose) {
     HK_ASSIGN(fs::path program, describing_program(registry.processes().program));
     auto parts = std::make_unique<OutOfProcessPlugins>(registry, tokenizer, purpose, std::move(program));
     HK_TRY(parts->create(spec));
-    return std::unique_ptr<Parts>(std::move(parts));
+    return std::unique_ptr<PluginSet>(std::move(parts));
 }
 
 } // namespace hekla::plugin

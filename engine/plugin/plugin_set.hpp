@@ -74,9 +74,9 @@ struct BuildRequest {
 };
 
 // Errors name the plugin. Thread: what describes, one at a time; example_length, collate and decode, many at once.
-class Parts {
+class PluginSet {
 public:
-    virtual ~Parts() = default;
+    virtual ~PluginSet() = default;
     virtual const ReadKeys& read() const = 0;
     virtual Result<Described> build(const BuildRequest& request) = 0;
     // Whether it can be described.

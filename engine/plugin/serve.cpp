@@ -361,7 +361,7 @@ private:
     std::optional<Registry> registry_;
     std::unique_ptr<Asked> asked_;
     hk_tokenizer tokenizer_;
-    std::unique_ptr<Parts> parts_;
+    std::unique_ptr<PluginSet> parts_;
     ReadExamples asked_examples_; // of one collate; they point into the replies
     std::deque<Message> replies_;
 };

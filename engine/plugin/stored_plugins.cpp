@@ -49,7 +49,7 @@ std::optional<std::vector<int64_t>> sizes_of(const GraphFamily& family, const Bu
     return sizes;
 }
 
-class StoredPlugins final : public Parts {
+class StoredPlugins final : public PluginSet {
 public:
     explicit StoredPlugins(StoredGraphs graphs) : graphs_(std::move(graphs)) {}
 
@@ -169,7 +169,7 @@ GraphFamily family_from(const json& from) {
     return family;
 }
 
-std::unique_ptr<Parts> make_stored_plugins(StoredGraphs graphs) {
+std::unique_ptr<PluginSet> make_stored_plugins(StoredGraphs graphs) {
     return std::make_unique<StoredPlugins>(std::move(graphs));
 }
 

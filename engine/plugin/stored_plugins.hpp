@@ -1,4 +1,4 @@
-// Parts of a model whose descriptions were written down: what its plugins said then, and nothing else. No plugin is
+// PluginSet of a model whose descriptions were written down: what its plugins said then, and nothing else. No plugin is
 // opened.
 #pragma once
 
@@ -44,6 +44,6 @@ struct StoredGraphs {
 
 // There is no objective. Errors of build(): unsupported for what is not among the graphs, not_found for a port that
 // none has, corrupt for a text that is no graph.
-std::unique_ptr<Parts> make_stored_plugins(StoredGraphs graphs);
+std::unique_ptr<PluginSet> make_stored_plugins(StoredGraphs graphs);
 
 } // namespace hekla::plugin
