@@ -20,7 +20,7 @@
 
 namespace {
 
-using hekla::ProgramApart;
+using hekla::ChildProcess;
 
 constexpr int kUsage = 2, kOtherHost = 3;
 
@@ -35,7 +35,7 @@ extern "C" void tell_why(int signal) {
             uint64_t size = 0;
         } message;
         [[maybe_unused]] const ssize_t sent =
-            ::send(ProgramApart::kSocket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+            ::send(ChildProcess::kSocket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     ::raise(signal); // SA_RESETHAND: now as if nobody had asked
 }
@@ -55,7 +55,7 @@ void watch_crashes() {
 // A plugin that never comes back must not outlive the host.
 void end_with_host() {
     std::thread([] {
-        pollfd host{ProgramApart::kSocket, POLLRDHUP, 0};
+        pollfd host{ChildProcess::kSocket, POLLRDHUP, 0};
         while (::poll(&host, 1, -1) <= 0) {}
         std::this_thread::sleep_for(std::chrono::seconds(2)); // for what ends by itself
         ::_exit(0);
@@ -82,7 +82,7 @@ int main(int count, char** words) {
     int type = 0;
     socklen_t size = sizeof type;
     if (given.empty() || problem != std::errc() || end != given.data() + given.size() ||
-        ::getsockopt(ProgramApart::kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
+        ::getsockopt(ChildProcess::kSocket, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
         std::fputs("hekla-describe: a part of Hekla, which starts it to load plugins in a process of their own; to see "
                    "what plugins describe use `hekla describe`\n",
                    stderr);
@@ -93,13 +93,13 @@ int main(int count, char** words) {
                      hekla::plugin::kProtocol, words[1]);
         return kOtherHost;
     }
-    ::close_range(ProgramApart::kMemory + 1, ~0u, 0); // of the host's, nothing else
-    for (const int descriptor : {ProgramApart::kSocket, ProgramApart::kMemory})
+    ::close_range(ChildProcess::kMemory + 1, ~0u, 0); // of the host's, nothing else
+    for (const int descriptor : {ChildProcess::kSocket, ChildProcess::kMemory})
         ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
     limit(memory);
     watch_crashes();
     end_with_host();
-    hekla::Result<hekla::SharedMemory> shared = hekla::SharedMemory::of(hekla::Descriptor(ProgramApart::kMemory));
+    hekla::Result<hekla::SharedMemory> shared = hekla::SharedMemory::of(hekla::Descriptor(ChildProcess::kMemory));
     if (!shared.ok()) return 1;
-    return hekla::plugin::serve(hekla::Descriptor(ProgramApart::kSocket), shared.take());
+    return hekla::plugin::serve(hekla::Descriptor(ChildProcess::kSocket), shared.take());
 }

@@ -103,7 +103,7 @@ Status SharedMemory::map(std::size_t size) {
     return {};
 }
 
-Result<std::unique_ptr<ProgramApart>> ProgramApart::start(const std::filesystem::path& program,
+Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::filesystem::path& program,
                                                           const std::vector<std::string>& arguments,
                                                           std::function<void(std::string_view)> say) {
     std::array<int, 2> sockets{-1, -1}, pipes{-1, -1};
@@ -141,18 +141,18 @@ Result<std::unique_ptr<ProgramApart>> ProgramApart::start(const std::filesystem:
     if (const int problem = ::posix_spawn(&id, name.c_str(), &actions.files, &actions.attributes, raw.data(), environ);
         problem != 0)
         return io_error(fmt::format("{} cannot be started: {}", name, std::strerror(problem)));
-    return std::unique_ptr<ProgramApart>(
-        new ProgramApart(id, std::move(ours), std::move(output), std::move(memory), std::move(say)));
+    return std::unique_ptr<ChildProcess>(
+        new ChildProcess(id, std::move(ours), std::move(output), std::move(memory), std::move(say)));
 }
 
-ProgramApart::ProgramApart(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,
+ChildProcess::ChildProcess(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,
                            std::function<void(std::string_view)> say)
     : id_(id), channel_(std::move(socket)), output_(std::move(output)), memory_(std::move(memory)),
       say_(std::move(say)) {
     channel_.watch(output_.get(), [this] { return read_output(); });
 }
 
-bool ProgramApart::read_output() {
+bool ChildProcess::read_output() {
     std::array<char, 4096> block;
     const ssize_t got = ::read(output_.get(), block.data(), block.size());
     if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
@@ -172,7 +172,7 @@ bool ProgramApart::read_output() {
     return true;
 }
 
-bool ProgramApart::collect(double seconds) {
+bool ChildProcess::collect(double seconds) {
     const auto until = Channel::Clock::now() + std::chrono::duration<double>(seconds);
     while (!ended_) {
         int status = 0;
@@ -190,7 +190,7 @@ bool ProgramApart::collect(double seconds) {
     return true;
 }
 
-ProcessEnd ProgramApart::end() {
+ProcessEnd ChildProcess::end() {
     if (!ended_ && !collect(0.0)) {
         // Who hung up is about to end; who did not is stuck.
         ::shutdown(channel_.socket(), SHUT_RDWR);
@@ -204,7 +204,7 @@ ProcessEnd ProgramApart::end() {
     return end_;
 }
 
-ProgramApart::~ProgramApart() {
+ChildProcess::~ChildProcess() {
     if (ended_) return;
     channel_.close();
     if (collect(2.0)) return;

@@ -46,18 +46,18 @@ private:
 };
 
 // Thread: one at a time.
-class ProgramApart {
+class ChildProcess {
 public:
     static constexpr int kSocket = 3, kMemory = 4; // the descriptors that the program finds
 
     // Starts it in a process group of its own, with nothing to read, every signal as usual, and its output and errors
     // coming to `say`, line by line. arguments: without the program's name. Errors: it cannot be started.
-    static Result<std::unique_ptr<ProgramApart>> start(const std::filesystem::path& program,
+    static Result<std::unique_ptr<ChildProcess>> start(const std::filesystem::path& program,
                                                        const std::vector<std::string>& arguments,
                                                        std::function<void(std::string_view line)> say);
-    ~ProgramApart(); // the socket is closed, which ends it; killed where it is not gone within two seconds
-    ProgramApart(const ProgramApart&) = delete;
-    ProgramApart& operator=(const ProgramApart&) = delete;
+    ~ChildProcess(); // the socket is closed, which ends it; killed where it is not gone within two seconds
+    ChildProcess(const ChildProcess&) = delete;
+    ChildProcess& operator=(const ChildProcess&) = delete;
 
     Channel& channel() { return channel_; }
     SharedMemory& memory() { return memory_; }
@@ -66,7 +66,7 @@ public:
     const std::string& last_words() const { return last_words_; } // of its output and errors
 
 private:
-    ProgramApart(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,
+    ChildProcess(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,
                  std::function<void(std::string_view)> say);
     bool read_output();
     bool collect(double seconds);

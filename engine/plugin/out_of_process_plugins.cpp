@@ -261,7 +261,7 @@ public:
 
 private:
     struct Worker {
-        std::unique_ptr<ProgramApart> program;
+        std::unique_ptr<ChildProcess> program;
         const Manifest* doing = nullptr;
         std::string function;
     };
@@ -304,8 +304,8 @@ private:
     Result<std::unique_ptr<Worker>> start() {
         auto worker = std::make_unique<Worker>();
         const uint64_t memory = registry_.processes().memory_bytes;
-        Result<std::unique_ptr<ProgramApart>> program =
-            ProgramApart::start(program_, {kProtocol, fmt::format("{}", memory)}, [this](std::string_view line) {
+        Result<std::unique_ptr<ChildProcess>> program =
+            ChildProcess::start(program_, {kProtocol, fmt::format("{}", memory)}, [this](std::string_view line) {
                 registry_.log().info(fmt::format("a plugin says: {}", line));
             });
         if (!program.ok())
