@@ -252,7 +252,7 @@ void Context::keep_caches(program::Runtime& runtime) const {
         log_.warning("what was compiled is not kept: " + kept.message());
 }
 
-Status Context::add(const std::shared_ptr<Guest>& guest, const std::function<void()>& begin) {
+Status Context::add(const std::shared_ptr<Client>& guest, const std::function<void()>& begin) {
     const std::lock_guard guard(mutex_);
     HK_TRY(open());
     HK_TRY(runtime().status());
@@ -317,10 +317,10 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     return {};
 }
 
-std::vector<std::shared_ptr<Context::Guest>> Context::guests() const {
-    std::vector<std::shared_ptr<Guest>> guests;
+std::vector<std::shared_ptr<Context::Client>> Context::guests() const {
+    std::vector<std::shared_ptr<Client>> guests;
     for (const auto& one : guests_)
-        if (std::shared_ptr<Guest> guest = one.lock()) guests.push_back(std::move(guest));
+        if (std::shared_ptr<Client> guest = one.lock()) guests.push_back(std::move(guest));
     return guests;
 }
 
@@ -328,7 +328,7 @@ Result<Context::Pumped> Context::pump(std::chrono::nanoseconds time) {
     if (gives_jobs()) return failed_precondition("the context's sessions run as jobs of the host's");
     if (own_threads_) return failed_precondition("the context has threads of its own: make it with no_threads");
     const auto until = std::chrono::steady_clock::now() + time;
-    std::vector<std::shared_ptr<Guest>> guests;
+    std::vector<std::shared_ptr<Client>> guests;
     {
         const std::lock_guard guard(mutex_);
         guests = this->guests();
@@ -339,9 +339,9 @@ Result<Context::Pumped> Context::pump(std::chrono::nanoseconds time) {
     do {
         pumped = {};
         for (const auto& guest : guests) {
-            const Guest::Waits waits = guest->run_on();
-            if (waits != Guest::Waits::ended) ++pumped.guests;
-            if (waits == Guest::Waits::for_host) ++pumped.waiting;
+            const Client::Waits waits = guest->run_on();
+            if (waits != Client::Waits::ended) ++pumped.guests;
+            if (waits == Client::Waits::for_host) ++pumped.waiting;
         }
     } while (pumped.waiting < pumped.guests && std::chrono::steady_clock::now() < until);
     return pumped;
@@ -351,7 +351,7 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
     stopping_.store(true, std::memory_order_relaxed);
-    std::vector<std::shared_ptr<Guest>> guests = this->guests();
+    std::vector<std::shared_ptr<Client>> guests = this->guests();
     for (const auto& guest : guests)
         if (guest->is_here())
             return failed_precondition("a callback of a session cannot release its context's device: the session was "

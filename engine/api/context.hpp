@@ -44,12 +44,12 @@ public:
     bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
 
     // What lives on the context's device beside calls: a session.
-    class Guest {
+    class Client {
     public:
-        Guest() = default;
-        virtual ~Guest() = default;
-        Guest(const Guest&) = delete;
-        Guest& operator=(const Guest&) = delete;
+        Client() = default;
+        virtual ~Client() = default;
+        Client(const Client&) = delete;
+        Client& operator=(const Client&) = delete;
         // Ends and gives back everything of the device. false: the time was up.
         virtual bool leave(std::chrono::steady_clock::time_point until) = 0;
         virtual bool is_here() const = 0; // this thread is its own
@@ -59,7 +59,7 @@ public:
     };
     // Begins it, unless the context is being destroyed or its device released (failed_precondition): it is told to end
     // before that.
-    Status add(const std::shared_ptr<Guest>& guest, const std::function<void()>& begin);
+    Status add(const std::shared_ptr<Client>& guest, const std::function<void()>& begin);
     // What a guest makes its own queue on. failed_precondition: the context has no device, or gave it back.
     struct Device {
         gpu::Context gpu;
@@ -105,7 +105,7 @@ private:
     Context() = default;
     Result<program::Runtime*> runtime() const;
     Status open() const; // mutex_ is held, as for the next
-    std::vector<std::shared_ptr<Guest>> guests() const;
+    std::vector<std::shared_ptr<Client>> guests() const;
     Log log_;
     std::shared_ptr<std::pmr::memory_resource> host_memory_; // null: the process's own
     plugin::Registry registry_ = plugin::Registry::scan({});
@@ -124,7 +124,7 @@ private:
     std::condition_variable ended_;
     bool busy_ = false, closed_ = false;
     std::thread::id busy_thread_;
-    std::vector<std::weak_ptr<Guest>> guests_;
+    std::vector<std::weak_ptr<Client>> guests_;
 };
 
 } // namespace hekla::api

@@ -126,7 +126,7 @@ void Session::end(Status status) {
     changed_.notify_all();
 }
 
-Context::Guest::Waits Session::run_on() {
+Context::Client::Waits Session::run_on() {
     const std::lock_guard one_at_a_time(running_);
     if (fiber_ == nullptr) {
         std::function<Status()> body;

@@ -21,7 +21,7 @@
 
 namespace hekla::api {
 
-class Session final : public Context::Guest, public std::enable_shared_from_this<Session> {
+class Session final : public Context::Client, public std::enable_shared_from_this<Session> {
 public:
     static constexpr uint64_t kHandleKind = 3;
 
