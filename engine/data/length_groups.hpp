@@ -18,7 +18,7 @@ public:
     LengthGroups(std::vector<int64_t> lengths, uint64_t batch, uint64_t seed);
     ~LengthGroups();
 
-    // As Sampler::at: begin is the example. A pure function of (lengths, batch, seed, number).
+    // As WindowOrder::at: begin is the example. A pure function of (lengths, batch, seed, number).
     Position at(uint64_t number) const;
 
 private:

@@ -9,21 +9,21 @@
 
 namespace hekla::data {
 
-Result<Sampler> Sampler::create(const SamplerOptions& options) {
+Result<WindowOrder> WindowOrder::create(const WindowOrderOptions& options) {
     if (options.window == 0) return invalid_argument("a window of 0 tokens; at least 1 was expected");
     if (options.tokens < options.window)
         return invalid_argument(
             fmt::format("{} is shorter than one example: {} tokens, and a window is {}; give more text, or "
                         "make the context {} shorter",
                         options.name, options.tokens, options.window, options.window - options.tokens));
-    Sampler sampler;
+    WindowOrder sampler;
     sampler.options_ = options;
     if (options.stride == 0) sampler.options_.stride = std::max<uint64_t>(options.window - 1, 1);
     sampler.windows_ = (options.tokens - options.window) / sampler.options_.stride + 1;
     return sampler;
 }
 
-Position Sampler::at(uint64_t number) const {
+Position WindowOrder::at(uint64_t number) const {
     Position position;
     position.number = number;
     position.epoch = number / windows_;

@@ -15,7 +15,7 @@ enum class Order : int32_t {
     sequential, // every window once an epoch, from the front (evaluation)
 };
 
-struct SamplerOptions {
+struct WindowOrderOptions {
     Order order = Order::shuffle;
     uint64_t tokens = 0; // in the data
     uint64_t window = 0; // of one example: the context, and one more where the next token is predicted
@@ -33,15 +33,15 @@ struct Position {
     bool operator==(const Position&) const = default;
 };
 
-class Sampler {
+class WindowOrder {
 public:
     // Errors: data shorter than one window (says both lengths and what to change), a window of 0.
-    static Result<Sampler> create(const SamplerOptions& options);
+    static Result<WindowOrder> create(const WindowOrderOptions& options);
 
     Position at(uint64_t number) const;
     // Windows an epoch. In random order an epoch is as many examples as shuffle would have.
     uint64_t examples_per_epoch() const { return windows_; }
-    const SamplerOptions& options() const { return options_; }
+    const WindowOrderOptions& options() const { return options_; }
 
     // The number of the first example of a micro-step: every step uses micro_steps x batch_size examples, in order.
     static uint64_t first_number(uint64_t step, uint64_t micro_step, uint64_t micro_steps, uint64_t batch_size) {
@@ -49,7 +49,7 @@ public:
     }
 
 private:
-    SamplerOptions options_;
+    WindowOrderOptions options_;
     uint64_t windows_ = 0;
 };
 

@@ -202,15 +202,15 @@ Result<Split> RunData::split_of(std::shared_ptr<const data::EncodedExamples> exa
                                 const std::string& name) const {
     Split split;
     split.examples_ = std::move(examples);
-    data::SamplerOptions sampling;
+    data::WindowOrderOptions sampling;
     sampling.order = window > 1 && recipe_->data.order == "random" ? data::Order::random : data::Order::shuffle;
     sampling.window = window;
     sampling.tokens = split.examples_->size() + window - 1;
     sampling.seed = static_cast<uint64_t>(recipe_->train.seed) ^ kDataSalt;
     sampling.name = name;
-    HK_ASSIGN(split.order_, data::Sampler::create(sampling));
+    HK_ASSIGN(split.order_, data::WindowOrder::create(sampling));
     sampling.order = data::Order::sequential;
-    HK_ASSIGN(split.sequence_, data::Sampler::create(sampling));
+    HK_ASSIGN(split.sequence_, data::WindowOrder::create(sampling));
     return split;
 }
 
@@ -237,11 +237,11 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     // Texts that are too short are found now, not at the first evaluation.
     const auto split = [&](data::TokenView view, const std::string& name) -> Result<Split> {
         if (view.size() < window) {
-            data::SamplerOptions sampling;
+            data::WindowOrderOptions sampling;
             sampling.window = window;
             sampling.tokens = view.size();
             sampling.name = name;
-            return data::Sampler::create(sampling).status();
+            return data::WindowOrder::create(sampling).status();
         }
         return split_of(std::make_shared<data::WindowExamples>(view, window), window, name);
     };

@@ -45,7 +45,7 @@ private:
     std::shared_ptr<const data::EncodedExamples> examples_;
     std::shared_ptr<const data::LengthGroups> groups_;  // in place of order_, where rows are grouped by length
     std::shared_ptr<const data::ClassBalance> balance_; // in place of order_, where classes come equally often
-    data::Sampler order_, sequence_;
+    data::WindowOrder order_, sequence_;
     std::shared_ptr<const data::TaskTable> table_;
     std::vector<uint64_t> rows_; // of the table
 };

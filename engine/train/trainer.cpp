@@ -77,7 +77,7 @@ Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64
     options.end_step = static_cast<uint64_t>(s.max_steps);
     return data::Batcher::start(options, [this, rows = batch](data::Batch& batch) {
         const TrainSection& t = recipe_.train;
-        const uint64_t first = data::Sampler::first_number(batch.step, batch.micro_step,
+        const uint64_t first = data::WindowOrder::first_number(batch.step, batch.micro_step,
                                                            static_cast<uint64_t>(t.gradient_accumulation_steps),
                                                            static_cast<uint64_t>(rows));
         std::vector<infer::DrawnExample> examples;

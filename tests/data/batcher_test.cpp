@@ -38,8 +38,8 @@ std::vector<int32_t> values(const Field& field) {
 
 constexpr uint64_t kBatch = 3, kMicroSteps = 2, kWindow = 5;
 
-Sampler sampler_for(const std::vector<uint16_t>& tokens) {
-    return must(Sampler::create({Order::shuffle, tokens.size(), kWindow, 0, 11, "the data"}));
+WindowOrder sampler_for(const std::vector<uint16_t>& tokens) {
+    return must(WindowOrder::create({Order::shuffle, tokens.size(), kWindow, 0, 11, "the data"}));
 }
 
 // Windows of the tokens, as many a batch as kBatch.
@@ -48,7 +48,7 @@ MakeBatch windows_of(const std::vector<uint16_t>& tokens) {
         const TokenView view{std::span(tokens)};
         std::vector<int32_t> ids;
         std::vector<int32_t> numbers;
-        const uint64_t first = Sampler::first_number(batch.step, batch.micro_step, kMicroSteps, kBatch);
+        const uint64_t first = WindowOrder::first_number(batch.step, batch.micro_step, kMicroSteps, kBatch);
         for (uint64_t number = first; number < first + kBatch; ++number) {
             std::vector<int32_t> window(kWindow);
             view.copy(sampler.at(number).begin, window);

@@ -12,8 +12,8 @@ using namespace hekla::data::testing;
 
 namespace {
 
-Sampler make(Order order, uint64_t tokens, uint64_t window, uint64_t seed, uint64_t stride = 0) {
-    return must(Sampler::create({order, tokens, window, stride, seed, "the data"}));
+WindowOrder make(Order order, uint64_t tokens, uint64_t window, uint64_t seed, uint64_t stride = 0) {
+    return must(WindowOrder::create({order, tokens, window, stride, seed, "the data"}));
 }
 
 } // namespace
@@ -57,7 +57,7 @@ TEST_CASE("permutation: every item reaches every place about equally often") {
 }
 
 TEST_CASE("sampler: shuffle visits every window once an epoch, differently each epoch and seed") {
-    const Sampler sampler = make(Order::shuffle, 1003, 9, 1); // stride 8
+    const WindowOrder sampler = make(Order::shuffle, 1003, 9, 1); // stride 8
     const uint64_t n = sampler.examples_per_epoch();
     CHECK(n == (1003 - 9) / 8 + 1);
     std::vector<std::vector<uint64_t>> epochs(3);
@@ -74,7 +74,7 @@ TEST_CASE("sampler: shuffle visits every window once an epoch, differently each 
         std::sort(epoch.begin(), epoch.end());
         for (uint64_t i = 0; i < n; ++i) CHECK(epoch[i] == 8 * i);
     }
-    const Sampler other = make(Order::shuffle, 1003, 9, 2);
+    const WindowOrder other = make(Order::shuffle, 1003, 9, 2);
     int same = 0;
     for (uint64_t i = 0; i < n; ++i) same += other.at(i) == sampler.at(i);
     CHECK(same < 10);
@@ -82,7 +82,7 @@ TEST_CASE("sampler: shuffle visits every window once an epoch, differently each 
 }
 
 TEST_CASE("sampler: random windows cover everything evenly, up to the last token") {
-    const Sampler sampler = make(Order::random, 29, 10, 7); // 20 windows
+    const WindowOrder sampler = make(Order::random, 29, 10, 7); // 20 windows
     std::array<int, 20> counts{};
     for (uint64_t i = 0; i < 20'000; ++i) {
         const Position position = sampler.at(i);
@@ -95,17 +95,17 @@ TEST_CASE("sampler: random windows cover everything evenly, up to the last token
 }
 
 TEST_CASE("sampler: sequential goes from the front; stride may be the user's") {
-    const Sampler sampler = make(Order::sequential, 100, 20, 0, 20);
+    const WindowOrder sampler = make(Order::sequential, 100, 20, 0, 20);
     CHECK(sampler.examples_per_epoch() == 5);
     CHECK(sampler.at(3) == Position{3, 0, 60});
     CHECK(sampler.at(7) == Position{7, 1, 40});
-    CHECK(Sampler::first_number(3, 1, 2, 8) == 56);
+    CHECK(WindowOrder::first_number(3, 1, 2, 8) == 56);
 }
 
 TEST_CASE("sampler: data that is too short says both lengths and what to do") {
-    const auto result = Sampler::create({Order::random, 50, 65, 0, 0, "the validation data"});
+    const auto result = WindowOrder::create({Order::random, 50, 65, 0, 0, "the validation data"});
     CHECK(result.code() == Code::invalid_argument);
     for (const char* part : {"the validation data", "50", "65", "15 shorter", "more text"})
         CHECK_MESSAGE(contains(result.message(), part), result.message());
-    CHECK(Sampler::create({Order::random, 50, 0, 0, 0, "x"}).code() == Code::invalid_argument);
+    CHECK(WindowOrder::create({Order::random, 50, 0, 0, 0, "x"}).code() == Code::invalid_argument);
 }
