@@ -18,7 +18,7 @@ using Fields = std::map<std::string, graph::Tensor, std::less<>>;
 
 using Logits = ResourceVector<float>;
 
-struct Session {
+struct DecodeBatch {
     int64_t rows = 1;
     int64_t length = 1; // the greatest number of tokens that a row will hold
     // Encoder-decoders: the encoder's fields ("input_ids", perhaps "attention_mask"), [rows / repeats, ...]; each of
@@ -49,11 +49,11 @@ public:
     virtual int64_t vocabulary() const = 0; // scores of a token; after begin()
 
     // The greatest length of a row, up to the session's, that the model can take. Error: it takes none.
-    virtual Result<int64_t> longest(const Session& session) const = 0;
+    virtual Result<int64_t> longest(const DecodeBatch& session) const = 0;
 
     // Starts anew with empty caches, and runs the encoder if there is one. Errors: the model cannot take rows of that
     // length (in the words of its architecture), missing fields.
-    virtual Status begin(const Session& session) = 0;
+    virtual Status begin(const DecodeBatch& session) = 0;
     // After begin(): makes everything that decode() may need for this session, and runs it once without a row.
     virtual Status prepare() { return {}; }
     virtual int64_t capacity() const = 0;                   // positions of the caches, a power of two

@@ -59,11 +59,11 @@ public:
     const std::vector<int64_t>& chunks() const override { return chunks_; }
     std::pmr::memory_resource* host_memory() const override { return store_.host_memory(); }
 
-    Result<int64_t> longest(const Session& session) const override {
+    Result<int64_t> longest(const DecodeBatch& session) const override {
         return graphs_.longest(session.length, session.sources);
     }
 
-    Status begin(const Session& session) override {
+    Status begin(const DecodeBatch& session) override {
         HK_TRY(graphs_.check_length(session.length, session.sources));
         const int64_t capacity = capacity_for(session.length);
         std::string key = fmt::format("{}x{}", session.rows, capacity);
@@ -128,7 +128,7 @@ public:
 
 private:
     // Runs the encoder: what it hands to every turn goes into states of the store, row by row for each row it serves.
-    Status encode(const Session& session) {
+    Status encode(const DecodeBatch& session) {
         if (!encoder_) {
             HK_ASSIGN(const Graph graph, graphs_.encode(session.rows / session.repeats, session.sources));
             once_.clear();
@@ -206,7 +206,7 @@ private:
 
 } // namespace
 
-Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition, const Session& session) {
+Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition, const DecodeBatch& session) {
     HK_ASSIGN(const DecoderGraphs graphs, DecoderGraphs::create(composition));
     HK_TRY(graphs.check_length(session.length, session.sources));
     const int64_t capacity = capacity_for(session.length);

@@ -29,11 +29,11 @@ public:
     int64_t capacity() const override { return capacity_; }
     const std::vector<int64_t>& chunks() const override { return chunks_; }
 
-    Result<int64_t> longest(const Session& session) const override {
+    Result<int64_t> longest(const DecodeBatch& session) const override {
         return graphs_.longest(session.length, session.sources);
     }
 
-    Status begin(const Session& session) override {
+    Status begin(const DecodeBatch& session) override {
         HK_TRY(graphs_.check_length(session.length, session.sources));
         rows_ = session.rows;
         capacity_ = capacity_for(session.length);

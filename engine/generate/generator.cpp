@@ -20,7 +20,7 @@ std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 // Rows of a decoder: how far each cache is filled, and in whose cache each position lies.
 class Rows {
 public:
-    // prompt_chunk: Session::prompt_chunk.
+    // prompt_chunk: DecodeBatch::prompt_chunk.
     Rows(Decoder& decoder, std::size_t rows, int64_t prompt_chunk)
         : decoder_(decoder), capacity_(at(decoder.capacity())), prompt_chunk_(at(prompt_chunk)), length_(rows),
           start_(rows), count_(rows), parent_(rows), cache_row_(rows * capacity_, decoder.host_memory()) {
@@ -175,7 +175,7 @@ public:
                     fmt::format("prompt {} is empty; it needs at least one token to go on from", row));
         const bool beams = options_.beams > 1;
         copies_ = at(beams ? options_.beams : options_.sequences);
-        Session session;
+        DecodeBatch session;
         session.rows = static_cast<int64_t>(request_.prompts.size() * copies_);
         if (decoder_.encoder_decoder()) {
             if (!options_.decoder_start)
@@ -216,7 +216,7 @@ public:
 
 private:
     // Where the rows may outgrow the model's context: how long they can be.
-    Status fit_context(Session& session) {
+    Status fit_context(DecodeBatch& session) {
         if (!options_.slide_context || options_.beams > 1 || decoder_.encoder_decoder()) return {};
         HK_ASSIGN(const int64_t longest, decoder_.longest(session));
         if (longest == session.length) return {};
@@ -226,8 +226,8 @@ private:
         return {};
     }
     // One chunk for all prompts, now and later: of the sizes that caches have, so that few programs are made.
-    Status make_room_for_prompts(Session& session, std::size_t longest) const {
-        Session room = session;
+    Status make_room_for_prompts(DecodeBatch& session, std::size_t longest) const {
+        DecodeBatch room = session;
         room.length = capacity_for(std::max({static_cast<int64_t>(context_ > 0 ? std::min(longest, context_) : longest),
                                              static_cast<int64_t>(context_ / 2), request_.length}));
         HK_ASSIGN(session.prompt_chunk, decoder_.longest(room));

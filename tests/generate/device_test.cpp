@@ -30,12 +30,12 @@ std::unique_ptr<program::ParameterStore> store_of(program::Runtime& runtime, con
 class Both final : public Decoder {
 public:
     Both(Decoder& device, Decoder& reference) : device_(device), reference_(reference) {}
-    Result<int64_t> longest(const Session& session) const override { return device_.longest(session); }
+    Result<int64_t> longest(const DecodeBatch& session) const override { return device_.longest(session); }
     bool encoder_decoder() const override { return reference_.encoder_decoder(); }
     int64_t vocabulary() const override { return reference_.vocabulary(); }
     int64_t capacity() const override { return reference_.capacity(); }
     const std::vector<int64_t>& chunks() const override { return device_.chunks(); }
-    Status begin(const Session& session) override {
+    Status begin(const DecodeBatch& session) override {
         HK_TRY(reference_.begin(session));
         HK_TRY(device_.begin(session));
         CHECK(device_.capacity() == reference_.capacity());

@@ -35,11 +35,11 @@ public:
     int64_t capacity() const override { return capacity_; }
     const std::vector<int64_t>& chunks() const override { return chunks_; }
 
-    Result<int64_t> longest(const generate::Session& session) const override {
+    Result<int64_t> longest(const generate::DecodeBatch& session) const override {
         return context_ > 0 ? std::min(context_, session.length) : session.length;
     }
 
-    Status begin(const generate::Session& session) override {
+    Status begin(const generate::DecodeBatch& session) override {
         if (context_ > 0 && session.length > context_) return invalid_argument("longer than the context");
         length_ = session.length;
         capacity_ = session.length; // not rounded up, so that a step too far is seen
