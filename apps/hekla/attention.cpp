@@ -69,7 +69,7 @@ Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::Sou
     generate::Request request;
     request.prompts = source.ids;
     request.fields = source.fields;
-    generate::Session session;
+    generate::DecodeBatch session;
     session.sources = source.fields;
     session.sources["input_ids"] = row_of(source.ids.front());
     session.length = kMostWritten;

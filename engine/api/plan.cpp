@@ -255,7 +255,7 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, c
     program::Estimator estimator(on.target);
     HK_TRY(estimator.add_store(model.table, {.weights = static_cast<program::Storage>(o.weights)}));
     if (writes) {
-        generate::Session session;
+        generate::DecodeBatch session;
         session.rows = report.rows;
         session.length = o.length;
         HK_ASSIGN(const infer::Tensors sources, sources_of(model, report.rows, o.length));

@@ -256,7 +256,7 @@ private:
             head, {Storage::f32, Storage::f16, Storage::bf16}, [&](program::Estimator& estimator) -> Status {
                 for (const int64_t rows : {1, 2, 3, 4, 8}) {
                     for (int64_t capacity = generate::capacity_for(1);; capacity *= 2) {
-                        generate::Session session;
+                        generate::DecodeBatch session;
                         session.rows = rows;
                         session.length = std::min(capacity, report_.length);
                         session.sources = source_tensors(sources, rows, std::min(capacity + 1, report_.length));
