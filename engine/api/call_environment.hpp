@@ -10,7 +10,7 @@
 
 namespace hekla::api {
 
-struct Place {
+struct CallEnvironment {
     const plugin::Registry& registry;
     const Log& log;
     program::Runtime* runtime = nullptr; // null: the interpreter

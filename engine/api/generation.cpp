@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 namespace hekla::api {
-Result<std::unique_ptr<Generation>> Generation::open(const Place& place, const hk_generate_options& o) {
+Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& place, const hk_generate_options& o) {
     if (o.weights < 0 || o.weights > 2)
         return invalid_argument(
             fmt::format("weights = {}: expected 0 (float32), 1 (float16) or 2 (bfloat16)", o.weights));

@@ -16,7 +16,7 @@ namespace hekla::api {
 class Generation {
 public:
     // Reads the model. `options`, whose callbacks are called, is copied but for what it points to, which is read here.
-    static Result<std::unique_ptr<Generation>> open(const Place& place, const hk_generate_options& options);
+    static Result<std::unique_ptr<Generation>> open(const CallEnvironment& place, const hk_generate_options& options);
 
     struct Turn {
         std::vector<std::string> prompts;                // none: one row from nothing
@@ -28,10 +28,10 @@ public:
     Result<generate::Output> say(const Turn& turn);
 
 private:
-    Generation(const Place& place, const hk_generate_options& options) : place_(place), options_(options) {}
+    Generation(const CallEnvironment& place, const hk_generate_options& options) : place_(place), options_(options) {}
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
 
-    Place place_;
+    CallEnvironment place_;
     hk_generate_options options_;
     infer::Model model_;
     std::unique_ptr<generate::Decoder> decoder_;

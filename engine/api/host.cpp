@@ -35,15 +35,15 @@ Result<program::Runtime*> runtime_of(const Context::Call& call, int32_t referenc
     return call.runtime();
 }
 
-Result<api::Place> place_of(const Context::Call& call, int32_t reference = 0) {
+Result<api::CallEnvironment> environment_of(const Context::Call& call, int32_t reference = 0) {
     const Context& context = call.context();
     HK_ASSIGN(program::Runtime * runtime, runtime_of(call, reference));
-    return api::Place{context.registry(), context.log(), runtime, [&context] { return context.stopping(); },
+    return api::CallEnvironment{context.registry(), context.log(), runtime, [&context] { return context.stopping(); },
                       context.own_threads()};
 }
 
 Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {
-    HK_ASSIGN(const api::Place place, place_of(call, o.reference));
+    HK_ASSIGN(const api::CallEnvironment place, environment_of(call, o.reference));
     HK_ASSIGN(const auto generation, api::Generation::open(place, o));
     HK_ASSIGN(const generate::Output output, generation->say({texts(o.prompts, o.prompt_count), 0, {}, {}}));
     if (result != nullptr) {
@@ -203,7 +203,7 @@ extern "C" {
 int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
     return api::captured_call(context, "hk_train", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const api::Place place, place_of(call));
+        HK_ASSIGN(const api::CallEnvironment place, environment_of(call));
         const api::HeardTraining heard(options, api::capture_of(context));
         HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
                   api::trainer_of(place, heard.options(), train::Purpose::train));

@@ -79,7 +79,7 @@ Session::~Session() {
     while (run_on() != Waits::ended) std::this_thread::sleep_for(kAgain);
 }
 
-Place Session::place() {
+CallEnvironment Session::place() {
     return {context_->registry(),    context_->log(),
             runtime_.get(),          [this] { return stopping_.load(std::memory_order_relaxed); },
             context_->own_threads(), &context_->weights()};
@@ -454,7 +454,7 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
 }
 
 Status Session::run_forward(Passes& p) {
-    const Place here = place();
+    const CallEnvironment here = place();
     HK_ASSIGN(infer::Model model, infer::open_model(here.registry, here.runtime, p.model,
                                                     {.tokenizer_required = false,
                                                      .pool = here.weights,

@@ -107,7 +107,7 @@ private:
     Status wait_for_work(const std::function<bool()>& wanted);
     void set_progress(double progress);
     void set_state(int32_t state);
-    Place place();
+    CallEnvironment place();
     std::shared_ptr<gpu::BudgetedQueue> queue();
 
     std::shared_ptr<Context> context_;

@@ -5,7 +5,7 @@
 namespace hekla::api {
 namespace {
 
-train::TrainerEvents events_of(const hk_train_options& o, const Place& place) {
+train::TrainerEvents events_of(const hk_train_options& o, const CallEnvironment& place) {
     train::TrainerEvents events;
     if (o.step != nullptr)
         events.step = [o](const train::StepReport& r) {
@@ -39,7 +39,7 @@ train::TrainerEvents events_of(const hk_train_options& o, const Place& place) {
 
 } // namespace
 
-Result<std::unique_ptr<train::Trainer>> trainer_of(const Place& place, const hk_train_options* options,
+Result<std::unique_ptr<train::Trainer>> trainer_of(const CallEnvironment& place, const hk_train_options* options,
                                                    train::Purpose purpose) {
     HK_TRY(complete(options, "hk_train_options"));
     HK_ASSIGN(const train::Recipe recipe,

@@ -8,7 +8,7 @@
 namespace hekla::api {
 
 // Its events are the host's callbacks. `options` must outlive it.
-Result<std::unique_ptr<train::Trainer>> trainer_of(const Place& place, const hk_train_options* options,
+Result<std::unique_ptr<train::Trainer>> trainer_of(const CallEnvironment& place, const hk_train_options* options,
                                                    train::Purpose purpose);
 
 } // namespace hekla::api
