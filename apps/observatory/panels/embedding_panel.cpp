@@ -70,7 +70,7 @@ void EmbeddingPanel::change(Observatory& app, bool) {
 
 void EmbeddingPanel::classify(const Model& model) {
     const uint32_t tokens = axes_.rows();
-    kinds_ = Buffer(device_, std::max(tokens, 1U) * sizeof(uint32_t), Buffer::Place::mapped);
+    kinds_ = Buffer(device_, std::max(tokens, 1U) * sizeof(uint32_t), Buffer::Storage::mapped);
     for (uint32_t i = 0; i < tokens; ++i) kinds_.as<uint32_t>()[i] = kind_of(model.label(static_cast<int32_t>(i)));
 }
 

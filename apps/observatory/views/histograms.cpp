@@ -24,7 +24,7 @@ Histograms::Histograms(Device& device)
 std::vector<Histogram> Histograms::take(std::span<const hk_tensor> tensors) {
     if (tensors.empty()) return {};
     const uint64_t bytes = tensors.size() * sizeof(Result);
-    if (results_.bytes() < bytes) results_ = Buffer(device_, bytes, Buffer::Place::mapped);
+    if (results_.bytes() < bytes) results_ = Buffer(device_, bytes, Buffer::Storage::mapped);
     std::memset(results_.as<std::byte>(), 0, bytes);
     once_.run([&](VkCommandBuffer commands) {
         struct {

@@ -19,10 +19,10 @@ void PrincipalAxes::begin(const hk_tensor& table) {
     rows_ = static_cast<uint32_t>(table.dims[0]);
     width_ = static_cast<uint32_t>(table.dims[1]);
     rounds_ = 0;
-    axis_ = Buffer(device_, width_ * kVector, Buffer::Place::mapped);
-    places_ = Buffer(device_, rows_ * kVector, Buffer::Place::mapped);
-    sums_ = Buffer(device_, uint64_t{kParts} * width_ * kVector, Buffer::Place::device);
-    variance_ = Buffer(device_, kVector, Buffer::Place::mapped);
+    axis_ = Buffer(device_, width_ * kVector, Buffer::Storage::mapped);
+    places_ = Buffer(device_, rows_ * kVector, Buffer::Storage::mapped);
+    sums_ = Buffer(device_, uint64_t{kParts} * width_ * kVector, Buffer::Storage::device);
+    variance_ = Buffer(device_, kVector, Buffer::Storage::mapped);
     uint32_t state = 1; // any start that is not at right angles to what is looked for; the same every time
     for (uint32_t i = 0; i < width_ * 4; ++i) {
         state = state * 1664525U + 1013904223U;

@@ -12,7 +12,7 @@ void Likeness::record(VkCommandBuffer commands, const hk_tensor& table, uint32_t
     rows_ = static_cast<uint32_t>(table.dims[0]);
     row_ = row;
     if (cosines_.bytes() < rows_ * sizeof(float))
-        cosines_ = Buffer(device_, rows_ * sizeof(float), Buffer::Place::mapped);
+        cosines_ = Buffer(device_, rows_ * sizeof(float), Buffer::Storage::mapped);
     const struct {
         VkDeviceAddress table, cosines;
         uint32_t tokens, width, chosen;

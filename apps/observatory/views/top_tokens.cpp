@@ -11,7 +11,7 @@ void TopTokens::record(VkCommandBuffer commands, std::span<const hk_tensor> logi
     const hk_tensor& first = logits.front();
     const auto rows = static_cast<std::size_t>(first.dims[first.rank - 2]);
     const uint64_t bytes = logits.size() * rows * sizeof(Row);
-    if (rows_.bytes() < bytes) rows_ = Buffer(device_, bytes, Buffer::Place::mapped);
+    if (rows_.bytes() < bytes) rows_ = Buffer(device_, bytes, Buffer::Storage::mapped);
     each_ = rows;
     struct {
         VkDeviceAddress logits, tokens;

@@ -4,7 +4,7 @@
 
 namespace observatory {
 
-Buffer::Buffer(Device& device, uint64_t bytes, Place place) : device_(&device), bytes_(bytes) {
+Buffer::Buffer(Device& device, uint64_t bytes, Storage place) : device_(&device), bytes_(bytes) {
     VkBufferCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
     create.size = bytes;
@@ -20,7 +20,7 @@ Buffer::Buffer(Device& device, uint64_t bytes, Place place) : device_(&device), 
     allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
     allocate.pNext = &flags;
     allocate.allocationSize = needs.size;
-    const bool mapped = place == Place::mapped;
+    const bool mapped = place == Storage::mapped;
     allocate.memoryTypeIndex = device.memory_type(
         needs.memoryTypeBits, mapped ? VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
                                      : VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);

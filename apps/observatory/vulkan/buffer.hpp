@@ -10,9 +10,9 @@ namespace observatory {
 
 class Buffer {
 public:
-    enum class Place { device, mapped }; // mapped: coherent, the host reads and writes it
+    enum class Storage { device, mapped }; // mapped: coherent, the host reads and writes it
     Buffer() = default;
-    Buffer(Device& device, uint64_t bytes, Place place);
+    Buffer(Device& device, uint64_t bytes, Storage place);
     ~Buffer();
     Buffer(Buffer&& other) noexcept { swap(other); }
     Buffer& operator=(Buffer&& other) noexcept {
@@ -24,7 +24,7 @@ public:
     VkBuffer handle() const { return buffer_; }
     uint64_t bytes() const { return bytes_; }
     VkDeviceAddress address() const { return address_; }
-    // Of Place::mapped.
+    // Of Storage::mapped.
     template<class T>
     T* as() const {
         return static_cast<T*>(mapped_);

@@ -51,7 +51,7 @@ std::optional<Target::Image> ImageTarget::acquire(uint32_t) { return Image{frame
 
 std::vector<std::byte> ImageTarget::pixels() {
     const uint64_t bytes = uint64_t{extent_.width} * extent_.height * 4;
-    const Buffer into(device_, bytes, Buffer::Place::mapped);
+    const Buffer into(device_, bytes, Buffer::Storage::mapped);
     Once(device_).run([&](VkCommandBuffer commands) {
         VkBufferImageCopy region{};
         region.imageSubresource = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1};
