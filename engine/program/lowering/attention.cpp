@@ -188,13 +188,13 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
     return a;
 }
 
-struct Places {
+struct TensorViews {
     View y, lse;
     View dy, delta, dq, dk, dv;
     View bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
 };
 
-uint32_t load_width(const Attention& a, const Places& p) {
+uint32_t load_width(const Attention& a, const TensorViews& p) {
     std::vector<const View*> views = {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv};
     if (!even({a.width, a.value_width})) return 1;
     for (const View* view : views) {
@@ -206,7 +206,7 @@ uint32_t load_width(const Attention& a, const Places& p) {
     return 2;
 }
 
-Dispatch make_dispatch(Lowering& lowering, const Attention& a, const Places& p, const char* shader, uint32_t options,
+Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader, uint32_t options,
                        bool lanes_are_keys) {
     Dispatch dispatch;
     dispatch.shader = shader;
@@ -281,7 +281,7 @@ double pairs(const Attention& a) {
 Status forward(Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     HK_ASSIGN(const Attention a, read(lowering, node, 0));
-    Places p;
+    TensorViews p;
     p.y = heads_inside(lowering, a.batch, a.heads, a.queries, a.value_width, "attention");
     lowering.views[node.outputs[0]] = p.y;
     p.lse = make_output(lowering, id, 1);
@@ -309,7 +309,7 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     HK_ASSIGN(const Attention a, read(lowering, node, 3));
     const int64_t wanted = node.integer("wanted");
     const auto wants = [&](std::size_t output) { return (wanted >> output & 1) != 0; };
-    Places p;
+    TensorViews p;
     p.dy = dense_rows(lowering, lowering.view(node.inputs[0]));
     p.y = dense_rows(lowering, lowering.view(node.inputs[1]));
     p.lse = lowering.contiguous(lowering.view(node.inputs[2]));
