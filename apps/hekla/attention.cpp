@@ -1,12 +1,12 @@
 #include "attention.hpp"
 
-#include "pages/attention_page.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "infer/embed.hpp"
 #include "infer/forward.hpp"
 #include "infer/prompt_fields.hpp"
+#include "pages/attention_page.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

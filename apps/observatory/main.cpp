@@ -1,9 +1,9 @@
 // observatory: looks into models and trainings. See README.md.
 #include "arguments.hpp"
 #include "failure.hpp"
+#include "shell.hpp"
 #include "vulkan/image_target.hpp"
 #include "vulkan/png.hpp"
-#include "shell.hpp"
 #include "vulkan/window_target.hpp"
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "gui/controls.hpp"
-#include "models/engine.hpp"
-#include "panels/file_browser.hpp"
 #include "gui/gui.hpp"
+#include "models/engine.hpp"
 #include "models/text_view.hpp"
 #include "models/training.hpp"
+#include "panels/file_browser.hpp"
 
 #include <atomic>
 #include <functional>

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "arguments.hpp"
-#include "panels/frame_strip.hpp"
-#include "vulkan/frames.hpp"
-#include "observatory.hpp"
-#include "panels/plan_panel.hpp"
 #include "models/table.hpp"
+#include "observatory.hpp"
+#include "panels/frame_strip.hpp"
+#include "panels/plan_panel.hpp"
 #include "panels/training_panel.hpp"
 #include "panels/writing_panel.hpp"
+#include "vulkan/frames.hpp"
 
 #include <memory>
 #include <vector>

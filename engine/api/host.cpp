@@ -39,7 +39,7 @@ Result<api::CallEnvironment> environment_of(const Context::Call& call, int32_t r
     const Context& context = call.context();
     HK_ASSIGN(program::Runtime * runtime, runtime_of(call, reference));
     return api::CallEnvironment{context.registry(), context.log(), runtime, [&context] { return context.stopping(); },
-                      context.own_threads()};
+                                context.own_threads()};
 }
 
 Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {

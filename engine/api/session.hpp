@@ -2,8 +2,8 @@
 // its own or on the host's.
 #pragma once
 
-#include "api/context.hpp"
 #include "api/call_environment.hpp"
+#include "api/context.hpp"
 #include "base/fiber.hpp"
 #include "gpu/budgeted_queue.hpp"
 #include "hekla/model.h"

@@ -15,7 +15,9 @@ Hash128 hash128(std::span<const std::byte> bytes) {
     return hash128(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-uint64_t hash64(std::string_view bytes, uint64_t seed) { return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed); }
+uint64_t hash64(std::string_view bytes, uint64_t seed) {
+    return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
 
 std::string to_hex(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
 

@@ -15,8 +15,8 @@ public:
     // classes: one an example, at least one; those below 0 are never drawn. At least one is 0 or more.
     ClassBalance(const std::vector<int32_t>& classes, uint64_t seed);
 
-    // As WindowOrder::at: begin is the example, epoch how often its class has been gone through before. A pure function of
-    // (classes, seed, number).
+    // As WindowOrder::at: begin is the example, epoch how often its class has been gone through before. A pure function
+    // of (classes, seed, number).
     Position at(uint64_t number) const;
 
 private:

@@ -206,7 +206,8 @@ private:
 
 } // namespace
 
-Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition, const DecodeBatch& session) {
+Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
+                        const DecodeBatch& session) {
     HK_ASSIGN(const DecoderGraphs graphs, DecoderGraphs::create(composition));
     HK_TRY(graphs.check_length(session.length, session.sources));
     const int64_t capacity = capacity_for(session.length);

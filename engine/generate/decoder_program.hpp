@@ -18,6 +18,7 @@ Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime,
 
 // Adds what the decoder of a session makes, its store apart: its caches and the program of every chunk size. A unit is
 // a token of every row. Errors: as Decoder::begin.
-Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition, const DecodeBatch& session);
+Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
+                        const DecodeBatch& session);
 
 } // namespace hekla::generate

@@ -174,7 +174,7 @@ Status BudgetedQueue::collect() {
 }
 
 Status BudgetedQueue::record(Submission& submission, CommandBuffer& into, const Work& work, Advanced& advanced,
-                            std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals) {
+                             std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals) {
     submission.ended_job = 0;
     if (submission.timer && !jobs_.empty()) {
         into.reset_timer(*submission.timer);
@@ -219,8 +219,9 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::give(const Work& work) {
     advanced.more = !jobs_.empty();
     // What runs up to our own semaphore cannot be waited for inside of a command buffer.
     const bool recorded = work.into != VK_NULL_HANDLE;
-    advanced.busy = idle_.empty() ||
-                    (recorded && std::ranges::any_of(submissions_, [](const auto& submission) { return !submission->leased; }));
+    advanced.busy =
+        idle_.empty() ||
+        (recorded && std::ranges::any_of(submissions_, [](const auto& submission) { return !submission->leased; }));
     const bool gives = advanced.more && work.seconds > 0; // there is more only where it is metered
     if (advanced.busy || (!gives && work.waits.empty() && work.signals.empty())) return advanced;
     Submission& submission = *idle_.back();

@@ -112,11 +112,11 @@ private:
     bool is_parked_ = false;
     Status failed_;
     std::deque<Job> jobs_;
-    uint64_t made_ = 0, ended_ = 0;               // job numbers
+    uint64_t made_ = 0, ended_ = 0;                       // job numbers
     std::deque<std::unique_ptr<Submission>> submissions_; // in the order they were given
     std::vector<std::unique_ptr<Submission>> idle_;
-    std::unique_ptr<Submission> measuring_;   // of measure() alone
-    double measured_ = 0, estimated_ = 0; // sums over what was measured
+    std::unique_ptr<Submission> measuring_; // of measure() alone
+    double measured_ = 0, estimated_ = 0;   // sums over what was measured
     double spent_ = 0, longest_ = 0;
 };
 

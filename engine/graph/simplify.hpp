@@ -15,7 +15,8 @@ struct SimplifyOptions {
 
 // Common subexpressions (equal operation, inputs and attributes; never inside a recompute region, whose nodes are meant
 // to be computed again), views of views, casts to the kind that is there, x + 0, x * 1, dropout of probability 0, views
-// of fills, broadcasts that a pointwise operation does by itself, sums of slices that lie side by side, and everything that nothing needs (see prune()).
+// of fills, broadcasts that a pointwise operation does by itself, sums of slices that lie side by side, and everything
+// that nothing needs (see prune()).
 Result<Graph> simplify(const Graph& graph, const SimplifyOptions& options = {});
 
 } // namespace hekla::graph

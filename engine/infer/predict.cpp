@@ -1,8 +1,8 @@
 #include "infer/predict.hpp"
 
 #include "infer/collate.hpp"
-#include "infer/head_outputs.hpp"
 #include "infer/forward.hpp"
+#include "infer/head_outputs.hpp"
 #include "infer/rows_by_length.hpp"
 
 #include <algorithm>

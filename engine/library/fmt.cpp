@@ -11,8 +11,8 @@ namespace hekla::library {
 
 std::string use_fmt(const void* p, double d, float f, long double l, std::string_view s);
 std::string use_fmt(const void* p, double d, float f, long double l, std::string_view s) {
-    std::string text = fmt::format("{} {:5.1f} {} {:e} {} {:>8} {} {:x} {} {} {}", p, d, f, d, l, s, true, 7U, 'c', -1LL,
-                                   fmt::join(std::vector<int>{1, 2}, ", "));
+    std::string text = fmt::format("{} {:5.1f} {} {:e} {} {:>8} {} {:x} {} {} {}", p, d, f, d, l, s, true, 7U, 'c',
+                                   -1LL, fmt::join(std::vector<int>{1, 2}, ", "));
     text += fmt::vformat(s, fmt::make_format_args(d));
     return text;
 }

@@ -5,8 +5,8 @@
 #include "model/parameter_names.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
-#include "plugin/out_of_process_plugins.hpp"
 #include "plugin/in_process_plugins.hpp"
+#include "plugin/out_of_process_plugins.hpp"
 
 #include "hekla/plugin/draft/adapter.h"
 
@@ -182,8 +182,8 @@ Result<std::unique_ptr<Composition>> Composition::create(const Registry& registr
 }
 
 std::unique_ptr<Composition> Composition::restore(const Registry& registry, const std::string& architecture,
-                                                  const std::string& head, json config, std::unique_ptr<PluginSet> parts,
-                                                  const text::Tokenizer* tokenizer) {
+                                                  const std::string& head, json config,
+                                                  std::unique_ptr<PluginSet> parts, const text::Tokenizer* tokenizer) {
     std::unique_ptr<Composition> c(new Composition());
     c->registry_ = &registry;
     c->restored_ = std::make_unique<Provided>();
@@ -220,7 +220,8 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
         HK_TRY(look(c->objective_));
     }
     HK_ASSIGN(parts_, described(nullptr, [&] {
-                  return describes_apart_ ? make_out_of_process_plugins(*registry_, spec_, this->tokenizer(), WorkerPurpose::describing)
+                  return describes_apart_ ? make_out_of_process_plugins(*registry_, spec_, this->tokenizer(),
+                                                                        WorkerPurpose::describing)
                                           : make_in_process_plugins(*registry_, spec_, this->tokenizer());
               }));
     if (!spec_.objective) return {};
@@ -293,8 +294,9 @@ Result<PluginSet*> Composition::working() const {
         PartsSpec needed;
         needed.objective = spec_.objective;
         if (!spec_.heads.empty()) needed.heads.push_back(spec_.heads.front());
-        HK_ASSIGN(working_, isolated_ ? make_out_of_process_plugins(*registry_, needed, tokenizer(), WorkerPurpose::working)
-                                      : make_in_process_plugins(*registry_, needed, tokenizer()));
+        HK_ASSIGN(working_, isolated_
+                                ? make_out_of_process_plugins(*registry_, needed, tokenizer(), WorkerPurpose::working)
+                                : make_in_process_plugins(*registry_, needed, tokenizer()));
     }
     return working_.get();
 }
@@ -363,9 +365,10 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
     HK_TRY(check_ranges(*entry.provided, spec.objective->config, what));
     const std::size_t before = registry.blamed().first;
     const auto columns = [&]() -> Result<std::vector<ColumnNeed>> {
-        HK_ASSIGN(const std::unique_ptr<PluginSet> parts, goes_apart(registry, *entry.manifest)
-                                                          ? make_out_of_process_plugins(registry, spec, nullptr, WorkerPurpose::describing)
-                                                          : make_in_process_plugins(registry, spec, nullptr));
+        HK_ASSIGN(const std::unique_ptr<PluginSet> parts,
+                  goes_apart(registry, *entry.manifest)
+                      ? make_out_of_process_plugins(registry, spec, nullptr, WorkerPurpose::describing)
+                      : make_in_process_plugins(registry, spec, nullptr));
         return parts->columns();
     };
     Result<std::vector<ColumnNeed>> needs = columns();

@@ -504,7 +504,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<PluginSet>> make_in_process_plugins(const Registry& registry, const PartsSpec& spec,
-                                               const hk_tokenizer* tokenizer) {
+                                                           const hk_tokenizer* tokenizer) {
     auto parts = std::make_unique<InProcessPlugins>(registry);
     HK_TRY(parts->create(spec, tokenizer));
     return std::unique_ptr<PluginSet>(std::move(parts));

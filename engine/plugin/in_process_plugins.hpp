@@ -8,6 +8,6 @@ namespace hekla::plugin {
 
 // registry and tokenizer (may be null) must outlive the parts.
 Result<std::unique_ptr<PluginSet>> make_in_process_plugins(const Registry& registry, const PartsSpec& spec,
-                                               const hk_tokenizer* tokenizer);
+                                                           const hk_tokenizer* tokenizer);
 
 } // namespace hekla::plugin

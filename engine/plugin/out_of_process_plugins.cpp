@@ -1,7 +1,7 @@
 #include "plugin/out_of_process_plugins.hpp"
 
-#include "base/module.hpp"
 #include "base/child_process.hpp"
+#include "base/module.hpp"
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
 #include "plugin/host_error.hpp"
@@ -65,7 +65,8 @@ struct Exchanged {
 
 class OutOfProcessPlugins final : public PluginSet {
 public:
-    OutOfProcessPlugins(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose, fs::path program)
+    OutOfProcessPlugins(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose,
+                        fs::path program)
         : registry_(registry), tokenizer_(tokenizer), purpose_(purpose), program_(std::move(program)) {}
 
     Status create(const PartsSpec& spec) {
@@ -599,7 +600,7 @@ private:
 } // namespace
 
 Result<std::unique_ptr<PluginSet>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,
-                                                const hk_tokenizer* tokenizer, WorkerPurpose purpose) {
+                                                               const hk_tokenizer* tokenizer, WorkerPurpose purpose) {
     HK_ASSIGN(fs::path program, describing_program(registry.processes().program));
     auto parts = std::make_unique<OutOfProcessPlugins>(registry, tokenizer, purpose, std::move(program));
     HK_TRY(parts->create(spec));

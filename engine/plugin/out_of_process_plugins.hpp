@@ -20,6 +20,6 @@ enum class WorkerPurpose {
 // manifests: those that the parts may need, in the registry's order. Everything given must outlive the parts. Errors:
 // the program is not there, or what make_in_process_plugins says.
 Result<std::unique_ptr<PluginSet>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,
-                                                const hk_tokenizer* tokenizer, WorkerPurpose purpose);
+                                                               const hk_tokenizer* tokenizer, WorkerPurpose purpose);
 
 } // namespace hekla::plugin

@@ -42,8 +42,8 @@ std::vector<model::NamedText> record_files(const Record& record); // both, by th
 // Nothing where the folder has none; corrupt, with the file and key, for what is no record.
 Result<std::optional<Record>> read_record(const std::filesystem::path& folder);
 
-// How what the plugins describe now differs from the record, in a text to read; empty where it does not. PluginSet that the
-// composition does not have (another head, no objective) are left out.
+// How what the plugins describe now differs from the record, in a text to read; empty where it does not. PluginSet that
+// the composition does not have (another head, no objective) are left out.
 Result<std::string> difference_from(const Record& record, const Composition& composition);
 
 } // namespace hekla::plugin

@@ -2,8 +2,8 @@
 
 #include "graph/text.hpp"
 #include "plugin/host_error.hpp"
-#include "plugin/messages.hpp"
 #include "plugin/in_process_plugins.hpp"
+#include "plugin/messages.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "program/lowering/half.hpp"
+#include "program/lowering/storage16.hpp"
 #include "program/program.hpp"
 #include "program/shared_weights.hpp"
-#include "program/lowering/storage16.hpp"
 
 #include <fmt/format.h>
 
@@ -155,7 +155,9 @@ std::shared_ptr<SharedWeights> ParameterStore::shared() const {
 }
 
 Status ParameterStore::evict() { return shared_ != nullptr ? shared_->reader.evict(runtime_->gpu().queue) : Status(); }
-Status ParameterStore::restore() { return shared_ != nullptr ? shared_->reader.restore(runtime_->gpu().queue) : Status(); }
+Status ParameterStore::restore() {
+    return shared_ != nullptr ? shared_->reader.restore(runtime_->gpu().queue) : Status();
+}
 
 const std::vector<gpu::Buffer>& ParameterStore::arena(StoreArena arena) const {
     if (arena == StoreArena::parameters && shared_ != nullptr) return shared_->reader.chunks();

@@ -3,8 +3,8 @@
 
 #include "base/resource_allocator.hpp"
 #include "program/hazards.hpp"
-#include "program/program_metadata.hpp"
 #include "program/program.hpp"
+#include "program/program_metadata.hpp"
 
 #include <vector>
 

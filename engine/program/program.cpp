@@ -3,8 +3,8 @@
 #include "base/resource_allocator.hpp"
 #include "base/within_memory.hpp"
 #include "program/estimate.hpp"
-#include "program/lowering/half.hpp"
 #include "program/hazards.hpp"
+#include "program/lowering/half.hpp"
 #include "program/ordering_check.hpp"
 #include "program/placement.hpp"
 

@@ -107,9 +107,9 @@ public:
     // internal: nothing made here can be used any more.
     Status evict_device_memory();
     Status restore_device_memory();
-    // What programs have run since a queue measures their segments (gpu::BudgetedQueue) says how long pieces take: those
-    // that take longer than RuntimeOptions::budget_seconds are cut into more, with the same bits. Whether any was: they
-    // are measured again. Nothing may be pending. Without memory for more records a program stays as it is.
+    // What programs have run since a queue measures their segments (gpu::BudgetedQueue) says how long pieces take:
+    // those that take longer than RuntimeOptions::budget_seconds are cut into more, with the same bits. Whether any
+    // was: they are measured again. Nothing may be pending. Without memory for more records a program stays as it is.
     Result<bool> resplit();
     Tuning& tuning() { return *tuning_; }
 

@@ -47,8 +47,8 @@ public:
     std::span<const KeptResource> resources; // by ResourceId
     std::span<const DispatchInfo> dispatches;
     std::span<const KeptOutput> outputs;              // by name
-    std::span<const StringPair> choices;                // key, kernel
-    std::span<const StringPair> access_counts;          // label of the node, output
+    std::span<const StringPair> choices;              // key, kernel
+    std::span<const StringPair> access_counts;        // label of the node, output
     std::span<const std::string_view> ignored_inputs; // Lowering::ignored_inputs
 
     const KeptOutput* output(std::string_view name) const; // null where there is none

@@ -3,8 +3,8 @@
 #include "base/hash.hpp"
 #include "base/philox.hpp"
 #include "kernels_shaders.hpp"
-#include "program/lowering/half.hpp"
 #include "program/lowering/common.hpp"
+#include "program/lowering/half.hpp"
 #include "program/program.hpp"
 
 #include <algorithm>

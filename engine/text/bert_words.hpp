@@ -2,9 +2,9 @@
 #pragma once
 
 #include "text/added_tokens.hpp"
-#include "text/unicode/bert_normalizer.hpp"
 #include "text/merges.hpp"
 #include "text/tokenizer.hpp"
+#include "text/unicode/bert_normalizer.hpp"
 
 namespace hekla::text {
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "text/added_tokens.hpp"
-#include "text/unicode/byte_alphabet.hpp"
 #include "text/merges.hpp"
 #include "text/splitter.hpp"
 #include "text/tokenizer.hpp"
+#include "text/unicode/byte_alphabet.hpp"
 
 #include <array>
 #include <optional>
@@ -24,8 +24,8 @@ struct ByteBpeOptions {
 
 class ByteBpe final : public Tokenizer {
 public:
-    // `vocabulary` holds tokens spelt in the byte alphabet (text/unicode/byte_alphabet.hpp) and added tokens; `merges` speaks
-    // of its ids. A byte without a token is the unknown token, or, if that role is empty, an error of encode().
+    // `vocabulary` holds tokens spelt in the byte alphabet (text/unicode/byte_alphabet.hpp) and added tokens; `merges`
+    // speaks of its ids. A byte without a token is the unknown token, or, if that role is empty, an error of encode().
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges, ByteBpeOptions options);
 
     std::string_view kind() const override { return "byte_bpe"; }

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "text/added_tokens.hpp"
-#include "text/unicode/charsmap.hpp"
-#include "text/sentencepiece_library.hpp"
 #include "text/files/spiece_model.hpp"
+#include "text/sentencepiece_library.hpp"
 #include "text/text_preparation.hpp"
 #include "text/tokenizer.hpp"
+#include "text/unicode/charsmap.hpp"
 
 #include <optional>
 

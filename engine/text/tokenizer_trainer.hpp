@@ -1,8 +1,8 @@
 // Makes a tokenizer from text. Text is given in pieces (a file at a time); only counts are kept of it.
 #pragma once
 
-#include "text/unicode/bert_normalizer.hpp"
 #include "text/tokenizer.hpp"
+#include "text/unicode/bert_normalizer.hpp"
 
 #include <memory>
 #include <string_view>

@@ -3,9 +3,9 @@
 #include "base/file.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
+#include "text/files/wordpiece_files.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "text/word_counts.hpp"
-#include "text/files/wordpiece_files.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -78,8 +78,8 @@ Result<std::unique_ptr<data::Batcher>> Trainer::batches(int64_t from_step, int64
     return data::Batcher::start(options, [this, rows = batch](data::Batch& batch) {
         const TrainSection& t = recipe_.train;
         const uint64_t first = data::WindowOrder::first_number(batch.step, batch.micro_step,
-                                                           static_cast<uint64_t>(t.gradient_accumulation_steps),
-                                                           static_cast<uint64_t>(rows));
+                                                               static_cast<uint64_t>(t.gradient_accumulation_steps),
+                                                               static_cast<uint64_t>(rows));
         std::vector<infer::DrawnExample> examples;
         int64_t needed = shorter_.empty() ? t.context_length : 1;
         for (int64_t row = 0; row < rows; ++row) {

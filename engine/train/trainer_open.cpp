@@ -6,9 +6,9 @@
 #include "infer/model_tensors.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/fit.hpp"
+#include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
 #include "train/peak.hpp"
-#include "train/initial_weights.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
 

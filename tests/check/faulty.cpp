@@ -179,7 +179,8 @@ int32_t body_write(void* self, hk_config_writer* w, hk_error* error) {
         code = config_->set_integer(w, hk_text("width"), fault("lies_of_itself") ? body.width * 2 : body.width, error);
     return code == HK_OK ? config_->set_integer(w, hk_text("depth"), body.depth, error) : code;
 }
-const hk_architecture architecture_table = {ReadOnlyArena<body_create>::call, body_destroy, ReadOnlyArena<body_build>::call, body_head,
+const hk_architecture architecture_table = {ReadOnlyArena<body_create>::call, body_destroy,
+                                            ReadOnlyArena<body_build>::call, body_head,
                                             ReadOnlyArena<body_write>::call};
 
 // The objective: the next token.
@@ -312,8 +313,8 @@ int32_t head_decode(void*, const hk_decode_input* in, void(HK_ABI* push)(void*, 
     }
     return HK_OK;
 }
-const hk_head head_table = {ReadOnlyArena<head_create>::call, head_destroy, ReadOnlyArena<head_build>::call, ReadOnlyArena<head_ports>::call,
-                            ReadOnlyArena<head_decode>::call};
+const hk_head head_table = {ReadOnlyArena<head_create>::call, head_destroy, ReadOnlyArena<head_build>::call,
+                            ReadOnlyArena<head_ports>::call, ReadOnlyArena<head_decode>::call};
 
 int32_t begin(const hk_host* host, hk_error* error) {
     const auto get = [&](const char* id) { return host->get_interface(host, hk_text(id)); };

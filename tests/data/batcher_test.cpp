@@ -1,8 +1,8 @@
 #include "support.hpp"
 
 #include "data/batcher.hpp"
-#include "data/window_order.hpp"
 #include "data/token_view.hpp"
+#include "data/window_order.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -2,9 +2,9 @@
 // scores, probabilities, projections, residuals, activation), against the nodes of the gpt2 plugin's graph.
 #include "parity/pretrained.hpp"
 
+#include "infer/model_tensors.hpp"
 #include "plugin/compose.hpp"
 #include "program/harness.hpp"
-#include "infer/model_tensors.hpp"
 
 #include <algorithm>
 #include <unistd.h>

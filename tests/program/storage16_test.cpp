@@ -1,6 +1,6 @@
 // 16-bit storage: rounding on host and device, matmul in every layout and kernel, embedding, what is refused.
-#include "program/lowering/half.hpp"
 #include "program/kernel_case.hpp"
+#include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"
 
 using namespace hekla;

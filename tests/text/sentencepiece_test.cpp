@@ -1,11 +1,11 @@
 #include "support.hpp"
 
-#include "text/unicode/charsmap.hpp"
 #include "text/files/json_file.hpp"
-#include "text/sentencepiece.hpp"
 #include "text/files/sentencepiece_files.hpp"
+#include "text/sentencepiece.hpp"
 #include "text/tidy_spaces.hpp"
 #include "text/tokenizer_trainer.hpp"
+#include "text/unicode/charsmap.hpp"
 #include "vectors.hpp"
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // hekla embed: features from any named point of a network, as any host would get them, through hekla.h.
 #include "command.hpp"
-#include "similarity.hpp"
 #include "numpy.hpp"
 #include "output.hpp"
+#include "similarity.hpp"
 #include "word_vectors.hpp"
 
 #include "base/file.hpp"

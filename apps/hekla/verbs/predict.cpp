@@ -1,8 +1,8 @@
 // hekla eval, hekla predict: as any host would, through hekla.h.
 #include "command.hpp"
-#include "pages/evaluation_page.hpp"
-#include "output.hpp"
 #include "correctness.hpp"
+#include "output.hpp"
+#include "pages/evaluation_page.hpp"
 #include "seeds.hpp"
 
 #include "train/recipe.hpp"

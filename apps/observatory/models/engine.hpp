@@ -1,8 +1,8 @@
 // Hekla on the app's device: its context, the sessions that each frame has time for, and what they took of it.
 #pragma once
 
-#include "vulkan/device.hpp"
 #include "models/jobs.hpp"
+#include "vulkan/device.hpp"
 #include "vulkan/target.hpp"
 
 #include <array>

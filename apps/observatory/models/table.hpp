@@ -1,9 +1,9 @@
 // A model's weights on the device, kept as long as the model is open: its token embeddings and its parameters.
 #pragma once
 
-#include "views/histograms.hpp"
 #include "models/model.hpp"
 #include "models/passes.hpp"
+#include "views/histograms.hpp"
 
 #include <memory>
 #include <optional>

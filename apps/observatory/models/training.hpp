@@ -3,8 +3,8 @@
 
 #include "models/curves.hpp"
 #include "models/engine.hpp"
-#include "views/histograms.hpp"
 #include "models/model.hpp"
+#include "views/histograms.hpp"
 
 #include <atomic>
 #include <chrono>

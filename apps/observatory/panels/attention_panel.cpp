@@ -1,7 +1,7 @@
 #include "panels/attention_panel.hpp"
 
-#include "shaders.hpp"
 #include "panels/text_bar.hpp"
+#include "shaders.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +39,8 @@ std::string mark_of(const std::vector<hk_tensor>& layers, int layer) {
 } // namespace
 
 AttentionPanel::AttentionPanel(Device& device, VkRenderPass pass)
-    : map_(device, pass), probe_(device, shaders::probe_comp), weight_(device, sizeof(float), Buffer::Storage::mapped) {}
+    : map_(device, pass), probe_(device, shaders::probe_comp), weight_(device, sizeof(float), Buffer::Storage::mapped) {
+}
 
 bool AttentionPanel::is_settled(Observatory& app) { return !app.looking.is_busy(); }
 

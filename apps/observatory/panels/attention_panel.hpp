@@ -1,8 +1,8 @@
 // Attention of every layer and head: all of them small, one of them large.
 #pragma once
 
-#include "views/heat_map.hpp"
 #include "observatory.hpp"
+#include "views/heat_map.hpp"
 
 namespace observatory {
 

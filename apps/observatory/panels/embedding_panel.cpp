@@ -1,7 +1,7 @@
 #include "panels/embedding_panel.hpp"
 
-#include "shaders.hpp"
 #include "gui/text_field.hpp"
+#include "shaders.hpp"
 
 #include <array>
 #include <cctype>

@@ -1,11 +1,11 @@
 // Token embeddings as points in space, along the axes in which they differ most.
 #pragma once
 
-#include "views/camera.hpp"
-#include "views/similarity.hpp"
-#include "observatory.hpp"
-#include "views/principal_axes.hpp"
 #include "models/table.hpp"
+#include "observatory.hpp"
+#include "views/camera.hpp"
+#include "views/principal_axes.hpp"
+#include "views/similarity.hpp"
 
 namespace observatory {
 

@@ -1,8 +1,8 @@
 // Curves over steps, with axes, a grid, a legend, and what lies under the mouse.
 #pragma once
 
-#include "models/curves.hpp"
 #include "gui/style.hpp"
+#include "models/curves.hpp"
 
 #include <span>
 #include <string>

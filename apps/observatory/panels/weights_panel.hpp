@@ -1,8 +1,8 @@
 // How every parameter's numbers are spread: of the model that is open, or of a training as it goes, with gradients.
 #pragma once
 
-#include "observatory.hpp"
 #include "models/table.hpp"
+#include "observatory.hpp"
 
 namespace observatory {
 

@@ -1,9 +1,9 @@
 // How a model's numbers are spread: counted on the device, where they lie.
 #pragma once
 
+#include "models/passes.hpp"
 #include "vulkan/buffer.hpp"
 #include "vulkan/one_shot_commands.hpp"
-#include "models/passes.hpp"
 #include "vulkan/pipeline.hpp"
 
 #include <array>

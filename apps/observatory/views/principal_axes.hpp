@@ -2,8 +2,8 @@
 // device from the table's address: subspace iteration, a few rounds a frame.
 #pragma once
 
-#include "vulkan/buffer.hpp"
 #include "models/passes.hpp"
+#include "vulkan/buffer.hpp"
 #include "vulkan/pipeline.hpp"
 
 namespace observatory {

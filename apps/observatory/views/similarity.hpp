@@ -1,8 +1,8 @@
 // How much the rows of a table are like one of them: cosines, found on the device.
 #pragma once
 
-#include "vulkan/buffer.hpp"
 #include "models/passes.hpp"
+#include "vulkan/buffer.hpp"
 #include "vulkan/pipeline.hpp"
 
 #include <vector>

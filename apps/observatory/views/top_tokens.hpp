@@ -1,8 +1,8 @@
 // The likeliest tokens of rows of logits, found on the device: a few numbers a row come back, never the logits.
 #pragma once
 
-#include "vulkan/buffer.hpp"
 #include "models/passes.hpp"
+#include "vulkan/buffer.hpp"
 #include "vulkan/pipeline.hpp"
 
 #include <span>

@@ -1,7 +1,7 @@
 #include "vulkan/image_target.hpp"
 
-#include "vulkan/buffer.hpp"
 #include "failure.hpp"
+#include "vulkan/buffer.hpp"
 #include "vulkan/one_shot_commands.hpp"
 
 #include <cstring>

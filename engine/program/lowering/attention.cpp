@@ -206,8 +206,8 @@ uint32_t load_width(const Attention& a, const TensorViews& p) {
     return 2;
 }
 
-Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader, uint32_t options,
-                       bool lanes_are_keys) {
+Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader,
+                       uint32_t options, bool lanes_are_keys) {
     Dispatch dispatch;
     dispatch.shader = shader;
     const int64_t widest = std::max(a.width, a.value_width);

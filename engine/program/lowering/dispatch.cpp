@@ -1,7 +1,7 @@
 #include "program/lowering/dispatch.hpp"
 
-#include "program/lowering/loop.hpp"
 #include "program/lowering/common.hpp"
+#include "program/lowering/loop.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // matmul and linear: which operand lies how, which kernel, how large the tiles.
-#include "program/lowering/half.hpp"
 #include "program/lowering/common.hpp"
+#include "program/lowering/half.hpp"
 #include "program/lowering/product_epilogue.hpp"
 
 #include <fmt/format.h>

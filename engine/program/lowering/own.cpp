@@ -4,8 +4,8 @@
 // others.
 #include "base/hash.hpp"
 #include "gpu/shader.hpp"
-#include "program/lowering/glsl_text.hpp"
 #include "program/lowering/common.hpp"
+#include "program/lowering/glsl_text.hpp"
 
 #include <fmt/format.h>
 

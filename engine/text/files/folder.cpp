@@ -4,10 +4,10 @@
 #include "text/files/gpt2_files.hpp"
 #include "text/files/sentencepiece_files.hpp"
 #include "text/files/special_files.hpp"
-#include "text/suffix_bpe.hpp"
 #include "text/files/tokenizer_files.hpp"
 #include "text/files/tokenizer_json.hpp"
 #include "text/files/wordpiece_files.hpp"
+#include "text/suffix_bpe.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "text/files/spiece_model.hpp"
 
-#include "text/unicode/charsmap.hpp"
 #include "text/files/json_file.hpp"
+#include "text/unicode/charsmap.hpp"
 #include "text/unicode/utf8.hpp"
 
 #include <algorithm>

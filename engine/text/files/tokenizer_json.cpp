@@ -4,9 +4,9 @@
 #include "text/files/json_file.hpp"
 #include "text/files/sentencepiece_files.hpp"
 #include "text/files/special_files.hpp"
-#include "text/suffix_bpe.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
+#include "text/suffix_bpe.hpp"
 #include "text/words.hpp"
 
 #include <algorithm>
