@@ -108,7 +108,8 @@ bool is_checked(const std::string& path) {
                path == "third_party/LICENSES.md";
     if (kind == ".toml") return in("apps/");
     if (kind == ".html" || kind == ".js" || kind == ".css") return in("apps/");
-    if (kind == ".json") return in("plugins/") || in("engine/plugin/") || in("engine/graph/") || in("apps/hekla/templates/");
+    if (kind == ".json")
+        return in("plugins/") || in("engine/plugin/") || in("engine/graph/") || in("apps/hekla/templates/");
     if (kind == ".hpp" || kind == ".cpp" || kind == ".h" || kind == ".c" || kind == ".rs" || kind == ".zig")
         return in("engine/") || in("apps/") || in("plugins/") || in("tools/");
     return false;
@@ -149,9 +150,9 @@ std::vector<std::string> members_without_comment(const std::string& file, std::s
             outside += c == ',' && depth == 0 ? 1 : 0;
         }
         const bool has_comment = commented || code.size() < line.size();
-        const bool plain = code.find("struct_size;") != std::string_view::npos ||
-                           code.find("reserved") != std::string_view::npos || code.find(" id;") != std::string_view::npos ||
-                           code.find("void* user;") != std::string_view::npos;
+        const bool plain =
+            code.find("struct_size;") != std::string_view::npos || code.find("reserved") != std::string_view::npos ||
+            code.find(" id;") != std::string_view::npos || code.find("void* user;") != std::string_view::npos;
         if (!continues && outside > 0)
             findings.push_back(fmt::format("{}:{}: several members on one line: {}", file, number, code));
         else if (!continues && !has_comment && !plain)
@@ -200,7 +201,8 @@ TEST_CASE("planted faults of style are found, and what is right is not") {
     CHECK(count("engine/include/hekla/a.h", "// Whoever holds it. /* nobody */\nint a;") == 2);
     CHECK(count("apps/hekla/templates/a.rs", "// what it says\nlet a = 1;") == 1);
     // Documents, recipes, pages.
-    CHECK(count("docs/a.md", "It goes\non with so many\nsteps.\n\n```text\nis no\n```\n\nThe file `LICENCES.md`.\n") == 2);
+    CHECK(count("docs/a.md", "It goes\non with so many\nsteps.\n\n```text\nis no\n```\n\nThe file `LICENCES.md`.\n") ==
+          2);
     CHECK(count("docs/a.md", "[text](behind.md) `is no` is a link; there is no other\n") == 0);
     CHECK(count("apps/recipes/a.toml", "key = \"said # anew\" # drawn anew\n") == 1);
     CHECK(count("apps/hekla/pages/a.html", "<p>what the model said</p>") == 1);
@@ -209,14 +211,16 @@ TEST_CASE("planted faults of style are found, and what is right is not") {
     CHECK(count("tests/run", "# nobody is told\n") == 1);
 
     const auto members = [](const std::string& body) {
-        return members_without_comment("a.h", "typedef struct a {\n    uint32_t struct_size;\n" + body + "} a;\n").size();
+        return members_without_comment("a.h", "typedef struct a {\n    uint32_t struct_size;\n" + body + "} a;\n")
+            .size();
     };
     CHECK(members("    double seconds; // seconds; 0: no limit\n") == 0);
     CHECK(members("    // Seconds.\n    double seconds;\n") == 0);
     CHECK(members("    double seconds;\n") == 1);
     CHECK(members("    // Seconds.\n    double seconds;\n    double more;\n") == 1);
     CHECK(members("    double loss, norm; // of a step\n") == 1);
-    CHECK(members("    // Called once.\n    void (*step)(void* user,\n                 int a);\n    void (*other)(void);\n") == 1);
+    CHECK(members("    // Called once.\n    void (*step)(void* user,\n                 int a);\n    void "
+                  "(*other)(void);\n") == 1);
 }
 
 TEST_CASE("texts that people read follow docs/style.md") {
@@ -239,7 +243,8 @@ TEST_CASE("every member of a public struct has a unit or a meaning") {
     for (const fs::directory_entry& entry : fs::directory_iterator(kRoot / "engine/include/hekla")) {
         if (entry.path().extension() != ".h") continue;
         const std::string name = fs::relative(entry.path(), kRoot).generic_string();
-        for (std::string& finding : members_without_comment(name, read(entry.path()))) findings.push_back(std::move(finding));
+        for (std::string& finding : members_without_comment(name, read(entry.path())))
+            findings.push_back(std::move(finding));
     }
     CHECK_MESSAGE(findings.empty(), joined(findings));
 }

@@ -1,4 +1,5 @@
-// The texts of a source file that people read: string literals with several words, comments, documents without their code.
+// The texts of a source file that people read: string literals with several words, comments, documents without their
+// code.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,8 @@ inline CxxTexts read_cxx(std::string_view source) {
             texts.comments.push_back({line, std::string(source.substr(i + 2, end - i - 2))});
             for (; i < end; ++i) line += source[i] == '\n' ? 1 : 0;
             i = end + 2;
-        } else if (c == 'R' && at(i + 1) == '"' && (i == 0 || std::isalnum(static_cast<unsigned char>(at(i - 1))) == 0)) {
+        } else if (c == 'R' && at(i + 1) == '"' &&
+                   (i == 0 || std::isalnum(static_cast<unsigned char>(at(i - 1))) == 0)) {
             const std::size_t open = source.find('(', i);
             const std::string close = ")" + std::string(source.substr(i + 2, open - i - 2)) + "\"";
             const std::size_t end = std::min(source.find(close, open), source.size());
@@ -104,12 +106,16 @@ inline std::vector<Text> read_markdown(std::string_view source) {
         std::string text;
         bool code = false;
         for (std::size_t i = 0; i < line.size(); ++i) {
-            if (line[i] == '`') code = !code, text += " ` ";
-            else if (!code && line.substr(i).starts_with("](")) i = std::min(line.find(')', i), line.size()), text += ' ';
-            else if (!code) text += line[i];
+            if (line[i] == '`')
+                code = !code, text += " ` ";
+            else if (!code && line.substr(i).starts_with("]("))
+                i = std::min(line.find(')', i), line.size()), text += ' ';
+            else if (!code)
+                text += line[i];
         }
         // A phrase may go over the end of a line; a list's item or a table's row begins a text of its own.
-        const bool begins = line.starts_with("|") || line.starts_with("#") || line.starts_with("* ") || line.starts_with("- ");
+        const bool begins =
+            line.starts_with("|") || line.starts_with("#") || line.starts_with("* ") || line.starts_with("- ");
         if (open && !begins)
             texts.back().text += " " + text;
         else
@@ -144,8 +150,8 @@ inline std::vector<Text> read_hash_comments(std::string_view source) {
     return texts;
 }
 
-// Words in lower case; "'" belongs to a word, and so does "_". Any sign between two words but white space ends a phrase,
-// and is kept as an empty word.
+// Words in lower case; "'" belongs to a word, and so does "_". Any sign between two words but white space ends a
+// phrase, and is kept as an empty word.
 inline std::vector<std::string> words_of(std::string_view text) {
     std::vector<std::string> words;
     std::string word;
