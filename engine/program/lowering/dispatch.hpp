@@ -50,7 +50,7 @@ struct View {
     uint64_t offset = 0; // elements
     Storage storage = Storage::f32;
     graph::Shape shape;
-    std::array<int64_t, graph::kMaxRank> strides{};
+    graph::Strides strides;
 
     bool contiguous() const; // elements follow each other in row-major order; dimensions of 1 may have any stride
     int64_t elements() const { return shape.elements(); }

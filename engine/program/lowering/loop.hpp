@@ -11,7 +11,7 @@ namespace hekla::program {
 
 struct Loop {
     std::vector<int64_t> dims; // outermost first; none of them 1, unless the loop is a single element
-    std::vector<std::array<int64_t, graph::kMaxRank>> strides; // by operand, in elements
+    std::vector<graph::Strides> strides; // by operand, in elements
 
     int rank() const { return static_cast<int>(dims.size()); }
     // The operand's elements follow each other in the loop's order.
