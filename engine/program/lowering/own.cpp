@@ -39,8 +39,10 @@ public:
         if (d_.glsl.empty()) {
             HK_TRY(take_spirv());
         } else {
-            dispatch_.source = source();
-            dispatch_.shader = fmt::format("own:{}:{}", use_.operation->label(), to_hex(hash128(dispatch_.source)));
+            // Named by its text without the author's file and line, which an exported graph does not keep.
+            const std::string label = use_.operation->label();
+            dispatch_.shader = fmt::format("own:{}:{}", label, to_hex(hash128(source(label, 1))));
+            dispatch_.source = d_.glsl_file.empty() ? source(label, 1) : source(d_.glsl_file, d_.glsl_line);
         }
         dispatch_.groups = d_.local_size == 0 ? elementwise_groups(use_.invocations)
                                               : static_cast<uint64_t>(use_.invocations / d_.local_size);
@@ -128,7 +130,8 @@ private:
                            size - 1);
     }
 
-    std::string source() const {
+    // file, line: where the compiler's messages place the first line of the operation's own text.
+    std::string source(const std::string& file, uint32_t line) const {
         std::set<std::string, std::less<>> seen;
         std::string text = "#version 460\n";
         const uint32_t width = d_.local_size > 0 ? d_.local_size : lowering_.limits.cpu ? 16 : 128;
@@ -178,8 +181,7 @@ private:
                 "};\nlayout(push_constant) uniform HeklaPush { HeklaRecord hekla_record; };\n"
                 "uint invocations;\n" +
                 globals + accessors;
-        const std::string file = d_.glsl_file.empty() ? use_.operation->label() : d_.glsl_file;
-        text += fmt::format("#line {} {}\n", d_.glsl_line == 0 ? 1 : d_.glsl_line, quoted(file));
+        text += fmt::format("#line {} {}\n", std::max(line, 1u), quoted(file));
         text += d_.glsl;
         text += "\n#line 1 \"what the host writes behind the operation's text\"\n"
                 "void main() {\n"
