@@ -94,12 +94,11 @@ void store_two(uint64_t address, vec2 x) {
         } while (base < (width));                                                                                      \
     }
 
-// Rows that a workgroup does: kRowsPerGroup of engine/program/lowering/common.hpp.
-const uint kRows = 4;
+// Runs `body` for each of a workgroup's rows.
 #define HEKLA_EACH_ROW(row, group, rows, body)                                                                         \
     {                                                                                                                  \
-        uint row = (group) * kRows;                                                                                    \
-        const uint hekla_end = min(row + kRows, (rows));                                                               \
+        uint row = (group) * kRowsPerGroup;                                                                            \
+        const uint hekla_end = min(row + kRowsPerGroup, (rows));                                                       \
         do {                                                                                                           \
             body                                                                                                       \
         } while (++row < hekla_end);                                                                                   \

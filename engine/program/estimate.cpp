@@ -119,7 +119,7 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
     for (const Dispatch& dispatch : lowering.dispatches) {
         const double seconds = seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits));
         arguments += parts_of(dispatch.groups, seconds, target_.budget_seconds) *
-                     ((dispatch.arguments.bytes().size() + 63) / 64 * 64);
+                     ((dispatch.record.bytes.size() + 63) / 64 * 64);
     }
     const uint64_t constants = Placements::pack(lowering, ResourceKind::constant, offsets);
     for (const uint64_t bytes :

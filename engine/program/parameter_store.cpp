@@ -76,7 +76,7 @@ std::span<const int32_t> HostTensor::ints() const {
 
 std::vector<ParameterEntry> parameter_table(const graph::Graph& graph) {
     std::vector<ParameterEntry> table;
-    const std::vector<bool> readable = readable_in_16_bits(graph);
+    const std::vector<bool> readable = readable_as_16_bit(graph);
     for (const auto& [name, value] : graph.parameters()) {
         ParameterEntry entry;
         entry.name = name;

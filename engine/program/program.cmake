@@ -2,8 +2,7 @@
 include(${hekla_SOURCE_DIR}/cmake/texts.cmake)
 hekla_shaders(hekla_program kernels ${hekla_SOURCE_DIR}/shaders)
 hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders
-  divide.glsl group.glsl runtime.glsl math.glsl philox.glsl
-  half.glsl
+  common.h divide.glsl group.glsl half.glsl math.glsl philox.glsl record.glsl runtime.h
   pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl own/frame.glsl own/halves.glsl)
 # The families of operations have a `forward` and a `gradient` each, so they are compiled one by one.
 file(GLOB lowerings ${hekla_SOURCE_DIR}/engine/program/lowering/*.cpp)

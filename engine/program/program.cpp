@@ -5,6 +5,7 @@
 #include "program/estimate.hpp"
 #include "program/hazards.hpp"
 #include "program/lowering/half.hpp"
+#include "program/lowering/records.hpp"
 #include "program/ordering_check.hpp"
 #include "program/placement.hpp"
 

@@ -110,7 +110,7 @@ private:
         const KernelProblem& p = problem_;
         Lowering lowering;
         lowering.limits = runtime_.device_limits();
-        lowering.fixed_choices = std::move(choices);
+        lowering.options.kernel_choices = std::move(choices);
         const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, Storage storage) {
             if (transposed) std::swap(rows, columns);
             return lowering.named(ResourceKind::state, name, {p.batches, rows, columns}, storage);

@@ -5,7 +5,7 @@
 #include "base/cache.hpp"
 #include "base/log.hpp"
 #include "gpu/capabilities.hpp"
-#include "program/lowering/dispatch.hpp"
+#include "program/lowering/lowering.hpp"
 
 #include <map>
 #include <memory>

@@ -7,21 +7,9 @@
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "attention/record.h"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t q, k, v, y;               // k and v: the new ones
-    uint64_t key_cache, value_cache;   // [rows, Hkv, capacity, D] and [.., DV], dense
-    uint64_t start, count, cache_row;  // [B], [B], [B, capacity]
-    uint64_t distance_bias, table;     // [H, P]; [table_length]
-    uint batch, heads, key_heads, chunk, capacity, cache_rows;
-    uint q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, y_b, y_h, y_t; // strides in elements
-    uint buckets, table_length;
-    int distance_first;
-    int window;
-    float scale;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(CachedRecord);
 
 layout(constant_id = 1) const uint D = 32;
 layout(constant_id = 2) const uint DV = 32;
@@ -37,7 +25,7 @@ vec2 load_own(uint64_t row, uint i, uint width) {
 }
 
 void main() {
-    Record r = record;
+    CachedRecord r = record;
     HEKLA_GROUP(group, r)
     const uint i = group % r.chunk;
     const uint h = (group / r.chunk) % r.heads;

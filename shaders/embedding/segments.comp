@@ -4,20 +4,14 @@
 // place of the sorted order and S * W * 4 columns; it works if an id begins there.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "embedding/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dy, ids, order, dtable;
-    uint count, width, dy_stride, column_groups;
-    int rows, no_gradient_id;
-    uint batch_rows; // rows of dtable a batch
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(SegmentsRecord);
 
 void main() {
-    Record r = record;
+    SegmentsRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width, count = r.count;
     const uint first = (group % r.column_groups) * S * W * 4;

@@ -6,23 +6,16 @@
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "loss/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint WEIGHTS = 0;
 layout(constant_id = 3) const uint SMOOTHING = 0;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t logits, labels, weights, loss;
-    uint64_t lse; // [rows, 2]: the largest logit, the logarithm of the sum of exp under it
-    uint rows, width, stride;
-    int ignore;
-    float smoothing;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(CrossEntropyRecord);
 
 void main() {
-    Record r = record;
+    CrossEntropyRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     HEKLA_EACH_ROW(row, group, r.rows, {

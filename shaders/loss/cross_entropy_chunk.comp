@@ -5,29 +5,17 @@
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "loss/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint WEIGHTS = 0;
 layout(constant_id = 3) const uint SMOOTHING = 0;
 layout(constant_id = 4) const uint BEST = 0; // the first place of the largest logit is wanted
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t logits; // [rows, width], of the classes from `first` on
-    uint64_t labels, weights;
-    uint64_t total; // the sum of the weights, with SMOOTHING and WEIGHTS
-    uint64_t state; // [4, rows]: the largest logit, the sum of exp under it, the label's own, the weighted sum of logits
-    uint64_t loss, lse;
-    uint64_t best; // [rows]
-    uint rows, width;
-    uint first, classes;
-    int ignore;
-    float smoothing;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(CrossEntropyChunkRecord);
 
 void main() {
-    Record r = record;
+    CrossEntropyChunkRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     HEKLA_EACH_ROW(row, group, r.rows, {

@@ -5,26 +5,17 @@
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "loss/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint WEIGHTS = 0;
 layout(constant_id = 3) const uint SMOOTHING = 0;
 layout(constant_id = 4) const uint CHUNK = 0;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dloss, logits, labels, lse, weights, dlogits;
-    uint64_t total; // the sum of the weights, with CHUNK, SMOOTHING and WEIGHTS
-    uint rows, width, stride;
-    int ignore;
-    float smoothing;
-    uint dloss_stride; // 0: one for all rows
-    uint first, classes; // with CHUNK
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(CrossEntropyGradientRecord);
 
 void main() {
-    Record r = record;
+    CrossEntropyGradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     const uint classes = CHUNK != 0 ? r.classes : width;

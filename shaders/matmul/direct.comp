@@ -19,7 +19,7 @@
 // the tile takes all of a step's K at once, so that its sums stay in registers for that long: a tile is more than there are.
 #include "common.glsl"
 #define TYPES_ID 6
-#include "matmul/record.glsl"
+#include "matmul/tile.glsl"
 
 layout(constant_id = 0) const uint S = 8;  // lanes of the subgroup, and of the workgroup
 layout(constant_id = 1) const uint TA = 0; // A is stored [K, M]
@@ -122,7 +122,7 @@ void main() {
         [[unroll]] for (uint j = 0; j < TN; ++j) {
             uint n = min(column[j], N - 1);
             uint64_t at = uint64_t(m) * r.ldc + n;
-            float residual = (EPILOGUE & kResidual) != 0 ? load_float(p.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
+            float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
             float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kC) : 0.0;
             float y = finish(sum[i * TN + j], bias[j], residual, before, EPILOGUE);
             if (p.m0 + i < M && column[j] < N) store_float(p.c, at, y, kC);

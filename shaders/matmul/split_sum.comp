@@ -6,7 +6,7 @@
 // matmul's own, with `a` the partial sums [splits, batches, M, N] and C the result; a workgroup does 64 elements.
 #include "common.glsl"
 #define TYPES_ID 1
-#include "matmul/record.glsl"
+#include "matmul/tile.glsl"
 
 layout(constant_id = 0) const uint EPILOGUE = 0;
 layout(local_size_x = 64) in;
@@ -31,9 +31,8 @@ void main() {
     const uint m = e / r.n, n = e % r.n;
     const uint inner = batch % r.batch_inner, outer = batch / r.batch_inner;
     const uint64_t c = uint64_t(outer) * r.c_outer + uint64_t(inner) * r.c_inner + uint64_t(m) * r.ldc + n;
-    const uint64_t s = uint64_t(outer) * r.r_outer + uint64_t(inner) * r.r_inner + uint64_t(m) * r.ldr + n;
     float bias = (EPILOGUE & kBias) != 0 ? load_float(r.bias, n, kF32) : 0.0;
-    float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, s, kF32) : 0.0;
+    float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
     float before = (EPILOGUE & kAccumulate) != 0 ? load_float(r.c, c, kC) : 0.0;
     float value = finish(sum, bias, residual, before, EPILOGUE);
     if (live) store_float(r.c, c, value, kC);

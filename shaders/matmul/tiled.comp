@@ -9,7 +9,7 @@
 // Rows of a register tile lie RM threads apart in steps of 4, so that neighbours read neighbouring banks.
 #include "common.glsl"
 #define TYPES_ID 3
-#include "matmul/record.glsl"
+#include "matmul/tile.glsl"
 
 layout(constant_id = 0) const uint TA = 0; // A is stored [K, M]
 layout(constant_id = 1) const uint TB = 0; // B is stored [N, K]
@@ -70,7 +70,7 @@ void main() {
             uint n = min(column, N - 1);
             uint64_t at = uint64_t(m) * r.ldc + n;
             float bias = (EPILOGUE & kBias) != 0 ? load_float(r.bias, n, kF32) : 0.0;
-            float residual = (EPILOGUE & kResidual) != 0 ? load_float(p.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
+            float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
             float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kC) : 0.0;
             float value = finish(sum[i * RN + j], bias, residual, before, EPILOGUE);
             if (row < M && column < N) store_float(p.c, at, value, kC);

@@ -10,7 +10,7 @@
 // the counter's way through memory makes a turn dear: hence KU steps of K a turn, and the rest one by one.
 #include "common.glsl"
 #include "lanes.glsl"
-#include "matmul/record.glsl"
+#include "matmul/tile.glsl"
 
 layout(constant_id = 1) const uint TA = 0;   // A is stored [K, M]
 layout(constant_id = 2) const uint MAIN = 1; // K is KU or more
@@ -82,7 +82,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < TM; ++i) {
             const uint m = min(p.m0 + i, M - 1);
             const uint64_t at = p.c + (uint64_t(m) * r.ldc + first[j]) * 4ul;
-            const uint64_t beside = p.residual + (uint64_t(m) * r.ldr + first[j]) * 4ul;
+            const uint64_t beside = r.residual + (uint64_t(m) * r.ldr + first[j]) * 4ul;
             const float residual = (EPILOGUE & kResidual) != 0 ? load_consecutive(beside) : 0.0;
             const float before = (EPILOGUE & kAccumulate) != 0 ? load_consecutive(at) : 0.0;
             const float y = finish(sum[i * TN + j], bias, residual, before, EPILOGUE);

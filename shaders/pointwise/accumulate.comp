@@ -1,15 +1,9 @@
 // Adds to the gradient of a parameter, or overwrites it, as the replay says.
 #version 460
 #include "pointwise/elements.glsl"
+#include "pointwise/record.h"
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t gradient;
-    uint64_t runtime;
-    uint count;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(AccumulateRecord);
 
 void main() {
     HEKLA_GROUP(group, record)

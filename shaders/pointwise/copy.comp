@@ -7,6 +7,7 @@
 #extension GL_EXT_shader_16bit_storage : require
 #endif
 #include "pointwise/elements.glsl"
+#include "pointwise/record.h"
 
 // 0: both sides are dense; else the loop's dimensions.
 layout(constant_id = 0) const uint RANK = 0;
@@ -16,18 +17,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Elements { W
 #else
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Elements { WORD at[]; };
 #endif
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t from;
-    uint64_t to;
-    uint count;
-    uint dims[6];
-    uint factors[6]; // of dims, for hekla_divide
-    uint shifts[6];
-    int from_strides[6];
-    int to_strides[6];
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(CopyRecord);
 
 void main() {
     HEKLA_GROUP(group, record)

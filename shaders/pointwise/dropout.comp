@@ -2,25 +2,11 @@
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/dropout.glsl"
+#include "pointwise/record.h"
 
 layout(constant_id = 0) const uint RANK = 0; // 0: x is dense
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t y;
-    uint64_t runtime;
-    uint count;
-    uint example; // elements of one
-    uint stream;
-    uint threshold;
-    float factor;
-    uint dims[6];
-    uint factors[6]; // of dims, for hekla_divide
-    uint shifts[6];
-    int strides[6];
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(DropoutRecord);
 
 void main() {
     HEKLA_GROUP(group, record)

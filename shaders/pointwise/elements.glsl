@@ -4,32 +4,17 @@
 #ifndef HEKLA_ELEMENTS_GLSL
 #define HEKLA_ELEMENTS_GLSL
 
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
+#include "record.glsl"
 #include "divide.glsl"
-#include "group.glsl"
-#include "runtime.glsl"
+#include "common.h"
+#include "runtime.h"
 
 #ifndef HEKLA_WIDTH
 #define HEKLA_WIDTH 128
 #endif
 layout(local_size_x = HEKLA_WIDTH) in;
-
-// The two words that every argument record begins with.
-#define HEKLA_RECORD                                                                                                   \
-    uint first_group;                                                                                                  \
-    uint end_group;
-
-// Declares `name`, the workgroup's number within the whole dispatch, and leaves where folding added groups past the end.
-// `name` is clamped, so that addresses made of it lie inside their buffers even where a driver goes on with no
-// invocation left.
-#define HEKLA_GROUP(name, record)                                                                                      \
-    const uint name##_unclamped = hekla_group() + (record).first_group;                                                \
-    const uint name = min(name##_unclamped, (record).end_group - 1u);                                                  \
-    if (name##_unclamped >= (record).end_group) return;
 
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer FloatArray { float at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer IntArray { int at[]; };
@@ -55,11 +40,11 @@ HEKLA_CONSECUTIVE(int, IntArray)
     {                                                                                                                  \
         uint hekla_round = 0u;                                                                                         \
         do {                                                                                                           \
-            const uint hekla_element = (group) * 512u + hekla_round * HEKLA_WIDTH + gl_LocalInvocationID.x;            \
+            const uint hekla_element = (group) * kElementsPerGroup + hekla_round * HEKLA_WIDTH + gl_LocalInvocationID.x; \
             const uint i = min(hekla_element, (count) - 1u);                                                           \
             const bool live = hekla_element < (count);                                                                 \
             body                                                                                                       \
-        } while (++hekla_round < 512u / HEKLA_WIDTH);                                                                  \
+        } while (++hekla_round < kElementsPerGroup / HEKLA_WIDTH);                                                     \
     }
 
 #endif

@@ -2,27 +2,13 @@
 // the row's position.
 #version 460
 #include "pointwise/elements.glsl"
+#include "position/record.h"
 
 layout(constant_id = 0) const uint INTERLEAVED = 0;
 layout(constant_id = 1) const uint INVERSE = 0;
 layout(constant_id = 2) const uint POSITIONS = 0; // given, [B, T]; else the row's own number
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t cosine; // [rows, half]
-    uint64_t sine;
-    uint64_t positions;
-    uint64_t y; // dense
-    uint count;
-    uint heads;
-    uint tokens;
-    uint width;
-    uint half_turned;
-    uint rows;
-    int x_strides[4];
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(RotaryRecord);
 
 void main() {
     HEKLA_GROUP(group, record)

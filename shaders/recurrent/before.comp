@@ -3,17 +3,10 @@
 // The state before every token [B, T, H], from the states after them: the initial one at the first step, 0 at padding.
 #include "recurrent/gates.glsl"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t after; // [B, T, H]
-    uint64_t lengths, initial;
-    uint64_t y; // [B, T, H]
-    uint time, hidden;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(BeforeRecord);
 
 void main() {
-    Record r = record;
+    BeforeRecord r = record;
     HEKLA_GROUP(token, r)
     const uint hidden = r.hidden;
     const uint row = token / r.time;

@@ -10,27 +10,18 @@
 // before has written to y.
 #include "recurrent/gates.glsl"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t inputs; // [B, T, gates H]
-    uint64_t weight; // [H, gates H]: transposed, so that the lanes' units follow each other
-    uint64_t bias;   // [gates H]
-    uint64_t lengths, initial, initial_cell;
-    uint64_t y, last, last_cell, cells;
-    uint time, hidden, batch;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(ForwardRecord);
 
 // Where the state before step s of a row lies: past the row's end, and at the first step without initial states, somewhere
 // that may be read.
-uint64_t state_before(Record r, uint row, uint count, uint s) {
+uint64_t state_before(ForwardRecord r, uint row, uint count, uint s) {
     if (INITIAL && s == 0u) return r.initial + uint64_t(row) * r.hidden * 4ul;
     const uint step = min(max(s, 1u) - 1u, max(count, 1u) - 1u);
     return r.y + (uint64_t(row) * r.time + token_of(step, count)) * r.hidden * 4ul;
 }
 
 void main() {
-    Record r = record;
+    ForwardRecord r = record;
     HEKLA_GROUP(group, r)
     const uint hidden = r.hidden, width = GATES * hidden, time = r.time;
     uint row[ROWS], count[ROWS];

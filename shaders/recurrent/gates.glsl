@@ -15,17 +15,18 @@ layout(constant_id = 0) const uint LANES = 8;
 layout(local_size_x_id = 0) in;
 #endif
 #include "math.glsl"
+#include "recurrent/record.h"
 
 layout(constant_id = 1) const uint FLAGS = 0;
 
-const bool LSTM = (FLAGS & 1u) != 0u;
-const bool REVERSE = (FLAGS & 2u) != 0u;
-const bool LENGTHS = (FLAGS & 4u) != 0u;
-const bool INITIAL = (FLAGS & 8u) != 0u;
-const bool INITIAL_CELL = (FLAGS & 16u) != 0u;
-const bool DY = (FLAGS & 32u) != 0u;
-const bool DLAST = (FLAGS & 64u) != 0u;
-const bool DLAST_CELL = (FLAGS & 128u) != 0u;
+const bool LSTM = (FLAGS & kLstm) != 0u;
+const bool REVERSE = (FLAGS & kReverse) != 0u;
+const bool LENGTHS = (FLAGS & kLengths) != 0u;
+const bool INITIAL = (FLAGS & kInitial) != 0u;
+const bool INITIAL_CELL = (FLAGS & kInitialCell) != 0u;
+const bool DY = (FLAGS & kDy) != 0u;
+const bool DLAST = (FLAGS & kDlast) != 0u;
+const bool DLAST_CELL = (FLAGS & kDlastCell) != 0u;
 const uint GATES = LSTM ? 4u : 3u;
 
 // What one lane writes and others of its workgroup read, after a barrier.

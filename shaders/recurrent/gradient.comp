@@ -9,22 +9,10 @@
 // inputs and weights are matmuls of these. d, the gradient of the state after the step at hand, lives in dinitial.
 #include "recurrent/gates.glsl"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dy, dlast, dlast_cell;
-    uint64_t inputs, hiddens;         // [B, T, gates H]: both projections, biases included
-    uint64_t before, before_cells;    // [B, T, H]: states before every token
-    uint64_t cells;                   // [B, T, H]: after it
-    uint64_t weight;                  // [gates H, H]
-    uint64_t lengths;
-    uint64_t dinputs, dhiddens;       // [B, T, gates H]; one and the same for an LSTM
-    uint64_t dinitial, dinitial_cell; // [B, H]
-    uint time, hidden, batch;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(GradientRecord);
 
 void main() {
-    Record r = record;
+    GradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint hidden = r.hidden, width = GATES * hidden, time = r.time;
     const uint begin = group * ROWS, end = min(begin + ROWS, r.batch);

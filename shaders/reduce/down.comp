@@ -5,21 +5,14 @@
 // broadcast. `chunks` above 1 are added by a second dispatch.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "reduce/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t x, y;
-    uint count, rows, stride;
-    uint chunk;         // rows of a chunk
-    uint column_groups; // of S * W columns
-    float factor;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(DownRecord);
 
 void main() {
-    Record r = record;
+    DownRecord r = record;
     HEKLA_GROUP(group, r)
     const uint part = group / r.column_groups;
     const uint i = (group - part * r.column_groups) * S * W;

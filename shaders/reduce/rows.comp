@@ -5,28 +5,22 @@
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "reduce/record.h"
 
 layout(constant_id = 1) const uint W = 1;
-layout(constant_id = 2) const uint WHAT = 0; // 0 sum, 1 maximum, 2 log-sum-exp, 3 place of the maximum
+layout(constant_id = 2) const uint REDUCTION = kSum;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t x, y;
-    uint rows, width, stride;
-    uint chunk, chunks; // a row's chunk of this many elements; result [rows, chunks]
-    float factor;       // of a sum
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(RowsRecord);
 
 void main() {
-    Record r = record;
+    RowsRecord r = record;
     HEKLA_GROUP(group, r)
     HEKLA_EACH_ROW(row, group, r.rows * r.chunks, {
         const uint from = (row % r.chunks) * r.chunk;
         const uint width = min(r.chunk, r.width - from);
         const uint64_t x = r.x + (uint64_t(row / r.chunks) * r.stride + from) * 4ul;
         float y = 0.0;
-        if (WHAT == 0) {
+        if (REDUCTION == kSum) {
             vec2 sum = vec2(0.0);
             HEKLA_EACH_SHARE(i, width, W, { sum += load_part(x, i, width, W, 0.0); })
             y = lanes_sum(sum.x + sum.y) * r.factor;
@@ -45,7 +39,7 @@ void main() {
             const float top = lanes_max(most);
             const bool any_bad = lanes_max(bad ? 1.0 : 0.0) > 0.0;
             y = any_bad ? kNaN : top;
-            if (WHAT == 2) {
+            if (REDUCTION == kLogSumExp) {
                 const float base = top == -kInfinity || top == kInfinity ? 0.0 : top;
                 vec2 sum = vec2(0.0);
                 HEKLA_EACH_SHARE(i, width, W, {
@@ -55,10 +49,10 @@ void main() {
                 const float total = lanes_sum(sum.x + sum.y);
                 y = top == kInfinity ? top : base + log_(total);
             }
-            if (WHAT == 3) y = -lanes_max(most == top ? -float(place) : -kInfinity);
+            if (REDUCTION == kArgmax) y = -lanes_max(most == top ? -float(place) : -kInfinity);
         }
         if (gl_SubgroupInvocationID == 0) {
-            if (WHAT == 3) store_int(r.y, uint64_t(row), int(y));
+            if (REDUCTION == kArgmax) store_int(r.y, uint64_t(row), int(y));
             else store_float(r.y, uint64_t(row), y, kF32);
         }
     })

@@ -1,19 +1,12 @@
 // Running sums along the middle of x [outer, places, inner]: an invocation a line, in the order of the places.
 #version 460
 #include "pointwise/elements.glsl"
+#include "scan/record.h"
 
 layout(constant_id = 0) const uint INTEGER = 0;
 layout(constant_id = 1) const uint REVERSE = 0;
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t y;
-    uint count; // lines: outer * inner
-    uint places;
-    uint inner;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(CumsumRecord);
 
 void main() {
     HEKLA_GROUP(group, record)

@@ -2,17 +2,9 @@
 // what comes after the one before.
 #version 460
 #include "pointwise/elements.glsl"
+#include "scan/record.h"
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x; // [count, width]
-    uint64_t values; // [count, k]
-    uint64_t indices;
-    uint count;
-    uint width;
-    uint k;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(TopKRecord);
 
 void main() {
     HEKLA_GROUP(group, record)

@@ -4,19 +4,15 @@
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "softmax/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint LOGARITHM = 0;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t x, y;
-    uint rows, width, stride;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(ForwardRecord);
 
 void main() {
-    Record r = record;
+    ForwardRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     HEKLA_EACH_ROW(row, group, r.rows, {

@@ -40,28 +40,7 @@ View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d
 
 namespace {
 
-// Bits of shaders/attention/options.glsl.
-enum Option : uint32_t {
-    kCausal = 1,
-    kKeyPadding = 2,
-    kQueryPadding = 4,
-    kMask = 8,
-    kBias = 16,
-    kDistanceBias = 32,
-    kQueryDistance = 64,
-    kKeyDistance = 128,
-    kQueryClass = 256,
-    kGroups = 512,
-    kPrefix = 1024,
-    kPositions = 2048,
-    kWindow = 4096,
-    kDropout = 8192,
-    kZeroEmpty = 16384,
-    kBiasGradient = 1u << 16,
-    kQueryDistanceGradient = 1u << 17,
-    kKeyDistanceGradient = 1u << 18,
-    kQueryClassGradient = 1u << 19,
-};
+using namespace kernels::attention; // the options
 
 // Inputs of both operations from q on.
 enum Input : std::size_t {
@@ -206,6 +185,8 @@ uint32_t load_width(const Attention& a, const TensorViews& p) {
     return 2;
 }
 
+uint32_t stride(const View& view, std::size_t dimension) { return word(view.strides[dimension]); }
+
 Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader,
                        uint32_t options, bool lanes_are_keys) {
     Dispatch dispatch;
@@ -214,57 +195,83 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
     const uint32_t block = widest <= 64 ? 4u : widest <= 128 ? 2u : 1u;
     dispatch.constants = {lanes(lowering), word(a.width), word(a.value_width), load_width(a, p), block, options};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    const View none;
-    for (const View* view : {&a.in[in_q],
-                             &a.in[in_k],
-                             &a.in[in_v],
-                             &p.y,
-                             &p.lse,
-                             &p.dy,
-                             &p.delta,
-                             &p.dq,
-                             &p.dk,
-                             &p.dv,
-                             &a.in[in_bias],
-                             &a.in[in_distance_bias],
-                             &a.in[in_query_distance],
-                             &a.in[in_key_distance],
-                             &a.in[in_query_class],
-                             &p.bias_gradient,
-                             &p.query_distance_gradient,
-                             &p.key_distance_gradient,
-                             &p.query_class_gradient,
-                             &a.table,
-                             &a.key_table,
-                             &a.in[in_q_class],
-                             &a.in[in_k_class],
-                             &a.in[in_key_padding],
-                             &a.in[in_query_padding],
-                             &a.in[in_mask],
-                             &a.in[in_q_group],
-                             &a.in[in_k_group],
-                             &a.in[in_q_position],
-                             &a.in[in_k_position],
-                             &a.in[in_prefix],
-                             &a.runtime})
-        optional_address(dispatch, *view);
     const int64_t blocks = divide_up(lanes_are_keys ? a.keys : a.queries, lanes(lowering));
-    for (const int64_t size : {a.batch, a.heads, a.key_heads, a.queries, a.keys, blocks}) r.u32(word(size));
-    for (const View* view : {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv})
-        for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
-    for (const int64_t stride : {a.bias_b, a.bias_h, a.mask_b, a.mask_h}) r.u32(word(stride));
-    r.u32(word(a.buckets));
-    r.u32(word(a.key_buckets));
-    r.i32(static_cast<int32_t>(a.first));
-    r.i32(static_cast<int32_t>(a.key_first));
-    r.u32(word(a.table_length));
-    r.u32(word(a.key_table_length));
-    r.f32(a.scale);
-    r.i32(a.window);
-    r.u32(a.stream);
-    r.u32(a.threshold);
-    r.f32(a.factor);
+    dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
+                                                             .k = a.in[in_k],
+                                                             .v = a.in[in_v],
+                                                             .y = p.y,
+                                                             .lse = p.lse,
+                                                             .dy = p.dy,
+                                                             .delta = p.delta,
+                                                             .dq = p.dq,
+                                                             .dk = p.dk,
+                                                             .dv = p.dv,
+                                                             .bias = a.in[in_bias],
+                                                             .distance_bias = a.in[in_distance_bias],
+                                                             .query_distance = a.in[in_query_distance],
+                                                             .key_distance = a.in[in_key_distance],
+                                                             .query_class = a.in[in_query_class],
+                                                             .bias_gradient = p.bias_gradient,
+                                                             .query_distance_gradient = p.query_distance_gradient,
+                                                             .key_distance_gradient = p.key_distance_gradient,
+                                                             .query_class_gradient = p.query_class_gradient,
+                                                             .table = a.table,
+                                                             .key_table = a.key_table,
+                                                             .q_class = a.in[in_q_class],
+                                                             .k_class = a.in[in_k_class],
+                                                             .key_padding = a.in[in_key_padding],
+                                                             .query_padding = a.in[in_query_padding],
+                                                             .mask = a.in[in_mask],
+                                                             .q_group = a.in[in_q_group],
+                                                             .k_group = a.in[in_k_group],
+                                                             .q_position = a.in[in_q_position],
+                                                             .k_position = a.in[in_k_position],
+                                                             .prefix = a.in[in_prefix],
+                                                             .runtime = a.runtime,
+                                                             .heads = word(a.heads),
+                                                             .key_heads = word(a.key_heads),
+                                                             .queries = word(a.queries),
+                                                             .keys = word(a.keys),
+                                                             .blocks = word(blocks),
+                                                             .q_b = stride(a.in[in_q], 0),
+                                                             .q_h = stride(a.in[in_q], 1),
+                                                             .q_t = stride(a.in[in_q], 2),
+                                                             .k_b = stride(a.in[in_k], 0),
+                                                             .k_h = stride(a.in[in_k], 1),
+                                                             .k_t = stride(a.in[in_k], 2),
+                                                             .v_b = stride(a.in[in_v], 0),
+                                                             .v_h = stride(a.in[in_v], 1),
+                                                             .v_t = stride(a.in[in_v], 2),
+                                                             .y_b = stride(p.y, 0),
+                                                             .y_h = stride(p.y, 1),
+                                                             .y_t = stride(p.y, 2),
+                                                             .dy_b = stride(p.dy, 0),
+                                                             .dy_h = stride(p.dy, 1),
+                                                             .dy_t = stride(p.dy, 2),
+                                                             .dq_b = stride(p.dq, 0),
+                                                             .dq_h = stride(p.dq, 1),
+                                                             .dq_t = stride(p.dq, 2),
+                                                             .dk_b = stride(p.dk, 0),
+                                                             .dk_h = stride(p.dk, 1),
+                                                             .dk_t = stride(p.dk, 2),
+                                                             .dv_b = stride(p.dv, 0),
+                                                             .dv_h = stride(p.dv, 1),
+                                                             .dv_t = stride(p.dv, 2),
+                                                             .bias_b = word(a.bias_b),
+                                                             .bias_h = word(a.bias_h),
+                                                             .mask_b = word(a.mask_b),
+                                                             .mask_h = word(a.mask_h),
+                                                             .buckets = word(a.buckets),
+                                                             .key_buckets = word(a.key_buckets),
+                                                             .distance_first = static_cast<int32_t>(a.first),
+                                                             .key_distance_first = static_cast<int32_t>(a.key_first),
+                                                             .table_length = word(a.table_length),
+                                                             .key_table_length = word(a.key_table_length),
+                                                             .scale = a.scale,
+                                                             .window = a.window,
+                                                             .stream = a.stream,
+                                                             .threshold = a.threshold,
+                                                             .dropout_factor = a.factor});
     dispatch.groups = static_cast<uint64_t>(a.batch * (lanes_are_keys ? a.key_heads : a.heads) * blocks);
     for (const View& view : a.in) dispatch.reads(view);
     dispatch.reads(a.table);
@@ -340,12 +347,12 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
             wants(out_query_distance)
                 ? make_output(lowering, id, out_query_distance)
                 : lowering.allocate({a.batch, a.heads, a.queries, a.buckets}, Storage::f32, "gradient of distances");
-        fill_zero(lowering, p.query_distance_gradient);
+        lowering.fill_zero(p.query_distance_gradient);
     }
     if (wants(out_key_distance)) {
         key_options |= kKeyDistanceGradient;
         p.key_distance_gradient = make_output(lowering, id, out_key_distance);
-        fill_zero(lowering, p.key_distance_gradient);
+        lowering.fill_zero(p.key_distance_gradient);
     }
     if (wants(out_query_class)) {
         query_options |= kQueryClassGradient;

@@ -54,18 +54,41 @@ Status lower_attention_cached(Lowering& lowering, graph::NodeId id) {
         lanes(lowering),       word(width), word(value_width), w, node.integer("causal") != 0 ? 1u : 0u,
         has_distance ? 1u : 0u};
     dispatch.subgroup_size = lanes(lowering);
-    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y, &keys, &values, &in[in_start], &in[in_count],
-                                  &in[in_cache_row], &in[in_distance_bias], &table})
-        optional_address(dispatch, *view);
-    Arguments& r = dispatch.arguments;
-    for (const int64_t size : {batch, heads, key_heads, chunk, capacity, batch}) r.u32(word(size));
-    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y})
-        for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
-    r.u32(has_distance ? word(in[in_distance_bias].shape[-1]) : 0);
-    r.u32(has_distance ? word(table.elements()) : 1);
-    r.i32(static_cast<int32_t>(node.integer("distance_first")));
-    r.i32(static_cast<int32_t>(node.integer("window")));
-    r.f32(static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width))));
+    const auto stride = [](const View& view, std::size_t dimension) { return word(view.strides[dimension]); };
+    dispatch.record = make_record(kernels::attention::CachedRecord{
+        .q = in[in_q],
+        .k = in[in_k],
+        .v = in[in_v],
+        .y = y,
+        .key_cache = keys,
+        .value_cache = values,
+        .start = in[in_start],
+        .count = in[in_count],
+        .cache_row = in[in_cache_row],
+        .distance_bias = in[in_distance_bias],
+        .table = table,
+        .heads = word(heads),
+        .key_heads = word(key_heads),
+        .chunk = word(chunk),
+        .capacity = word(capacity),
+        .cache_rows = word(batch),
+        .q_b = stride(in[in_q], 0),
+        .q_h = stride(in[in_q], 1),
+        .q_t = stride(in[in_q], 2),
+        .k_b = stride(in[in_k], 0),
+        .k_h = stride(in[in_k], 1),
+        .k_t = stride(in[in_k], 2),
+        .v_b = stride(in[in_v], 0),
+        .v_h = stride(in[in_v], 1),
+        .v_t = stride(in[in_v], 2),
+        .y_b = stride(y, 0),
+        .y_h = stride(y, 1),
+        .y_t = stride(y, 2),
+        .buckets = has_distance ? word(in[in_distance_bias].shape[-1]) : 0,
+        .table_length = has_distance ? word(table.elements()) : 1,
+        .distance_first = static_cast<int32_t>(node.integer("distance_first")),
+        .window = static_cast<int32_t>(node.integer("window")),
+        .scale = static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width)))});
     dispatch.groups = static_cast<uint64_t>(batch * heads * chunk);
     for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &keys, &values, &in[in_start], &in[in_count],
                                   &in[in_cache_row], &in[in_distance_bias], &table})

@@ -67,6 +67,12 @@ struct Epilogue {
     bool accumulate = false; // to what is there
 };
 
+uint32_t epilogue_bits(const Epilogue& epilogue) {
+    using namespace kernels::matmul;
+    return (epilogue.bias.resource != 0 ? kBias : 0u) | (epilogue.residual.resource != 0 ? kResidual : 0u) |
+           (epilogue.accumulate ? kAccumulate : 0u) | static_cast<uint32_t>(epilogue.activation) << kActivationShift;
+}
+
 struct Problem {
     Operand a, b;
     View c;
@@ -159,8 +165,7 @@ Cut cut(Lowering& lowering, const Problem& p) {
                          p.a.view.storage, p.b.view.storage, p.c.storage});
     const bool on_lanes = choice.starts_with("direct.");
     cut.shader = "matmul/" + choice;
-    const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | (p.epilogue.residual.resource != 0 ? 2u : 0u) |
-                           (p.epilogue.accumulate ? 4u : 0u) | static_cast<uint32_t>(p.epilogue.activation) << 4;
+    const uint32_t flags = epilogue_bits(p.epilogue);
     if (choice.starts_with("uniform.")) {
         const bool narrow = choice == "uniform.t8x1";
         cut.tile_m = narrow ? 8 : choice == "uniform.t2x4" ? 2 : 6;
@@ -197,36 +202,33 @@ Cut cut(Lowering& lowering, const Problem& p) {
     return cut;
 }
 
-void write_record(Dispatch& dispatch, const Problem& p, const Cut& cut, const View& a, const View& c, bool partial) {
-    const int64_t batches = p.outer * p.inner;
-    Arguments& r = dispatch.arguments;
-    r.address(a);
-    r.address(p.b.view);
-    r.address(c);
-    optional_address(dispatch, partial ? View{} : p.epilogue.bias);
-    optional_address(dispatch, partial ? View{} : p.epilogue.residual);
-    r.u32(word(p.m));
-    r.u32(word(p.n));
-    r.u32(word(p.k));
-    r.u32(word(p.a.leading));
-    r.u32(word(p.b.leading));
-    r.u32(word(p.n)); // ldc: C is dense
-    r.u32(word(p.epilogue.residual.strides[0]));
-    r.u32(word(p.inner));
-    r.u32(word(p.a_outer));
-    r.u32(word(p.a_inner));
-    r.u32(word(p.b_outer));
-    r.u32(word(p.b_inner));
-    r.u32(word(partial ? p.inner * p.m * p.n : p.c_outer));
-    r.u32(word(partial ? p.m * p.n : p.c_inner));
-    r.u32(0);
-    r.u32(0);
-    r.u32(word(divide_up(p.m, cut.tile_m)));
-    r.u32(word(divide_up(p.n, cut.tile_n)));
-    r.u32(word(cut.splits));
-    r.u32(word(cut.split_length));
-    r.u32(word(batches));
-    r.u32(0);
+// The record of a kernel that multiplies, or (a: the partial sums, c: the result) of split_sum.
+Record record_of(const Problem& p, const Cut& cut, const View& a, const View& c, bool partial) {
+    const Epilogue after = partial ? Epilogue{} : p.epilogue;
+    return make_record(kernels::matmul::Record{.a = a,
+                                               .b = p.b.view,
+                                               .c = c,
+                                               .bias = after.bias,
+                                               .residual = after.residual,
+                                               .m = word(p.m),
+                                               .n = word(p.n),
+                                               .k = word(p.k),
+                                               .lda = word(p.a.leading),
+                                               .ldb = word(p.b.leading),
+                                               .ldc = word(p.n), // C is dense
+                                               .ldr = word(after.residual.strides[0]),
+                                               .batch_inner = word(p.inner),
+                                               .a_outer = word(p.a_outer),
+                                               .a_inner = word(p.a_inner),
+                                               .b_outer = word(p.b_outer),
+                                               .b_inner = word(p.b_inner),
+                                               .c_outer = word(partial ? p.inner * p.m * p.n : p.c_outer),
+                                               .c_inner = word(partial ? p.m * p.n : p.c_inner),
+                                               .tiles_m = word(divide_up(p.m, cut.tile_m)),
+                                               .tiles_n = word(divide_up(p.n, cut.tile_n)),
+                                               .splits = word(cut.splits),
+                                               .k_split = word(cut.split_length),
+                                               .batches = word(p.outer * p.inner)});
 }
 
 // B as it is stored, [N, K], to [K, N].
@@ -239,16 +241,15 @@ void transpose_b(Lowering& lowering, Problem& p) {
     dispatch.shader = "matmul/transpose";
     dispatch.constants = {lanes(lowering)};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(p.b.view);
-    r.address(to);
-    r.u32(word(p.n));
-    r.u32(word(p.k));
-    r.u32(word(p.b.leading));
-    r.u32(word(inner));
-    r.u32(word(p.b_outer));
-    r.u32(word(p.b_inner));
-    r.u32(word(row_groups));
+    dispatch.record = make_record(kernels::matmul::TransposeRecord{.from = p.b.view,
+                                                                   .to = to,
+                                                                   .n = word(p.n),
+                                                                   .k = word(p.k),
+                                                                   .ld = word(p.b.leading),
+                                                                   .batch_inner = word(inner),
+                                                                   .outer = word(p.b_outer),
+                                                                   .inner = word(p.b_inner),
+                                                                   .row_groups = word(row_groups)});
     dispatch.groups = static_cast<uint64_t>(row_groups * outer * inner);
     dispatch.reads(p.b.view);
     dispatch.writes(to);
@@ -273,7 +274,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     if (split) dispatch.constants.back() = 0;
     dispatch.subgroup_size = cut_.subgroup;
     set_types(dispatch, types_of(p.a.view, p.b.view, split ? partial : p.c));
-    write_record(dispatch, p, cut_, p.a.view, split ? partial : p.c, split);
+    dispatch.record = record_of(p, cut_, p.a.view, split ? partial : p.c, split);
     dispatch.groups =
         static_cast<uint64_t>(divide_up(p.m, cut_.tile_m) * divide_up(p.n, cut_.tile_n) * batches * cut_.splits);
     dispatch.reads(p.a.view);
@@ -291,7 +292,7 @@ void append_matmul(Lowering& lowering, Problem p) {
     sum.shader = "matmul/split_sum";
     sum.constants = {cut_.constants.back()};
     set_types(sum, types_of(partial, partial, p.c));
-    write_record(sum, p, cut_, partial, p.c, false);
+    sum.record = record_of(p, cut_, partial, p.c, false);
     sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
     sum.reads(partial);
     sum.reads(p.epilogue.bias);
@@ -315,7 +316,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
         if (epilogue.bias.resource != 0)
             lowering.copy(broadcast_view(epilogue.bias, c.shape), c);
         else
-            fill_zero(lowering, c);
+            lowering.fill_zero(c);
         return;
     }
     p.a = operand_of(lowering, a);
@@ -412,9 +413,9 @@ View with_rank_2(const View& view, int64_t rows, int64_t columns) {
 
 Storage storage_of_product(const Lowering& lowering, const graph::Node& node, graph::ValueId y) {
     if (lowering.graph->shape(node.inputs[0]).elements() == 0) return Storage::f32; // no kernel, only a fill
-    const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_in_16.size() &&
-                        lowering.readable_in_16[y];
-    return chosen ? lowering.precision : Storage::f32;
+    const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_as_16_bit.size() &&
+                        lowering.readable_as_16_bit[y];
+    return chosen ? lowering.options.precision : Storage::f32;
 }
 
 // [batch..., width] as rows [all rows, width]; a copy is made (appends a dispatch) where strides cannot say it.

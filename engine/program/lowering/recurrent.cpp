@@ -11,16 +11,7 @@ namespace {
 using graph::Op;
 using graph::Shape;
 
-enum Flag : uint32_t {
-    kLstm = 1,
-    kReverse = 2,
-    kLengths = 4,
-    kInitial = 8,
-    kInitialCell = 16,
-    kDy = 32,
-    kDlast = 64,
-    kDlastCell = 128,
-};
+using namespace kernels::recurrent; // the flags and records
 
 // A layer's inputs, dense; those left out have resource 0.
 struct Layer {
@@ -105,7 +96,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
             if (from.resource != 0)
                 lowering.copy(from, to);
             else
-                fill_zero(lowering, to);
+                lowering.fill_zero(to);
         };
         stays(l.initial, last);
         stays(l.initial_cell, last_cell);
@@ -119,20 +110,23 @@ void forward(Lowering& lowering, graph::NodeId id) {
 
     Dispatch dispatch;
     walk(lowering, l, "forward", l.flags, dispatch);
-    Arguments& r = dispatch.arguments;
-    for (const View& view : {inputs, weight, l.hidden_bias, l.lengths, l.initial, l.initial_cell}) {
-        optional_address(dispatch, view);
-        dispatch.reads(view);
-    }
-    for (const View& view : {y, last, last_cell, cells}) {
-        optional_address(dispatch, view);
-        dispatch.writes(view);
-    }
+    dispatch.record = make_record(ForwardRecord{.inputs = inputs,
+                                                .weight = weight,
+                                                .bias = l.hidden_bias,
+                                                .lengths = l.lengths,
+                                                .initial = l.initial,
+                                                .initial_cell = l.initial_cell,
+                                                .y = y,
+                                                .last = last,
+                                                .last_cell = last_cell,
+                                                .cells = cells,
+                                                .time = word(l.time),
+                                                .hidden = word(l.hidden),
+                                                .batch = word(l.batch)});
+    for (const View& view : {inputs, weight, l.hidden_bias, l.lengths, l.initial, l.initial_cell}) dispatch.reads(view);
+    for (const View& view : {y, last, last_cell, cells}) dispatch.writes(view);
     dispatch.reads(y);
     dispatch.reads(cells);
-    r.u32(word(l.time));
-    r.u32(word(l.hidden));
-    r.u32(word(l.batch));
     dispatch.bytes = static_cast<double>(inputs.bytes() + y.bytes()) + static_cast<double>(l.tokens()) /
                                                                            static_cast<double>(l.rows) *
                                                                            static_cast<double>(weight.bytes());
@@ -145,14 +139,14 @@ View before(Lowering& lowering, const Layer& l, const View& after, const View& i
     Dispatch dispatch;
     dispatch.shader = "recurrent/before";
     dispatch.constants = {l.lanes, (l.flags & ~uint32_t{kInitial}) | (initial.resource != 0 ? kInitial : 0u)};
-    for (const View& view : {after, l.lengths, initial}) {
-        optional_address(dispatch, view);
-        dispatch.reads(view);
-    }
-    dispatch.arguments.address(result);
+    dispatch.record = make_record(BeforeRecord{.after = after,
+                                               .lengths = l.lengths,
+                                               .initial = initial,
+                                               .y = result,
+                                               .time = word(l.time),
+                                               .hidden = word(l.hidden)});
+    for (const View& view : {after, l.lengths, initial}) dispatch.reads(view);
     dispatch.writes(result);
-    dispatch.arguments.u32(word(l.time));
-    dispatch.arguments.u32(word(l.hidden));
     dispatch.groups = static_cast<uint64_t>(l.tokens());
     dispatch.bytes = 2.0 * static_cast<double>(result.bytes());
     lowering.append(std::move(dispatch));
@@ -177,13 +171,13 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     const View dinitial_cell = lstm ? make_output(lowering, id, 6) : View{};
     if (y.elements() == 0) {
         for (const View& view : {dx, dinput_weight, dhidden_weight, dinput_bias, dhidden_bias})
-            if (view.elements() > 0) fill_zero(lowering, view);
+            if (view.elements() > 0) lowering.fill_zero(view);
         const auto passes = [&](const View& from, const View& to) {
             if (to.resource == 0 || to.elements() == 0) return;
             if (from.resource != 0)
                 lowering.copy(from, to);
             else
-                fill_zero(lowering, to);
+                lowering.fill_zero(to);
         };
         passes(dlast, dinitial);
         passes(dlast_cell, dinitial_cell);
@@ -202,19 +196,30 @@ void gradient(Lowering& lowering, graph::NodeId id) {
          l.flags | (dy.resource != 0 ? kDy : 0u) | (dlast.resource != 0 ? kDlast : 0u) |
              (dlast_cell.resource != 0 ? kDlastCell : 0u),
          dispatch);
+    dispatch.record = make_record(GradientRecord{.dy = dy,
+                                                 .dlast = dlast,
+                                                 .dlast_cell = dlast_cell,
+                                                 .inputs = inputs,
+                                                 .hiddens = hiddens,
+                                                 .before = states,
+                                                 .before_cells = before_cells,
+                                                 .cells = cells,
+                                                 .weight = l.hidden_weight,
+                                                 .lengths = l.lengths,
+                                                 .dinputs = dinputs,
+                                                 .dhiddens = dhiddens,
+                                                 .dinitial = dinitial,
+                                                 .dinitial_cell = dinitial_cell,
+                                                 .time = word(l.time),
+                                                 .hidden = word(l.hidden),
+                                                 .batch = word(l.batch)});
     for (const View& view :
-         {dy, dlast, dlast_cell, inputs, hiddens, states, before_cells, cells, l.hidden_weight, l.lengths}) {
-        optional_address(dispatch, view);
+         {dy, dlast, dlast_cell, inputs, hiddens, states, before_cells, cells, l.hidden_weight, l.lengths})
         dispatch.reads(view);
-    }
     for (const View& view : {dinputs, dhiddens, dinitial, dinitial_cell}) {
-        optional_address(dispatch, view);
         dispatch.reads(view);
         dispatch.writes(view);
     }
-    dispatch.arguments.u32(word(l.time));
-    dispatch.arguments.u32(word(l.hidden));
-    dispatch.arguments.u32(word(l.batch));
     dispatch.bytes = 4.0 * static_cast<double>(inputs.bytes()) + static_cast<double>(l.tokens()) /
                                                                      static_cast<double>(l.rows) *
                                                                      static_cast<double>(l.hidden_weight.bytes());
