@@ -777,45 +777,56 @@ void Session::stop() {
     ask_for_job();
 }
 
+void Session::answer(std::vector<MemoryRequest*>& requests, const Status& status) {
+    for (MemoryRequest* request : requests) request->answer = status;
+    requests.clear();
+}
+
 Status Session::rest() {
     const auto rests = [&]() -> Status {
         if (const Status gone = runtime_->evict_device_memory(); !gone.ok()) {
             if (gone.code() == Code::internal) return gone;
             const std::lock_guard guard(mutex_);
-            release_wanted_ = false;
-            not_restored_ = gone;
+            answer(releases_, gone);
+            queue_->set_parked({});
             changed_.notify_all();
             return {};
         }
         std::unique_lock lock(mutex_);
-        released_ = true;
+        released_ = stays_released_ = true;
+        answer(releases_, {});
+        queue_->set_parked({});
         changed_.notify_all();
         for (;;) {
-            wait_here(lock, [&] { return !release_wanted_ || destroyed_; });
+            wait_here(lock, [&] { return !stays_released_ || destroyed_; });
             if (destroyed_) return Status(Code::cancelled, "the session was destroyed");
             lock.unlock();
             const Status back = runtime_->restore_device_memory();
             lock.lock();
             if (back.ok()) break;
-            if (back.code() != Code::out_of_memory || stopping_) return back; // who ends needs it
-            not_restored_ = back;
-            release_wanted_ = true;
+            if (back.code() != Code::out_of_memory || stopping_) return back; // a session that ends needs its memory
+            stays_released_ = true;
+            answer(restores_, back);
             changed_.notify_all();
         }
         if (passes_ != nullptr && passes_->find_tensors) passes_->find_tensors();
         released_ = false;
+        answer(restores_, {});
         changed_.notify_all();
         return {};
     };
-    queue_->set_parked({});
+    {
+        const std::lock_guard guard(mutex_);
+        if (releases_.empty()) return {}; // the last caller's time was up
+    }
     return queue_->park(rests);
 }
 
 Status Session::wait_for_work(const std::function<bool()>& wanted) {
     std::unique_lock lock(mutex_);
     for (;;) {
-        wait_here(lock, [&] { return wanted() || release_wanted_; });
-        if (!release_wanted_) return {};
+        wait_here(lock, [&] { return wanted() || !releases_.empty(); });
+        if (releases_.empty()) return {};
         lock.unlock();
         HK_TRY(rest());
         lock.lock();
@@ -828,19 +839,16 @@ Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
     std::unique_lock lock(mutex_);
     if (ended_ || queue == nullptr) return failed_precondition("the session has ended: it holds no memory");
     if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is there");
-    if (released_) return true;
-    release_wanted_ = true;
-    not_restored_ = {};
+    if (released_ && stays_released_) return true;
+    MemoryRequest mine;
+    releases_.push_back(&mine);
     queue->set_parked([this] { return rest(); });
     changed_.notify_all();
-    wait_for(lock, std::chrono::steady_clock::now() + time, [&] { return released_ || ended_ || !release_wanted_; });
-    if (released_) return true;
-    const bool refused = !release_wanted_;
-    release_wanted_ = false;
-    queue->set_parked({});
-    changed_.notify_all();
+    wait_for(lock, std::chrono::steady_clock::now() + time, [&] { return mine.answer || ended_; });
+    if (mine.answer) return mine.answer->ok() ? Result<bool>(true) : Result<bool>(*mine.answer);
+    std::erase(releases_, &mine);
+    if (releases_.empty()) queue->set_parked({});
     if (ended_) return failed_precondition("the session has ended: it holds no memory");
-    if (refused) return not_restored_;
     return false;
 }
 
@@ -848,24 +856,26 @@ Status Session::restore_memory() {
     if (is_here()) return failed_precondition("a callback of a session cannot restore its memory");
     std::unique_lock lock(mutex_);
     if (!released_ || ended_) return {};
-    not_restored_ = {};
-    release_wanted_ = false;
+    MemoryRequest mine;
+    restores_.push_back(&mine);
+    stays_released_ = false;
     changed_.notify_all();
-    wait_for(lock, long_from_now(), [&] { return !released_ || ended_ || release_wanted_; });
-    return release_wanted_ ? not_restored_ : failed_;
+    wait_for(lock, long_from_now(), [&] { return mine.answer || ended_; });
+    if (mine.answer) return *mine.answer;
+    std::erase(restores_, &mine);
+    return failed_;
 }
 
 bool Session::leave(std::chrono::steady_clock::time_point until) {
     stop();
     {
         const std::lock_guard guard(mutex_);
-        release_wanted_ = false; // what it still has to do needs its memory
+        stays_released_ = false; // what it still has to do needs its memory
+        answer(releases_, failed_precondition("the context's device is being released"));
+        if (queue_ != nullptr) queue_->set_parked({});
         changed_.notify_all();
     }
-    if (const auto queue = this->queue()) {
-        queue->set_parked({});
-        queue->drain();
-    }
+    if (const auto queue = this->queue()) queue->drain();
     drop_unbegun();
     std::unique_lock lock(mutex_);
     if (!wait_for(lock, until, [&] { return ended_; })) return false;
