@@ -1,5 +1,6 @@
 #include "api/session.hpp"
 
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/generation.hpp"
@@ -36,25 +37,11 @@ std::chrono::steady_clock::time_point long_from_now() {
     return std::chrono::steady_clock::now() + std::chrono::hours(24 * 365);
 }
 
-Status check_points(const hk_timeline* timelines, uint64_t count, const char* name) {
-    if (count > 0 && timelines == nullptr) return invalid_argument(fmt::format("hk_advance.{} is null", name));
-    for (uint64_t i = 0; i < count; ++i)
-        if (timelines[i].semaphore == 0)
-            return invalid_argument(fmt::format("hk_advance.{}[{}].semaphore is null", name, i));
-    return {};
-}
-
 } // namespace
 
 Status Session::open(const std::shared_ptr<Context>& context, const hk_session_options* own) {
     double finest = kFinest;
     if (own != nullptr) {
-        HK_TRY(complete(own, "hk_session_options"));
-        if (!(own->microseconds >= 0 && own->microseconds <= 1e9))
-            return invalid_argument(
-                fmt::format("hk_session_options.microseconds is {}, expected 0 (250) to 1e9", own->microseconds));
-        if (own->length < 0)
-            return invalid_argument(fmt::format("hk_session_options.length is {}, expected 0 or more", own->length));
         if (own->microseconds > 0) finest = own->microseconds;
         length_ = own->length;
     }
@@ -376,10 +363,11 @@ struct Session::Passes {
     bool attention = false, lens = false;
     int64_t rows = 0, length = 0, decoder_length = 0;
 
-    std::map<std::string, hk_tensor> tensors; // once prepared
-    std::function<void()> find_tensors;       // where they lie now
-    bool reads_mask = false, wanted = false;  // a pass is asked for
-    std::vector<int32_t> ids, mask, decoder;  // empty: as the bound buffers are
+    std::map<std::string, hk_tensor> tensors;   // once prepared
+    std::function<void()> find_tensors;         // where they lie now
+    bool reads_mask = false, wanted = false;    // a pass is asked for
+    int64_t id_range = 0, decoder_id_range = 0; // ids are 0 to these - 1; 0: any
+    std::vector<int32_t> ids, mask, decoder;    // empty: as the bound buffers are
 
     bool bound(std::string_view name) const {
         return std::ranges::any_of(bindings, [&](const auto& one) { return one.first == name; });
@@ -426,12 +414,6 @@ Result<gpu::Buffer> borrowed(const gpu::Device& device, const std::string& name,
 
 Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>& context,
                                                   const hk_forward_options& options, const hk_session_options* own) {
-    if (options.rows < 1 || options.length < 1)
-        return invalid_argument(fmt::format("hk_forward_options: {} rows of {} tokens: expected 1 or more of each",
-                                            options.rows, options.length));
-    if (options.decoder_length < 0)
-        return invalid_argument(
-            fmt::format("hk_forward_options.decoder_length is {}, expected 0 or more", options.decoder_length));
     std::shared_ptr<Session> session(new Session);
     HK_TRY(session->open(context, own));
     auto passes = std::make_shared<Passes>();
@@ -444,7 +426,6 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
     passes->decoder_length = options.decoder_length;
     session->callbacks_.replace({.user = options.user, .done = options.done});
     for (uint64_t i = 0; i < options.binding_count; ++i) {
-        HK_TRY(complete(&options.bindings[i].buffer, "hk_buffer"));
         passes->bindings.emplace_back(string_of(options.bindings[i].name), options.bindings[i].buffer);
     }
     session->passes_ = passes;
@@ -487,6 +468,8 @@ Status Session::run_forward(Passes& p) {
     };
     HK_ASSIGN(const std::unique_ptr<infer::Forward> forward,
               infer::Forward::create_on_device(model, fields, p.ports, p.attention, p.lens, give));
+    p.id_range = forward->id_range("input_ids");
+    p.decoder_id_range = forward->id_range("decoder_input_ids");
     std::vector<std::string> names = forward->output_names();
     for (const auto& [name, field] : fields) names.push_back(name);
     if (!unused.empty())
@@ -619,6 +602,14 @@ Status Session::pass(const int32_t* ids, const uint64_t* lengths, const int32_t*
             for (int64_t t = length; t < p.length; ++t) p.mask[static_cast<std::size_t>(row * p.length + t)] = 0;
         }
     }
+    for (int64_t row = 0; row < p.rows && ids != nullptr; ++row)
+        HK_TRY(check_ids(ids + row * p.length, lengths != nullptr ? lengths[row] : static_cast<uint64_t>(p.length),
+                         p.id_range, [&](uint64_t t) { return fmt::format("ids[{}][{}]", row, t); }));
+    if (decoder_ids != nullptr)
+        HK_TRY(check_ids(decoder_ids, p.decoder.size(), p.decoder_id_range, [&](uint64_t i) {
+            const auto length = static_cast<uint64_t>(p.decoder_length);
+            return fmt::format("decoder_ids[{}][{}]", i / length, i % length);
+        }));
     p.wanted = true;
     state_ = HK_SESSION_WORKING;
     changed_.notify_all();
@@ -724,10 +715,6 @@ void Session::wait(std::chrono::nanoseconds time, hk_session_info& out) {
 }
 
 Status Session::advance(const hk_advance& a, hk_advanced* out) {
-    if (!(a.microseconds >= 0 && a.microseconds <= 1e12))
-        return invalid_argument(fmt::format("hk_advance.microseconds is {}, expected 0 or more", a.microseconds));
-    HK_TRY(check_points(a.waits, a.wait_count, "waits"));
-    HK_TRY(check_points(a.signals, a.signal_count, "signals"));
     gpu::BudgetedQueue::Work work;
     const std::vector<gpu::TimelinePoint> waits = points(a.waits, a.wait_count),
                                           signals = points(a.signals, a.signal_count);
@@ -735,10 +722,6 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
     work.waits = waits;
     work.signals = signals;
     if (a.command_buffer != nullptr) {
-        if (!waits.empty() || !signals.empty())
-            return invalid_argument("hk_advance: what is recorded into a command buffer neither waits nor signals: the "
-                                    "host's submit does");
-        HK_TRY(check_points(&a.lease, 1, "lease"));
         work.into = static_cast<VkCommandBuffer>(a.command_buffer);
         work.lease = points(&a.lease, 1).front();
     }
