@@ -1,5 +1,5 @@
 # Finds every library the project uses and gives each one target, hekla::NAME or the library's own. `third_party/install`
-# installs them; licences are in third_party/LICENCES.md. Nothing is vendored and nothing is downloaded by the build.
+# installs them; licences are in third_party/LICENSES.md. Nothing is vendored and nothing is downloaded by the build.
 
 function(hekla_not_found what)
   message(FATAL_ERROR "${what} was not found: run third_party/install, or install the package that holds it and tell "
