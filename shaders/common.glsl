@@ -16,7 +16,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uint
 #ifdef STORAGE16
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
-layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Words16 { uint16_t v[]; };
 #include "half.glsl"
 #endif
 
@@ -25,14 +25,14 @@ uint64_t bytes_of(uint storage) { return storage == kF32 ? 4ul : 2ul; }
 // Element i of a tensor at an address.
 float load_float(uint64_t address, uint64_t i, uint storage) {
 #ifdef STORAGE16
-    if (storage != kF32) return unpack_half(storage, uint(Halves(address + i * 2ul).v[0]));
+    if (storage != kF32) return unpack_half(storage, uint(Words16(address + i * 2ul).v[0]));
 #endif
     return Floats(address + i * 4ul).v[0];
 }
 void store_float(uint64_t address, uint64_t i, float x, uint storage) {
 #ifdef STORAGE16
     if (storage != kF32) {
-        Halves(address + i * 2ul).v[0] = uint16_t(pack_half(storage, x));
+        Words16(address + i * 2ul).v[0] = uint16_t(pack_half(storage, x));
         return;
     }
 #endif
@@ -41,8 +41,8 @@ void store_float(uint64_t address, uint64_t i, float x, uint storage) {
 int load_int(uint64_t address, uint64_t i) { return Ints(address + i * 4ul).v[0]; }
 void store_int(uint64_t address, uint64_t i, int x) { Ints(address + i * 4ul).v[0] = x; }
 
-// Elements i and i + 1, i even, in one load of 8 (or 4) bytes: the address must allow it, which lowering checks. Where a
-// driver gathers lane by lane this halves the cost of reading.
+// Elements i and i + 1, i even, in one load of 8 (or 4) bytes: the address must allow it, which lowering checks. This
+// halves the cost of reading where a driver gathers lane by lane.
 vec2 load_pair(uint64_t address, uint64_t i, uint storage) {
 #ifdef STORAGE16
     if (storage != kF32) {

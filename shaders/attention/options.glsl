@@ -13,8 +13,8 @@ layout(constant_id = 3) const uint W = 1;        // elements a load: with 2 D, D
 layout(constant_id = 4) const uint BLOCK = 4;    // of the other side, taken together
 layout(constant_id = 5) const uint OPTIONS = 0;
 
-// lse of a row is its greatest score m and log(sum exp(score - m)): their sum loses the latter where all scores are -1e30.
-// The latter, where nothing is allowed: exp(score - it) is 0.
+// lse of a row is its largest score m and log(sum exp(score - m)), kept apart: their sum would lose the logarithm where all
+// scores are -1e30. This is the logarithm where no key is allowed: exp(score - kEmptyRow) is 0.
 const float kEmptyRow = 1e30;
 
 PUSH_RECORD(Record);
@@ -39,25 +39,25 @@ bool crosses(Record r, uint b, uint i, uint j) {
     return load_int(r.q_class, uint64_t(b) * r.queries + i) != load_int(r.k_class, uint64_t(b) * r.keys + j);
 }
 
-bool allowed(Record r, uint b, uint h, uint i, uint j) {
-    bool open = true;
+bool is_allowed(Record r, uint b, uint h, uint i, uint j) {
+    bool allowed = true;
     if (has(kCausal | kWindow)) {
         const int place = key_position(r, b, j);
         const int distance = query_position(r, b, i) - place;
         if (has(kCausal)) {
             bool ahead = distance < 0;
             if (has(kPrefix)) ahead = ahead && place >= load_int(r.prefix, uint64_t(b));
-            open = !ahead;
+            allowed = !ahead;
         }
-        if (has(kWindow)) open = open && distance < r.window;
+        if (has(kWindow)) allowed = allowed && distance < r.window;
     }
-    if (has(kKeyPadding)) open = open && load_int(r.key_padding, uint64_t(b) * r.keys + j) != 0;
-    if (has(kQueryPadding)) open = open && load_int(r.query_padding, uint64_t(b) * r.queries + i) != 0;
+    if (has(kKeyPadding)) allowed = allowed && load_int(r.key_padding, uint64_t(b) * r.keys + j) != 0;
+    if (has(kQueryPadding)) allowed = allowed && load_int(r.query_padding, uint64_t(b) * r.queries + i) != 0;
     if (has(kGroups))
-        open = open && load_int(r.q_group, uint64_t(b) * r.queries + i) == load_int(r.k_group, uint64_t(b) * r.keys + j);
+        allowed = allowed && load_int(r.q_group, uint64_t(b) * r.queries + i) == load_int(r.k_group, uint64_t(b) * r.keys + j);
     if (has(kMask))
-        open = open && load_int(r.mask, uint64_t(b) * r.mask_b + uint64_t(h) * r.mask_h + uint64_t(i) * r.keys + j) != 0;
-    return open;
+        allowed = allowed && load_int(r.mask, uint64_t(b) * r.mask_b + uint64_t(h) * r.mask_h + uint64_t(i) * r.keys + j) != 0;
+    return allowed;
 }
 
 // What is added to scale q.k.
@@ -81,7 +81,7 @@ float extra_score(Record r, uint b, uint h, uint i, uint j) {
     return extra;
 }
 
-// What multiplies a probability: 0 or 1 / (1 - p). Words of one quad serve four neighbours where the caller keeps it.
+// The factor of dropout for a probability: 0 or 1 / (1 - p).
 float keep(Record r, uvec4 key, uint b, uint h, uint i, uint j) {
     const uint e = (h * r.queries + i) * r.keys + j;
     return random_word(key, e, b, r.stream) >= r.threshold ? r.dropout_factor : 0.0;
@@ -92,7 +92,7 @@ uvec4 random_key(Record r) {
     return uvec4(runtime.seed_low, runtime.seed_high, runtime.step, runtime.first_example);
 }
 
-// BLOCK rows of `width` elements, spread over the lanes: element e of the block lies in share e / (S W), in lane
+// BLOCK rows of `width` elements, distributed over the lanes: element e of the block is in share e / (S W) of lane
 // (e / W) mod S. Rows past `rows` repeat the last.
 #define SHARES(width) ((BLOCK * (width) + S * W - 1) / (S * W))
 #define LOAD_SHARES(shares, address, stride, first, rows, width)                                                       \
@@ -108,7 +108,7 @@ uvec4 random_key(Record r) {
                           : shares[((row) * (width) + (column)) / (S * W)].x,                                          \
                       (((row) * (width) + (column)) / W) % S)
 
-// A lane's own row.
+// A row that belongs to this lane.
 #define LOAD_ROW(row, address, width, factor)                                                                          \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
         const vec2 hekla_x = W == 2 ? load_pair(address, uint64_t(hekla_d), kF32)                                      \

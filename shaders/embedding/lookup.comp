@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
-// y[i] = table[ids[i]]: rows of W-element shares, a subgroup a row. Ids outside the table are taken to its nearest row.
+// y[i] = table[ids[i]]: rows of W-element shares, one subgroup per row. Ids outside the table are clamped.
 // Batched (gather): row i belongs to batch i / per_batch, whose table begins batch_stride later.
 #include "common.glsl"
 #include "lanes.glsl"

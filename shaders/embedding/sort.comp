@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// order = the positions of ids, sorted by id and, among equal ids, by position: each lane counts what stands before its own
-// id. Quadratic in the number of ids, without atomics; batches are sorted apart.
+// order = the positions of ids, sorted by id and, among equal ids, by position: each lane counts the ids that come
+// before its own. Quadratic in the number of ids, without atomics. Batches are sorted separately.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "embedding/record.h"

@@ -26,26 +26,26 @@ float finish(float x, float bias, float residual, float before, uint epilogue) {
     return x;
 }
 
-struct Place {
+struct Tile {
     uint64_t a, b, c; // of this batch (c: of this split too)
     uint m0, n0, k0, k1;
 };
 
 // Groups count splits fastest, then columns, rows, batches: neighbours share A.
-Place place(Record r, uint group, uint tile_m, uint tile_n) {
-    Place p;
+Tile tile_of(Record r, uint group, uint tile_m, uint tile_n) {
+    Tile tile;
     uint split = group % r.splits;
     uint rest = group / r.splits;
-    p.n0 = (rest % r.tiles_n) * tile_n;
+    tile.n0 = (rest % r.tiles_n) * tile_n;
     rest /= r.tiles_n;
-    p.m0 = (rest % r.tiles_m) * tile_m;
+    tile.m0 = (rest % r.tiles_m) * tile_m;
     uint batch = rest / r.tiles_m;
     uint inner = batch % r.batch_inner, outer = batch / r.batch_inner;
-    p.a = r.a + (uint64_t(outer) * r.a_outer + uint64_t(inner) * r.a_inner) * bytes_of(kA);
-    p.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(inner) * r.b_inner) * bytes_of(kB);
-    p.c = r.c + (uint64_t(outer) * r.c_outer + uint64_t(inner) * r.c_inner +
+    tile.a = r.a + (uint64_t(outer) * r.a_outer + uint64_t(inner) * r.a_inner) * bytes_of(kA);
+    tile.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(inner) * r.b_inner) * bytes_of(kB);
+    tile.c = r.c + (uint64_t(outer) * r.c_outer + uint64_t(inner) * r.c_inner +
                  uint64_t(split) * r.batches * r.m * r.n) * bytes_of(kC);
-    p.k0 = split * r.k_split;
-    p.k1 = min(p.k0 + r.k_split, r.k);
-    return p;
+    tile.k0 = split * r.k_split;
+    tile.k1 = min(tile.k0 + r.k_split, r.k);
+    return tile;
 }

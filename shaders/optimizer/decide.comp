@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// One group, before the update: adds the chunks' sums in order, tests loss and norm, decides whether the step is skipped,
+// One workgroup, before the update: adds the chunks' sums in order, tests loss and norm, decides whether the step is skipped,
 // counts, clips, and advances the bias corrections, whose powers are kept on the device because only applied steps count.
 #include "common.glsl"
 #include "lanes.glsl"

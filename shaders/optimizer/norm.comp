@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// The global gradient norm, first stage: the sum of squares of each chunk of 4,096 elements of the gradient arena. What is
-// not finite stays so in the sum.
+// The global gradient norm, first stage: the sum of squares of each chunk of 4,096 elements of the gradient arena. A sum
+// of values that are not finite is not finite.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "optimizer/record.h"

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // One dispatch over all parameters: AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, or SGD with momentum, decay
-// added to the gradient. A group does 256 elements, which belong to one parameter; nothing is written in a skipped step.
+// added to the gradient. A workgroup updates 256 elements of one parameter. A skipped step writes nothing.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"

@@ -1,4 +1,4 @@
-// Adds to the gradient of a parameter, or overwrites it, as the replay says.
+// Adds to the gradient of a parameter, or overwrites it, as RuntimeRecord::accumulate says.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/record.h"
@@ -12,6 +12,6 @@ void main() {
         const float x = FloatArray(record.x).at[i];
         const float before = FloatArray(record.gradient).at[i];
         precise float sum = before + x;
-        if (live) FloatArray(record.gradient).at[i] = add ? sum : x;
+        if (in_range) FloatArray(record.gradient).at[i] = add ? sum : x;
     })
 }

@@ -21,7 +21,7 @@ PUSH_RECORD(CopyRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
-    // Loaded once: what is stored could be the record, for all that a driver knows.
+    // Loaded once: a driver cannot know that stores do not change the record.
     const uint count = record.count;
     Elements source = Elements(record.from);
     Elements target = Elements(record.to);
@@ -39,7 +39,7 @@ void main() {
     HEKLA_EACH_ELEMENT(i, group, count, {
         if (RANK == 0u) {
             const uint value = uint(source.at[i]);
-            if (live) target.at[i] = WORD(value);
+            if (in_range) target.at[i] = WORD(value);
         } else {
             uint rest = i;
             int from = 0;
@@ -54,7 +54,7 @@ void main() {
                 }
             }
             const uint value = uint(source.at[from]);
-            if (live) target.at[to] = WORD(value);
+            if (in_range) target.at[to] = WORD(value);
         }
     })
 }

@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Copies rows that are dense in both of two strided views, for drivers with uniform_loads: a subgroup a row, kRowsPerGroup a group.
+// Copies rows that are dense in both of two strided views, for drivers with uniform_loads: one subgroup per row, kRowsPerGroup
+// rows per workgroup.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "pointwise/record.h"

@@ -1,4 +1,4 @@
-// Dropout by key, alone: what runs where no GLSL can be compiled at run time.
+// Dropout by key as a kernel of its own, for hosts where no GLSL can be compiled at run time.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/dropout.glsl"
@@ -25,6 +25,6 @@ void main() {
         }
         const float value = hekla_dropout(FloatArray(record.x).at[at], runtime, record.stream, record.threshold, record.factor,
                                           i, record.example);
-        if (live) FloatArray(record.y).at[i] = value;
+        if (in_range) FloatArray(record.y).at[i] = value;
     })
 }

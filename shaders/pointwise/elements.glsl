@@ -1,6 +1,6 @@
-// The frame of every elementwise kernel: a workgroup does 512 elements (kElementsPerGroup of engine/program/lowering/loop.hpp),
-// HEKLA_WIDTH at a time, so that neighbours of a subgroup read neighbours in memory: 128 invocations, or 16 on a CPU, where
-// every subgroup pays for the record's loads. Self-contained: generated kernels begin with it.
+// The frame of every elementwise kernel: a workgroup computes kElementsPerGroup elements, HEKLA_WIDTH at a time, so that
+// neighbors in a subgroup read neighbors in memory. HEKLA_WIDTH is 128 invocations, or 16 on a CPU, where every subgroup
+// loads the record again. Generated kernels begin with this file.
 #ifndef HEKLA_ELEMENTS_GLSL
 #define HEKLA_ELEMENTS_GLSL
 
@@ -21,8 +21,8 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer IntArray { i
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WordArray { uint at[]; };
 
 #ifdef HEKLA_LANES
-// The workgroup is one subgroup of HEKLA_LANES: a lane's element of those that follow each other from `base`, the same for
-// all lanes (load_consecutive of lanes.glsl says why; the guard behind every tensor covers what is read past its end).
+// The workgroup is one subgroup of HEKLA_LANES. Returns a lane's element of those that follow each other from `base`, which
+// is the same for all lanes, as load_consecutive of lanes.glsl does.
 #extension GL_KHR_shader_subgroup_basic : require
 #define HEKLA_CONSECUTIVE(type, array)                                                                                 \
     type hekla_consecutive_##type(array from, uint base) {                                                             \
@@ -35,14 +35,14 @@ HEKLA_CONSECUTIVE(float, FloatArray)
 HEKLA_CONSECUTIVE(int, IntArray)
 #endif
 
-// Runs `body` for each of this workgroup's elements: `i` is its number, clamped to the last; `live` says whether it is one.
+// Runs `body` for each of this workgroup's elements: `i` is its number, clamped to the last; `in_range`: it was not clamped.
 #define HEKLA_EACH_ELEMENT(i, group, count, body)                                                                      \
     {                                                                                                                  \
         uint hekla_round = 0u;                                                                                         \
         do {                                                                                                           \
             const uint hekla_element = (group) * kElementsPerGroup + hekla_round * HEKLA_WIDTH + gl_LocalInvocationID.x; \
             const uint i = min(hekla_element, (count) - 1u);                                                           \
-            const bool live = hekla_element < (count);                                                                 \
+            const bool in_range = hekla_element < (count);                                                                 \
             body                                                                                                       \
         } while (++hekla_round < kElementsPerGroup / HEKLA_WIDTH);                                                     \
     }

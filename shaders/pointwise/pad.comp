@@ -17,6 +17,6 @@ void main() {
         const bool inside = place >= record.start && part < record.parts && part * record.stride == past;
         const uint from = (outer * record.parts + min(part, record.parts - 1u)) * record.inner + (i - row * record.inner);
         const uint word = WordArray(record.x).at[from];
-        if (live) WordArray(record.y).at[i] = inside ? word : record.value;
+        if (in_range) WordArray(record.y).at[i] = inside ? word : record.value;
     })
 }

@@ -32,6 +32,6 @@ void main() {
             precise float uniform_value = float(word >> 8) * 5.9604644775390625e-8;
             value = uniform_value;
         }
-        if (live) FloatArray(record.y).at[i] = value;
+        if (in_range) FloatArray(record.y).at[i] = value;
     })
 }

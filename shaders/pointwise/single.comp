@@ -1,5 +1,5 @@
-// One pointwise operation on up to three strided operands: what runs where no GLSL can be compiled at run time. The
-// result is dense.
+// One pointwise operation on up to three strided operands, for hosts where no GLSL can be compiled at run time. The result
+// is dense.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/operations.glsl"
@@ -55,6 +55,6 @@ void main() {
             }
         }
         const uint value = apply(WordArray(record.a).at[at_a], WordArray(record.b).at[at_b], WordArray(record.c).at[at_c]);
-        if (live) WordArray(record.y).at[i] = value;
+        if (in_range) WordArray(record.y).at[i] = value;
     })
 }

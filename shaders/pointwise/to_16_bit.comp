@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// float32 to 16 bits, dense: a subgroup does 512 elements, a lane two neighbours a turn, whose 16 bits make one word.
+// float32 to 16 bits, dense: a subgroup converts kElementsPerGroup elements; a lane stores two neighbors as one word.
 #include "common.glsl"
 #include "half.glsl"
 #include "pointwise/record.h"

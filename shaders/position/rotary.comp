@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al. 2021) of x [B, H, T, D]: the first 2 * half elements of each row turn by the angle of
-// the row's position.
+// Rotary position embedding (Su et al. 2021) of x [B, H, T, D]: the first 2 * half elements of each row are
+// rotated by the angle of the row's position.
 #version 460
 #include "pointwise/elements.glsl"
 #include "position/record.h"
@@ -39,6 +39,6 @@ void main() {
         const float own = FloatArray(record.x).at[from + int(d) * record.x_strides[3]];
         const float other = FloatArray(record.x).at[from + int(partner) * record.x_strides[3]];
         precise float y = own * c + other * s;
-        if (live) FloatArray(record.y).at[i] = d < turned ? y : own;
+        if (in_range) FloatArray(record.y).at[i] = d < turned ? y : own;
     })
 }

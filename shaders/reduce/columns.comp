@@ -42,7 +42,7 @@ void main() {
     const uint begin = part * r.chunk;
     const uint end = min(begin + r.chunk, r.many);
     T y = REDUCTION == kSum || REDUCTION == kLogSumExp ? T(0) : T(LEAST);
-    T most = T(LEAST);
+    T maximum = T(LEAST);
     uint place = 0;
     bool bad = false;
     uint n = begin;
@@ -61,18 +61,18 @@ void main() {
 #ifndef INTEGER
             bad = bad || is_nan(v);
 #endif
-            if (v > most) {
-                most = v;
+            if (v > maximum) {
+                maximum = v;
                 place = n;
             }
         }
 #ifndef INTEGER
         if (REDUCTION == kLogSumExp) {
             // A running maximum and the sum of exp under it.
-            const float top = max(most, v);
-            const float from = top == -kInfinity || top == kInfinity ? 0.0 : top;
-            y = y * exp_(most - from) + exp_(v - from);
-            most = top;
+            const float new_max = max(maximum, v);
+            const float from = new_max == -kInfinity || new_max == kInfinity ? 0.0 : new_max;
+            y = y * exp_(maximum - from) + exp_(v - from);
+            maximum = new_max;
         }
 #endif
     } while (++n < end);
@@ -82,11 +82,11 @@ void main() {
             store_int(r.y, to, int(place));
         } else {
 #ifdef INTEGER
-            store_int(r.y, to, REDUCTION == kMaximum ? most : y);
+            store_int(r.y, to, REDUCTION == kMaximum ? maximum : y);
 #else
             float value = y * r.factor;
-            if (REDUCTION == kMaximum) value = bad ? kNaN : most;
-            if (REDUCTION == kLogSumExp) value = most == kInfinity || most == -kInfinity ? most : most + log_(y);
+            if (REDUCTION == kMaximum) value = bad ? kNaN : maximum;
+            if (REDUCTION == kLogSumExp) value = maximum == kInfinity || maximum == -kInfinity ? maximum : maximum + log_(y);
             store_float(r.y, to, value, kF32);
 #endif
         }

@@ -1,4 +1,4 @@
-// Running sums along the middle of x [outer, places, inner]: an invocation a line, in the order of the places.
+// Running sums along the middle of x [outer, places, inner]: one invocation per line, in order.
 #version 460
 #include "pointwise/elements.glsl"
 #include "scan/record.h"
@@ -22,7 +22,7 @@ void main() {
             const uint word = WordArray(record.x).at[at];
             sum += uintBitsToFloat(word);
             whole += int(word);
-            if (live) WordArray(record.y).at[at] = INTEGER != 0u ? uint(whole) : floatBitsToUint(sum);
+            if (in_range) WordArray(record.y).at[at] = INTEGER != 0u ? uint(whole) : floatBitsToUint(sum);
         } while (++k < record.places);
     })
 }

@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dx = y (dy - sum(y dy)) of rows, a subgroup a row.
+// dx = y (dy - sum(y dy)) of rows, one subgroup per row.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "softmax/record.h"

@@ -19,6 +19,49 @@ View dense_rows(Lowering& lowering, const View& view) {
     return fits ? view : lowering.contiguous(view);
 }
 
+namespace {
+
+// By the size of the heads: how many rows of the other side a lane takes together. A row is for heads up to its width.
+struct AttentionVariant {
+    int64_t width = 0;
+    uint32_t block = 1;
+};
+constexpr AttentionVariant kVariants[] = {{64, 4}, {128, 2}, {256, 1}};
+
+} // namespace
+
+Result<AttentionSizes> attention_sizes(const graph::Node& node, const View& q, const View& k, const View& v) {
+    AttentionSizes sizes;
+    sizes.batch = q.shape[0];
+    sizes.heads = q.shape[1];
+    sizes.queries = q.shape[2];
+    sizes.width = q.shape[3];
+    sizes.key_heads = k.shape[1];
+    sizes.keys = k.shape[2];
+    sizes.value_width = v.shape[3];
+    const auto* const variant = std::ranges::find_if(
+        kVariants, [&](int64_t width) { return std::max(sizes.width, sizes.value_width) <= width; },
+        &AttentionVariant::width);
+    if (variant == std::end(kVariants))
+        return unsupported(fmt::format("attention heads of size {} and {}; the kernels support up to {}", sizes.width,
+                                       sizes.value_width, std::end(kVariants)[-1].width));
+    sizes.block = variant->block;
+    const double scale = node.real("scale");
+    sizes.scale = static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(sizes.width)));
+    return sizes;
+}
+
+uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
+    if (!even({sizes.width, sizes.value_width})) return 1;
+    for (const View* view : views) {
+        if (view->resource == 0) continue;
+        if (!even({static_cast<int64_t>(view->offset)})) return 1;
+        for (int d = 0; d < 3; ++d)
+            if (view->shape[d] > 1 && view->strides[d] % 2 != 0) return 1;
+    }
+    return 2;
+}
+
 View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
     std::vector<int32_t> words;
     std::string name = "distance table";
@@ -42,12 +85,9 @@ namespace {
 
 using namespace kernels::attention; // the options
 
-// Inputs of both operations from q on.
+// Inputs of attention and attention_gradient after q, k and v.
 enum Input : std::size_t {
-    in_q,
-    in_k,
-    in_v,
-    in_bias,
+    in_bias = kTensorInputs,
     in_distance_bias,
     in_query_distance,
     in_key_distance,
@@ -77,15 +117,13 @@ enum Output : std::size_t {
     out_query_class
 };
 
-struct Attention {
+struct Attention : AttentionSizes {
     std::array<View, kInputs> in;
     View table, key_table, runtime;
-    int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
     int64_t buckets = 0, key_buckets = 0;
     int64_t bias_b = 0, bias_h = 0, mask_b = 0, mask_h = 0;
     int64_t first = 0, key_first = 0;
     int64_t table_length = 1, key_table_length = 1;
-    float scale = 1;
     int32_t window = 0;
     uint32_t stream = 0, threshold = 0;
     float factor = 1;
@@ -107,18 +145,7 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
         const View view = lowering.view(node.inputs[first + i]);
         a.in[i] = i <= in_v ? dense_rows(lowering, view) : lowering.contiguous(view);
     }
-    a.batch = a.in[in_q].shape[0];
-    a.heads = a.in[in_q].shape[1];
-    a.queries = a.in[in_q].shape[2];
-    a.width = a.in[in_q].shape[3];
-    a.key_heads = a.in[in_k].shape[1];
-    a.keys = a.in[in_k].shape[2];
-    a.value_width = a.in[in_v].shape[3];
-    if (a.width > 256 || a.value_width > 256)
-        return unsupported(
-            fmt::format("attention heads of size {} and {}; the kernels go to 256", a.width, a.value_width));
-    const double scale = node.real("scale");
-    a.scale = static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(a.width)));
+    HK_ASSIGN(static_cast<AttentionSizes&>(a), attention_sizes(node, a.in[in_q], a.in[in_k], a.in[in_v]));
     a.window = static_cast<int32_t>(node.integer("window"));
     a.first = node.integer("distance_first");
     a.key_first = node.integer("key_distance_first");
@@ -173,27 +200,13 @@ struct TensorViews {
     View bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
 };
 
-uint32_t load_width(const Attention& a, const TensorViews& p) {
-    std::vector<const View*> views = {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv};
-    if (!even({a.width, a.value_width})) return 1;
-    for (const View* view : views) {
-        if (view->resource == 0) continue;
-        if (!even({static_cast<int64_t>(view->offset)})) return 1;
-        for (std::size_t d = 0; d < 3; ++d)
-            if (view->shape[static_cast<int>(d)] > 1 && view->strides[d] % 2 != 0) return 1;
-    }
-    return 2;
-}
-
-uint32_t stride(const View& view, std::size_t dimension) { return word(view.strides[dimension]); }
-
 Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader,
                        uint32_t options, bool lanes_are_keys) {
     Dispatch dispatch;
     dispatch.shader = shader;
-    const int64_t widest = std::max(a.width, a.value_width);
-    const uint32_t block = widest <= 64 ? 4u : widest <= 128 ? 2u : 1u;
-    dispatch.constants = {lanes(lowering), word(a.width), word(a.value_width), load_width(a, p), block, options};
+    const uint32_t w =
+        attention_load_width(a, {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv});
+    dispatch.constants = {lanes(lowering), word(a.width), word(a.value_width), w, a.block, options};
     dispatch.subgroup_size = lanes(lowering);
     const int64_t blocks = divide_up(lanes_are_keys ? a.keys : a.queries, lanes(lowering));
     dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
@@ -233,30 +246,30 @@ Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews
                                                              .queries = word(a.queries),
                                                              .keys = word(a.keys),
                                                              .blocks = word(blocks),
-                                                             .q_b = stride(a.in[in_q], 0),
-                                                             .q_h = stride(a.in[in_q], 1),
-                                                             .q_t = stride(a.in[in_q], 2),
-                                                             .k_b = stride(a.in[in_k], 0),
-                                                             .k_h = stride(a.in[in_k], 1),
-                                                             .k_t = stride(a.in[in_k], 2),
-                                                             .v_b = stride(a.in[in_v], 0),
-                                                             .v_h = stride(a.in[in_v], 1),
-                                                             .v_t = stride(a.in[in_v], 2),
-                                                             .y_b = stride(p.y, 0),
-                                                             .y_h = stride(p.y, 1),
-                                                             .y_t = stride(p.y, 2),
-                                                             .dy_b = stride(p.dy, 0),
-                                                             .dy_h = stride(p.dy, 1),
-                                                             .dy_t = stride(p.dy, 2),
-                                                             .dq_b = stride(p.dq, 0),
-                                                             .dq_h = stride(p.dq, 1),
-                                                             .dq_t = stride(p.dq, 2),
-                                                             .dk_b = stride(p.dk, 0),
-                                                             .dk_h = stride(p.dk, 1),
-                                                             .dk_t = stride(p.dk, 2),
-                                                             .dv_b = stride(p.dv, 0),
-                                                             .dv_h = stride(p.dv, 1),
-                                                             .dv_t = stride(p.dv, 2),
+                                                             .q_b = stride_of(a.in[in_q], 0),
+                                                             .q_h = stride_of(a.in[in_q], 1),
+                                                             .q_t = stride_of(a.in[in_q], 2),
+                                                             .k_b = stride_of(a.in[in_k], 0),
+                                                             .k_h = stride_of(a.in[in_k], 1),
+                                                             .k_t = stride_of(a.in[in_k], 2),
+                                                             .v_b = stride_of(a.in[in_v], 0),
+                                                             .v_h = stride_of(a.in[in_v], 1),
+                                                             .v_t = stride_of(a.in[in_v], 2),
+                                                             .y_b = stride_of(p.y, 0),
+                                                             .y_h = stride_of(p.y, 1),
+                                                             .y_t = stride_of(p.y, 2),
+                                                             .dy_b = stride_of(p.dy, 0),
+                                                             .dy_h = stride_of(p.dy, 1),
+                                                             .dy_t = stride_of(p.dy, 2),
+                                                             .dq_b = stride_of(p.dq, 0),
+                                                             .dq_h = stride_of(p.dq, 1),
+                                                             .dq_t = stride_of(p.dq, 2),
+                                                             .dk_b = stride_of(p.dk, 0),
+                                                             .dk_h = stride_of(p.dk, 1),
+                                                             .dk_t = stride_of(p.dk, 2),
+                                                             .dv_b = stride_of(p.dv, 0),
+                                                             .dv_h = stride_of(p.dv, 1),
+                                                             .dv_t = stride_of(p.dv, 2),
                                                              .bias_b = word(a.bias_b),
                                                              .bias_h = word(a.bias_h),
                                                              .mask_b = word(a.mask_b),

@@ -27,7 +27,8 @@ enum class ResourceKind : uint8_t {
     moment1,   // AdamW's first moments of parameters, in the same order
     moment2,   // AdamW's second moments
 };
-// parameter, gradient, moment1 and moment2 are named by a tensor, or by chunk_name() of program.hpp for a whole chunk.
+// parameter, gradient, moment1 and moment2 are named by a tensor, or by chunk_name() of parameter_table.hpp for a whole
+// chunk.
 
 struct Resource {
     std::string name; // the parameter's, field's, output's or state's; for the arena a description

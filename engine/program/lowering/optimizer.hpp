@@ -9,8 +9,11 @@
 // A step whose norm (or loss) is not finite changes nothing but the counters of OptimizerState.
 #pragma once
 
+#include "program/lowering/lowering.hpp"
+#include "program/lowering/parameter_table.hpp"
 #include "program/lowering/records.hpp"
-#include "program/program.hpp"
+
+#include <span>
 
 #include <string>
 #include <vector>

@@ -150,7 +150,7 @@ private:
         text += fmt::format("#define HEKLA_WIDTH {}\n", width);
         text += expanded_glsl("own/frame.glsl", seen);
         if (std::ranges::any_of(tensors_, [](const OwnTensor& t) { return bytes_of(t.view.storage) == 2; }))
-            text += expanded_glsl("own/halves.glsl", seen);
+            text += expanded_glsl("own/storage16.glsl", seen);
 
         std::string globals, set, accessors;
         for (const OwnTensor& t : tensors_) {
@@ -227,7 +227,7 @@ private:
         const char* const type = t.integer ? "int" : "float";
         const std::string value =
             bytes_of(t.view.storage) == 2
-                ? fmt::format("unpack_half({}u, uint(HeklaHalves(hekla_at_{}).at[{}]))",
+                ? fmt::format("unpack_half({}u, uint(HeklaWords16(hekla_at_{}).at[{}]))",
                               static_cast<uint32_t>(t.view.storage), t.name, place)
                 : fmt::format("{}(hekla_at_{}).at[{}]", t.integer ? "HeklaInts" : "HeklaFloats", t.name, place);
         return fmt::format("{} load_{}(uint i) {{\n{}    return {};\n}}\n", type, t.name, count_text(t, 0), value);

@@ -13,6 +13,20 @@ using graph::Shape;
 
 using namespace kernels::recurrent; // the flags and records
 
+// Variants of the kernels that walk through time. The first row that suits is used.
+struct RecurrentVariant {
+    const char* name; // recurrent/forward.NAME and recurrent/gradient.NAME
+    int64_t rows;     // of the batch that a workgroup does
+    int64_t least_batch;
+    bool subgroup; // a workgroup is one subgroup: for CPUs, where a barrier between several is expensive
+};
+constexpr RecurrentVariant kVariants[] = {
+    {"r16", 16, 32, true},
+    {"r4", 4, 4, true},
+    {"r1", 1, 0, true},
+    {"lane", 1, 0, false},
+};
+
 // A layer's inputs, dense; those left out have resource 0.
 struct Layer {
     bool lstm = false;
@@ -20,9 +34,7 @@ struct Layer {
     int64_t batch = 0, time = 0, in = 0, hidden = 0, width = 0; // width: gates H
     uint32_t flags = 0;                                         // of the layer; not of what a gradient is given
     uint32_t lanes = 0;                                         // of a workgroup
-    const char* kernel = "lane";                                // the variant that walks through time
-    int64_t rows = 1;                                           // of the batch that a workgroup does
-    bool subgroup = false;                                      // a workgroup is one
+    const RecurrentVariant* kernel = nullptr;                   // that walks through time
 
     int64_t tokens() const { return batch * time; }
 };
@@ -54,24 +66,22 @@ Layer layer_of(Lowering& lowering, const graph::Node& node, std::size_t x, bool 
     l.flags = (lstm ? kLstm : 0u) | (node.integer("reverse") != 0 ? kReverse : 0u) |
               (l.lengths.resource != 0 ? kLengths : 0u) | (l.initial.resource != 0 ? kInitial : 0u) |
               (l.initial_cell.resource != 0 ? kInitialCell : 0u);
-    // On a CPU a workgroup is one subgroup, since a barrier between more of them is dear, and does many rows with what
-    // it loads of a weight; elsewhere a row has a workgroup of as many lanes as there are units.
-    const int64_t most = lowering.limits.cpu ? lanes(lowering) : std::min(256u, lowering.limits.max_group_invocations);
+    l.kernel = std::ranges::find_if(kVariants, [&](const RecurrentVariant& variant) {
+        return variant.subgroup == lowering.limits.cpu && l.batch >= variant.least_batch;
+    });
+    // A subgroup shares what it loads of a weight between several rows; elsewhere a row has a workgroup of as many
+    // lanes as there are units.
+    const int64_t most = l.kernel->subgroup ? lanes(lowering) : std::min(256u, lowering.limits.max_group_invocations);
     const int64_t wanted = divide_up(std::max<int64_t>(l.hidden, 1), lanes(lowering)) * lanes(lowering);
     l.lanes = word(std::min(most, wanted));
-    if (lowering.limits.cpu) {
-        l.subgroup = true;
-        l.rows = l.batch >= 32 ? 16 : l.batch >= 4 ? 4 : 1;
-        l.kernel = l.rows == 16 ? "r16" : l.rows == 4 ? "r4" : "r1";
-    }
     return l;
 }
 
 void walk(Lowering& lowering, const Layer& l, const char* shader, uint32_t flags, Dispatch& dispatch) {
-    dispatch.shader = fmt::format("recurrent/{}.{}", shader, l.kernel);
+    dispatch.shader = fmt::format("recurrent/{}.{}", shader, l.kernel->name);
     dispatch.constants = {l.lanes, flags};
-    if (l.subgroup) dispatch.subgroup_size = lanes(lowering);
-    dispatch.groups = static_cast<uint64_t>(divide_up(l.batch, l.rows));
+    if (l.kernel->subgroup) dispatch.subgroup_size = lanes(lowering);
+    dispatch.groups = static_cast<uint64_t>(divide_up(l.batch, l.kernel->rows));
     dispatch.flops = 2.0 * static_cast<double>(l.tokens()) * static_cast<double>(l.width * l.hidden);
 }
 
@@ -128,7 +138,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
     dispatch.reads(y);
     dispatch.reads(cells);
     dispatch.bytes = static_cast<double>(inputs.bytes() + y.bytes()) + static_cast<double>(l.tokens()) /
-                                                                           static_cast<double>(l.rows) *
+                                                                           static_cast<double>(l.kernel->rows) *
                                                                            static_cast<double>(weight.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -221,7 +231,7 @@ void gradient(Lowering& lowering, graph::NodeId id) {
         dispatch.writes(view);
     }
     dispatch.bytes = 4.0 * static_cast<double>(inputs.bytes()) + static_cast<double>(l.tokens()) /
-                                                                     static_cast<double>(l.rows) *
+                                                                     static_cast<double>(l.kernel->rows) *
                                                                      static_cast<double>(l.hidden_weight.bytes());
     lowering.append(std::move(dispatch));
 
