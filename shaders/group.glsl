@@ -1,5 +1,5 @@
 // The dispatch convention, the shader's half (engine/gpu/commands.hpp has the host's): workgroups are counted linearly,
-// and the host folds the count into three dimensions. i may lie past the count: compare, clamp, leave.
+// and the host folds the count into three dimensions. The result may exceed the count: compare, clamp, return.
 #ifndef HEKLA_GROUP_GLSL
 #define HEKLA_GROUP_GLSL
 

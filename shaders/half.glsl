@@ -1,5 +1,5 @@
-// 16-bit storage of floats, as engine/program/lowering/half.hpp: arithmetic is in float32, and what is stored is rounded to the
-// nearest, ties to even. In integers, because drivers choose how packHalf2x16 rounds.
+// 16-bit storage of floats, as engine/program/lowering/half.hpp: arithmetic is in float32, and stored values are rounded to
+// the nearest, ties to even. In integers, because drivers choose how packHalf2x16 rounds.
 #ifndef HEKLA_HALF_GLSL
 #define HEKLA_HALF_GLSL
 

@@ -1,5 +1,16 @@
 // Kernels whose workgroup is one subgroup of S lanes (specialization constant 0), all lanes active throughout. Sums and
-// maxima over lanes in a fixed order.
+// maxima over lanes are in a fixed order.
+//
+// How the lanes share a row, here S = 4, W = 2 and a row of 13 elements; the number is the lane that has the element:
+//
+//     element            0  1  2  3  4  5  6  7 | 8  9 10 11 12  -  -  -
+//     without            0  0  1  1  2  2  3  3 | 0  0  1  1  2  2  3  3     a lane's W elements are neighbors: one load
+//     UNIFORM_LOADS      0  1  2  3  0  1  2  3 | 0  1  2  3  0  1  2  3     lanes are neighbors: one load for all lanes
+//                        base = 0                 base = 8
+//
+// An iteration covers S * W elements from `base` on (HEKLA_EACH_SHARE). In it a lane has vec2(element i, element second(i)),
+// where HEKLA_SHARE declares i: load_part gives them, with `other` in place of elements past the row (-), and store_part
+// stores them. With W = 1 the second element is never used.
 #ifndef HEKLA_LANES_GLSL
 #define HEKLA_LANES_GLSL
 
@@ -13,8 +24,8 @@ layout(local_size_x_id = 0) in;
 // Whether a load whose address is the same for all lanes is one load (capability uniform_loads, engine/gpu/pipeline.hpp).
 layout(constant_id = 31) const uint UNIFORM_LOADS = 0;
 
-// Element `lane` of the S floats at an address that is the same for all lanes. With UNIFORM_LOADS S loads that a driver can
-// make one of; reads all S, up to 60 bytes past what is asked for, which the guard behind every tensor covers.
+// Returns element `lane` of the S floats at an address that is the same for all lanes. With UNIFORM_LOADS these are S loads
+// that a driver combines into one. It reads all S, up to 60 bytes past the end, which the guard after every tensor covers.
 float load_consecutive(uint64_t address) {
     if (UNIFORM_LOADS == 0) return Floats(address + gl_SubgroupInvocationID * 4ul).v[0];
     float x = Floats(address).v[0];
@@ -42,12 +53,11 @@ float lanes_max(float x) {
     return x;
 }
 
-// A lane's share of a row is W elements a turn, `i` the first of them: neighbours in memory, or with UNIFORM_LOADS the
-// lanes' elements follow each other and a second one lies S further.
+// The second element of a lane whose first is i, and that first element, as pictured above.
 uint second(uint i) { return i + (UNIFORM_LOADS != 0 ? S : 1); }
 #define HEKLA_SHARE(i, base, W) const uint i = (base) + gl_SubgroupInvocationID * (UNIFORM_LOADS != 0 ? 1 : (W));
 
-// The share of a row of `width` whose lanes begin at `base`, the same for all; what lies past the row is `other`.
+// A lane's share of a row of `width` elements in the iteration that begins at `base`.
 vec2 load_part(uint64_t row, uint base, uint width, uint W, float other) {
     HEKLA_SHARE(i, base, W)
     if (UNIFORM_LOADS != 0) {
@@ -84,7 +94,7 @@ void store_two(uint64_t address, vec2 x) {
     }
 }
 
-// Runs `body` for each turn over a row: `base` is the first element of the turn's lanes.
+// Runs `body` for each iteration over a row: `base` is its first element.
 #define HEKLA_EACH_SHARE(base, width, W, body)                                                                         \
     {                                                                                                                  \
         uint base = 0;                                                                                                 \
@@ -94,12 +104,11 @@ void store_two(uint64_t address, vec2 x) {
         } while (base < (width));                                                                                      \
     }
 
-// Rows that a workgroup does: kRowsPerGroup of engine/program/lowering/common.hpp.
-const uint kRows = 4;
+// Runs `body` for each of a workgroup's rows.
 #define HEKLA_EACH_ROW(row, group, rows, body)                                                                         \
     {                                                                                                                  \
-        uint row = (group) * kRows;                                                                                    \
-        const uint hekla_end = min(row + kRows, (rows));                                                               \
+        uint row = (group) * kRowsPerGroup;                                                                            \
+        const uint hekla_end = min(row + kRowsPerGroup, (rows));                                                       \
         do {                                                                                                           \
             body                                                                                                       \
         } while (++row < hekla_end);                                                                                   \

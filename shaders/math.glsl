@@ -1,6 +1,6 @@
 // Elementary functions of our own, within 4 ulp (tests/program/math_test.cpp): drivers' are off by up to 4e-2.
-// Polynomials are minimax fits or Taylor series whose remainder lies under half an ulp in the reduced interval.
-// Everything is `precise`: a function has the same bits in whatever kernel it stands.
+// Polynomials are minimax fits or Taylor series whose remainder is less than half an ulp in the reduced interval.
+// Everything is `precise`: a function gives the same bits in every kernel.
 #ifndef HEKLA_MATH_GLSL
 #define HEKLA_MATH_GLSL
 

@@ -1,4 +1,4 @@
-// Philox 4x32-10 as engine/base/philox.hpp has it, and which word belongs to which element: element e of example b uses
+// Philox 4x32-10 as in engine/base/philox.hpp, and which word belongs to which element: element e of example b uses
 // word e mod 4 of philox({e / 4, first_example + b, step, stream}, {seed low, seed high}).
 #ifndef HEKLA_PHILOX_GLSL
 #define HEKLA_PHILOX_GLSL

@@ -1,5 +1,6 @@
 #include "api/context.hpp"
 
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/handles.hpp"
@@ -61,24 +62,8 @@ private:
     std::shared_ptr<HostFunctions> host_;
 };
 
-Status usable(const hk_cache* cache) {
-    HK_TRY(complete(cache, "hk_cache"));
-    if (cache->load == nullptr || cache->store == nullptr)
-        return invalid_argument("hk_cache: load and store are both needed");
-    return {};
-}
-
-Status usable(const hk_allocator* allocator) {
-    HK_TRY(complete(allocator, "hk_allocator"));
-    if (allocator->allocate == nullptr || allocator->release == nullptr)
-        return invalid_argument("hk_allocator: allocate and release are both needed");
-    return {};
-}
-
 Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o, const std::shared_ptr<HostFunctions>& functions) {
     if (o.cache == nullptr) return folder_cache(string_of(o.cache_folder));
-    HK_TRY(usable(o.cache));
-    if (o.cache_folder.size > 0) return invalid_argument("hk_context_options: cache_folder or cache, not both");
     functions->cache.replace(*o.cache);
     return std::shared_ptr<Cache>(std::make_shared<HostCache>(functions));
 }
@@ -87,15 +72,11 @@ Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o, const std::
 Result<std::shared_ptr<HostAllocator>> allocator_of(const hk_context_options& o,
                                                     const std::shared_ptr<HostFunctions>& functions) {
     if (o.allocator == nullptr) return std::shared_ptr<HostAllocator>();
-    HK_TRY(usable(o.allocator));
     functions->allocator.replace(*o.allocator);
     return std::make_shared<HostAllocator>(functions);
 }
 
-Result<plugin::Processes> processes_of(const hk_context_options& o) {
-    if (!(o.describe_seconds >= 0.0 && o.describe_seconds <= 1e6))
-        return invalid_argument(
-            fmt::format("hk_context_options.describe_seconds is {}, expected 0 (60 s) to 1000000", o.describe_seconds));
+plugin::Processes processes_of(const hk_context_options& o) {
     plugin::Processes processes;
     processes.describe = static_cast<plugin::Processes::Describe>(o.describe);
     processes.program = string_of(o.describe_program);
@@ -107,18 +88,10 @@ Result<plugin::Processes> processes_of(const hk_context_options& o) {
     return processes;
 }
 
-Status in_range(int32_t value, const char* name, int32_t last) {
-    if (value >= 0 && value <= last) return {};
-    return invalid_argument(fmt::format("hk_context_options.{} is {}, expected 0 to {}", name, value, last));
-}
-
-Result<std::vector<gpu::MemoryRange>> ranges_of(const hk_vulkan_device& v) {
-    if (v.memory_ranges == nullptr && v.memory_range_count > 0)
-        return invalid_argument("hk_vulkan_device.memory_ranges is null");
+std::vector<gpu::MemoryRange> ranges_of(const hk_vulkan_device& v) {
     std::vector<gpu::MemoryRange> ranges;
     for (uint64_t i = 0; i < v.memory_range_count; ++i) {
         const hk_memory_range& given = v.memory_ranges[i];
-        HK_TRY(complete(&given, "hk_memory_range"));
         gpu::MemoryRange range;
         static_assert(sizeof range.memory == sizeof given.memory);
         std::memcpy(&range.memory, &given.memory, sizeof range.memory);
@@ -128,9 +101,6 @@ Result<std::vector<gpu::MemoryRange>> ranges_of(const hk_vulkan_device& v) {
         range.mapped = static_cast<std::byte*>(given.mapped);
         ranges.push_back(range);
     }
-    if (!ranges.empty() && std::ranges::none_of(ranges, [](const auto& range) { return range.mapped != nullptr; }))
-        return invalid_argument("hk_vulkan_device.memory_ranges: none is mapped, and what the host writes and reads "
-                                "needs one that is");
     return ranges;
 }
 
@@ -149,13 +119,9 @@ Result<gpu::Context> device_of(const hk_context_options& options, std::shared_pt
     gpu.cache = std::move(cache);
     gpu.memory.cap_bytes = options.memory_cap;
     if (options.device_kind == HK_DEVICE_OWN) return gpu::create_context(gpu);
-    HK_TRY(complete(options.vulkan, "hk_vulkan_device"));
-    if (options.validation != 0)
-        return invalid_argument("hk_context_options.validation: a device of the host's is validated by the host's own "
-                                "layers: leave it 0");
     static_assert(sizeof gpu.pipeline_cache == sizeof options.vulkan->pipeline_cache);
     std::memcpy(&gpu.pipeline_cache, &options.vulkan->pipeline_cache, sizeof gpu.pipeline_cache);
-    HK_ASSIGN(gpu.memory.ranges, ranges_of(*options.vulkan));
+    gpu.memory.ranges = ranges_of(*options.vulkan);
     HK_ASSIGN(std::shared_ptr<gpu::Device> device,
               gpu::Device::wrap(wrapped_from(*options.vulkan, functions), gpu.device));
     return gpu::create_context(std::move(device), gpu);
@@ -164,14 +130,6 @@ Result<gpu::Context> device_of(const hk_context_options& options, std::shared_pt
 } // namespace
 
 Result<std::shared_ptr<Context>> Context::create(const hk_context_options& options) {
-    HK_TRY(in_range(options.validation, "validation", 2));
-    HK_TRY(in_range(options.measure_kernels, "measure_kernels", 2));
-    HK_TRY(in_range(options.device_kind, "device_kind", HK_DEVICE_NONE));
-    HK_TRY(in_range(options.describe, "describe", HK_DESCRIBE_IN_PROCESS));
-    HK_ASSIGN(plugin::Processes processes, processes_of(options));
-    if ((options.device_kind == HK_DEVICE_WRAPPED) != (options.vulkan != nullptr))
-        return invalid_argument(
-            "hk_context_options.vulkan goes with device_kind = HK_DEVICE_WRAPPED, and with that alone");
     std::shared_ptr<Context> context(new Context);
     context->gives_jobs_ = options.job != nullptr;
     context->own_threads_ = options.no_threads == 0 && !context->gives_jobs_;
@@ -191,7 +149,7 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     context->registry_ = plugin::Registry::scan(
         folders, context->log_, allocator != nullptr ? allocator.get() : std::pmr::new_delete_resource());
     for (const std::string_view warning : context->registry_.warnings()) context->log_.warning(warning);
-    context->registry_.set_processes(std::move(processes));
+    context->registry_.set_processes(processes_of(options));
     if (options.device_kind == HK_DEVICE_NONE) return context;
     HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options, functions));
     HK_ASSIGN(gpu::Context made, device_of(options, cache, functions, allocator, context->log_));
@@ -301,8 +259,6 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     HK_TRY(as_made("allocator", functions_->allocator.get().allocate != nullptr, callbacks.allocator != nullptr));
     HK_TRY(as_made("lock_queue", queue.lock != nullptr, callbacks.lock_queue != nullptr));
     HK_TRY(as_made("unlock_queue", queue.unlock != nullptr, callbacks.unlock_queue != nullptr));
-    if (callbacks.cache != nullptr) HK_TRY(usable(callbacks.cache));
-    if (callbacks.allocator != nullptr) HK_TRY(usable(callbacks.allocator));
     {
         const std::lock_guard guard(mutex_);
         const bool inside = (busy_ && busy_thread_ == std::this_thread::get_id()) ||
@@ -409,7 +365,7 @@ hk_string hk_plugin_folder(void) {
 
 int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(hekla::api::complete(options, "hk_context_options"));
+        HK_TRY(hekla::api::check(options));
         if (out == nullptr) return hekla::invalid_argument("out is null");
         HK_ASSIGN(std::shared_ptr<Context> context, Context::create(*options));
         out->id = Handles<Context>::all().add(std::move(context));
@@ -427,7 +383,7 @@ void hk_context_destroy(hk_context context) {
 
 int32_t hk_context_replace_callbacks(hk_context context, const hk_context_callbacks* callbacks, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(hekla::api::complete(callbacks, "hk_context_callbacks"));
+        HK_TRY(hekla::api::check(callbacks));
         HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
         return found->replace(*callbacks);
     });

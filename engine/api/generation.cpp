@@ -9,11 +9,6 @@
 
 namespace hekla::api {
 Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& place, const hk_generate_options& o) {
-    if (o.weights < 0 || o.weights > 2)
-        return invalid_argument(
-            fmt::format("weights = {}: expected 0 (float32), 1 (float16) or 2 (bfloat16)", o.weights));
-    if (o.reference != 0 && o.weights != 0)
-        return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
     std::unique_ptr<Generation> g(new Generation(place, o));
     HK_ASSIGN(g->model_, infer::open_model(place.registry, place.runtime, string_of(o.model),
                                            {.head = "lm",

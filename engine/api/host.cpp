@@ -205,11 +205,11 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_ASSIGN(const api::CallEnvironment place, environment_of(call));
         const api::HeardTraining heard(options, api::capture_of(context));
+        if (result != nullptr) HK_TRY(complete(result, "hk_train_result"));
         HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
                   api::trainer_of(place, heard.options(), train::Purpose::train));
         HK_ASSIGN(const train::TrainerResult done, trainer->run());
         if (result != nullptr) {
-            HK_TRY(complete(result, "hk_train_result"));
             result->stopped = done.stopped ? 1 : 0;
             result->steps = done.steps;
             result->best_step = done.best_step;

@@ -74,7 +74,6 @@ struct PlannedOn {
 Result<PlannedOn> planned_on(const Context::Call& call, const hk_plan_options& o) {
     PlannedOn on;
     if (o.limits != nullptr) {
-        HK_TRY(complete(o.limits, "hk_device_limits"));
         HK_ASSIGN(on.target, target_from(*o.limits));
         on.available = o.limits->memory;
         return on;
@@ -232,15 +231,7 @@ Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64
 }
 
 Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
-    if (o.measure != 0) return invalid_argument("hk_plan_options.measure goes with HK_PLAN_TRAIN: leave it 0");
-    if (o.rows < 0 || o.length < 1)
-        return invalid_argument(
-            fmt::format("hk_plan_options: {} rows of {} tokens: expected 1 or more of each", o.rows, o.length));
     const bool writes = o.mode == HK_PLAN_GENERATE;
-    if (o.weights < 0 || o.weights > 2 || (o.weights != 0 && !writes))
-        return invalid_argument(
-            fmt::format("hk_plan_options.weights is {}, expected 0, or of HK_PLAN_GENERATE 1 (float16) or 2 (bfloat16)",
-                        o.weights));
     const Context& context = call.context();
     infer::ModelOptions options;
     options.describe_only = true;
@@ -283,6 +274,7 @@ extern "C" {
 int32_t hk_device_limits_named(hk_string name, hk_device_limits* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_TRY(complete(out, "hk_device_limits"));
+        HK_TRY(hekla::api::check_text("name", name));
         const std::string wanted = hekla::api::string_of(name);
         std::string known;
         for (const auto& one : hekla::api::kNamedLimits) {
@@ -309,15 +301,6 @@ int32_t hk_device_limits_of(hk_context context, hk_device_limits* out, hk_error*
 
 int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* error) {
     return hekla::api::captured_call(context, "hk_plan", options, error, [&]() -> Status {
-        HK_TRY(complete(options, "hk_plan_options"));
-        if (options->report == nullptr)
-            return hekla::invalid_argument("hk_plan_options.report is null: nobody would get the result");
-        if (options->mode < HK_PLAN_TRAIN || options->mode > HK_PLAN_FORWARD)
-            return hekla::invalid_argument(
-                fmt::format("hk_plan_options.mode is {}, expected HK_PLAN_*", options->mode));
-        if (options->measure != 0 && options->limits != nullptr)
-            return hekla::invalid_argument("hk_plan_options: nothing can be measured on a device that is only "
-                                           "described: leave out limits, or measure");
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_ASSIGN(const hekla::api::PlannedOn on, hekla::api::planned_on(call, *options));
         HK_ASSIGN(const hekla::api::Report report, options->mode == HK_PLAN_TRAIN

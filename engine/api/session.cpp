@@ -1,5 +1,6 @@
 #include "api/session.hpp"
 
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/generation.hpp"
@@ -36,25 +37,11 @@ std::chrono::steady_clock::time_point long_from_now() {
     return std::chrono::steady_clock::now() + std::chrono::hours(24 * 365);
 }
 
-Status check_points(const hk_timeline* timelines, uint64_t count, const char* name) {
-    if (count > 0 && timelines == nullptr) return invalid_argument(fmt::format("hk_advance.{} is null", name));
-    for (uint64_t i = 0; i < count; ++i)
-        if (timelines[i].semaphore == 0)
-            return invalid_argument(fmt::format("hk_advance.{}[{}].semaphore is null", name, i));
-    return {};
-}
-
 } // namespace
 
 Status Session::open(const std::shared_ptr<Context>& context, const hk_session_options* own) {
     double finest = kFinest;
     if (own != nullptr) {
-        HK_TRY(complete(own, "hk_session_options"));
-        if (!(own->microseconds >= 0 && own->microseconds <= 1e9))
-            return invalid_argument(
-                fmt::format("hk_session_options.microseconds is {}, expected 0 (250) to 1e9", own->microseconds));
-        if (own->length < 0)
-            return invalid_argument(fmt::format("hk_session_options.length is {}, expected 0 or more", own->length));
         if (own->microseconds > 0) finest = own->microseconds;
         length_ = own->length;
     }
@@ -376,10 +363,11 @@ struct Session::Passes {
     bool attention = false, lens = false;
     int64_t rows = 0, length = 0, decoder_length = 0;
 
-    std::map<std::string, hk_tensor> tensors; // once prepared
-    std::function<void()> find_tensors;       // where they lie now
-    bool reads_mask = false, wanted = false;  // a pass is asked for
-    std::vector<int32_t> ids, mask, decoder;  // empty: as the bound buffers are
+    std::map<std::string, hk_tensor> tensors;   // once prepared
+    std::function<void()> find_tensors;         // where they lie now
+    bool reads_mask = false, wanted = false;    // a pass is asked for
+    int64_t id_range = 0, decoder_id_range = 0; // ids are 0 to these - 1; 0: any
+    std::vector<int32_t> ids, mask, decoder;    // empty: as the bound buffers are
 
     bool bound(std::string_view name) const {
         return std::ranges::any_of(bindings, [&](const auto& one) { return one.first == name; });
@@ -426,12 +414,6 @@ Result<gpu::Buffer> borrowed(const gpu::Device& device, const std::string& name,
 
 Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>& context,
                                                   const hk_forward_options& options, const hk_session_options* own) {
-    if (options.rows < 1 || options.length < 1)
-        return invalid_argument(fmt::format("hk_forward_options: {} rows of {} tokens: expected 1 or more of each",
-                                            options.rows, options.length));
-    if (options.decoder_length < 0)
-        return invalid_argument(
-            fmt::format("hk_forward_options.decoder_length is {}, expected 0 or more", options.decoder_length));
     std::shared_ptr<Session> session(new Session);
     HK_TRY(session->open(context, own));
     auto passes = std::make_shared<Passes>();
@@ -444,7 +426,6 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
     passes->decoder_length = options.decoder_length;
     session->callbacks_.replace({.user = options.user, .done = options.done});
     for (uint64_t i = 0; i < options.binding_count; ++i) {
-        HK_TRY(complete(&options.bindings[i].buffer, "hk_buffer"));
         passes->bindings.emplace_back(string_of(options.bindings[i].name), options.bindings[i].buffer);
     }
     session->passes_ = passes;
@@ -487,6 +468,8 @@ Status Session::run_forward(Passes& p) {
     };
     HK_ASSIGN(const std::unique_ptr<infer::Forward> forward,
               infer::Forward::create_on_device(model, fields, p.ports, p.attention, p.lens, give));
+    p.id_range = forward->id_range("input_ids");
+    p.decoder_id_range = forward->id_range("decoder_input_ids");
     std::vector<std::string> names = forward->output_names();
     for (const auto& [name, field] : fields) names.push_back(name);
     if (!unused.empty())
@@ -619,6 +602,14 @@ Status Session::pass(const int32_t* ids, const uint64_t* lengths, const int32_t*
             for (int64_t t = length; t < p.length; ++t) p.mask[static_cast<std::size_t>(row * p.length + t)] = 0;
         }
     }
+    for (int64_t row = 0; row < p.rows && ids != nullptr; ++row)
+        HK_TRY(check_ids(ids + row * p.length, lengths != nullptr ? lengths[row] : static_cast<uint64_t>(p.length),
+                         p.id_range, [&](uint64_t t) { return fmt::format("ids[{}][{}]", row, t); }));
+    if (decoder_ids != nullptr)
+        HK_TRY(check_ids(decoder_ids, p.decoder.size(), p.decoder_id_range, [&](uint64_t i) {
+            const auto length = static_cast<uint64_t>(p.decoder_length);
+            return fmt::format("decoder_ids[{}][{}]", i / length, i % length);
+        }));
     p.wanted = true;
     state_ = HK_SESSION_WORKING;
     changed_.notify_all();
@@ -724,10 +715,6 @@ void Session::wait(std::chrono::nanoseconds time, hk_session_info& out) {
 }
 
 Status Session::advance(const hk_advance& a, hk_advanced* out) {
-    if (!(a.microseconds >= 0 && a.microseconds <= 1e12))
-        return invalid_argument(fmt::format("hk_advance.microseconds is {}, expected 0 or more", a.microseconds));
-    HK_TRY(check_points(a.waits, a.wait_count, "waits"));
-    HK_TRY(check_points(a.signals, a.signal_count, "signals"));
     gpu::BudgetedQueue::Work work;
     const std::vector<gpu::TimelinePoint> waits = points(a.waits, a.wait_count),
                                           signals = points(a.signals, a.signal_count);
@@ -735,10 +722,6 @@ Status Session::advance(const hk_advance& a, hk_advanced* out) {
     work.waits = waits;
     work.signals = signals;
     if (a.command_buffer != nullptr) {
-        if (!waits.empty() || !signals.empty())
-            return invalid_argument("hk_advance: what is recorded into a command buffer neither waits nor signals: the "
-                                    "host's submit does");
-        HK_TRY(check_points(&a.lease, 1, "lease"));
         work.into = static_cast<VkCommandBuffer>(a.command_buffer);
         work.lease = points(&a.lease, 1).front();
     }
@@ -777,45 +760,56 @@ void Session::stop() {
     ask_for_job();
 }
 
+void Session::answer(std::vector<MemoryRequest*>& requests, const Status& status) {
+    for (MemoryRequest* request : requests) request->answer = status;
+    requests.clear();
+}
+
 Status Session::rest() {
     const auto rests = [&]() -> Status {
         if (const Status gone = runtime_->evict_device_memory(); !gone.ok()) {
             if (gone.code() == Code::internal) return gone;
             const std::lock_guard guard(mutex_);
-            release_wanted_ = false;
-            not_restored_ = gone;
+            answer(releases_, gone);
+            queue_->set_parked({});
             changed_.notify_all();
             return {};
         }
         std::unique_lock lock(mutex_);
-        released_ = true;
+        released_ = stays_released_ = true;
+        answer(releases_, {});
+        queue_->set_parked({});
         changed_.notify_all();
         for (;;) {
-            wait_here(lock, [&] { return !release_wanted_ || destroyed_; });
+            wait_here(lock, [&] { return !stays_released_ || destroyed_; });
             if (destroyed_) return Status(Code::cancelled, "the session was destroyed");
             lock.unlock();
             const Status back = runtime_->restore_device_memory();
             lock.lock();
             if (back.ok()) break;
-            if (back.code() != Code::out_of_memory || stopping_) return back; // who ends needs it
-            not_restored_ = back;
-            release_wanted_ = true;
+            if (back.code() != Code::out_of_memory || stopping_) return back; // a session that ends needs its memory
+            stays_released_ = true;
+            answer(restores_, back);
             changed_.notify_all();
         }
         if (passes_ != nullptr && passes_->find_tensors) passes_->find_tensors();
         released_ = false;
+        answer(restores_, {});
         changed_.notify_all();
         return {};
     };
-    queue_->set_parked({});
+    {
+        const std::lock_guard guard(mutex_);
+        if (releases_.empty()) return {}; // the last caller's time was up
+    }
     return queue_->park(rests);
 }
 
 Status Session::wait_for_work(const std::function<bool()>& wanted) {
     std::unique_lock lock(mutex_);
     for (;;) {
-        wait_here(lock, [&] { return wanted() || release_wanted_; });
-        if (!release_wanted_) return {};
+        wait_here(lock, [&] { return wanted() || !releases_.empty(); });
+        if (releases_.empty()) return {};
         lock.unlock();
         HK_TRY(rest());
         lock.lock();
@@ -828,19 +822,16 @@ Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
     std::unique_lock lock(mutex_);
     if (ended_ || queue == nullptr) return failed_precondition("the session has ended: it holds no memory");
     if (state_ == HK_SESSION_PREPARING) return failed_precondition("the session prepares: wait until it is there");
-    if (released_) return true;
-    release_wanted_ = true;
-    not_restored_ = {};
+    if (released_ && stays_released_) return true;
+    MemoryRequest mine;
+    releases_.push_back(&mine);
     queue->set_parked([this] { return rest(); });
     changed_.notify_all();
-    wait_for(lock, std::chrono::steady_clock::now() + time, [&] { return released_ || ended_ || !release_wanted_; });
-    if (released_) return true;
-    const bool refused = !release_wanted_;
-    release_wanted_ = false;
-    queue->set_parked({});
-    changed_.notify_all();
+    wait_for(lock, std::chrono::steady_clock::now() + time, [&] { return mine.answer || ended_; });
+    if (mine.answer) return mine.answer->ok() ? Result<bool>(true) : Result<bool>(*mine.answer);
+    std::erase(releases_, &mine);
+    if (releases_.empty()) queue->set_parked({});
     if (ended_) return failed_precondition("the session has ended: it holds no memory");
-    if (refused) return not_restored_;
     return false;
 }
 
@@ -848,24 +839,26 @@ Status Session::restore_memory() {
     if (is_here()) return failed_precondition("a callback of a session cannot restore its memory");
     std::unique_lock lock(mutex_);
     if (!released_ || ended_) return {};
-    not_restored_ = {};
-    release_wanted_ = false;
+    MemoryRequest mine;
+    restores_.push_back(&mine);
+    stays_released_ = false;
     changed_.notify_all();
-    wait_for(lock, long_from_now(), [&] { return !released_ || ended_ || release_wanted_; });
-    return release_wanted_ ? not_restored_ : failed_;
+    wait_for(lock, long_from_now(), [&] { return mine.answer || ended_; });
+    if (mine.answer) return *mine.answer;
+    std::erase(restores_, &mine);
+    return failed_;
 }
 
 bool Session::leave(std::chrono::steady_clock::time_point until) {
     stop();
     {
         const std::lock_guard guard(mutex_);
-        release_wanted_ = false; // what it still has to do needs its memory
+        stays_released_ = false; // what it still has to do needs its memory
+        answer(releases_, failed_precondition("the context's device is being released"));
+        if (queue_ != nullptr) queue_->set_parked({});
         changed_.notify_all();
     }
-    if (const auto queue = this->queue()) {
-        queue->set_parked({});
-        queue->drain();
-    }
+    if (const auto queue = this->queue()) queue->drain();
     drop_unbegun();
     std::unique_lock lock(mutex_);
     if (!wait_for(lock, until, [&] { return ended_; })) return false;

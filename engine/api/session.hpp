@@ -142,8 +142,14 @@ private:
     double progress_ = 0;
     double longest_ = 0;
     bool stopped_ = false, ended_ = false;
-    bool release_wanted_ = false, released_ = false, destroyed_ = false;
-    Status not_restored_; // why it rests on
+    // One call of release_memory() or restore_memory() that waits; each caller has its own, on its stack.
+    struct MemoryRequest {
+        std::optional<Status> answer;
+    };
+    static void answer(std::vector<MemoryRequest*>& requests, const Status& status); // mutex_ is held
+    std::vector<MemoryRequest*> releases_, restores_;                                // not yet answered
+    // released_: the memory is evicted. stays_released_: no caller has asked to restore it.
+    bool released_ = false, stays_released_ = false, destroyed_ = false;
     Status failed_;
     bool writes_ = false;                             // made by generate()
     std::optional<std::vector<std::string>> prompts_; // not yet taken

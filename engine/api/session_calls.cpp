@@ -61,6 +61,8 @@ int32_t begin_session(hk_context context, const char* name, const Options* optio
         hekla::api::capture_of(context), name, error, arguments, [&] { return made.id; },
         [&]() -> Status {
             if (out == nullptr) return hekla::invalid_argument("out is null");
+            HK_TRY(hekla::api::check(options));
+            if (own != nullptr) HK_TRY(hekla::api::check(own));
             HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
             HK_ASSIGN(const std::shared_ptr<Session> session, begin(found));
             made.id = Handles<Session>::all().add(session);
@@ -102,7 +104,6 @@ int32_t hk_session_train(hk_context context, const hk_train_options* options, co
                          hk_session* out, hk_error* error) {
     return begin_session(context, "hk_session_train", options, session_options, out, error,
                          [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
-                             HK_TRY(complete(options, "hk_train_options"));
                              return Session::train(found, *options, session_options);
                          });
 }
@@ -111,7 +112,6 @@ int32_t hk_session_generate(hk_context context, const hk_generate_options* optio
                             const hk_session_options* session_options, hk_session* out, hk_error* error) {
     return begin_session(context, "hk_session_generate", options, session_options, out, error,
                          [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
-                             HK_TRY(complete(options, "hk_generate_options"));
                              return Session::generate(found, *options, session_options);
                          });
 }
@@ -120,9 +120,6 @@ int32_t hk_session_forward(hk_context context, const hk_forward_options* options
                            const hk_session_options* session_options, hk_session* out, hk_error* error) {
     return begin_session(context, "hk_session_forward", options, session_options, out, error,
                          [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
-                             HK_TRY(complete(options, "hk_forward_options"));
-                             if (options->bindings == nullptr && options->binding_count > 0)
-                                 return hekla::invalid_argument("hk_forward_options.bindings is null");
                              return Session::forward(found, *options, session_options);
                          });
 }
@@ -139,6 +136,7 @@ int32_t hk_session_pass_pair(hk_session session, const int32_t* ids, const uint6
 int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_TRY(complete(out, "hk_tensor"));
+        HK_TRY(hekla::api::check_text("name", name));
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return found->tensor(hekla::api::string_of(name), *out);
     });
@@ -147,11 +145,11 @@ int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk
 int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error) {
     const auto arguments = [&] {
         ordered_json all = nothing();
-        all["prompts"] = hekla::api::texts(prompts, prompts != nullptr ? count : 0);
+        all["prompts"] = hekla::api::texts(prompts, count);
         return all;
     };
     return on_session(session, "hk_session_prompt", error, arguments, [&](Session& found) -> Status {
-        if (prompts == nullptr && count > 0) return hekla::invalid_argument("prompts is null");
+        HK_TRY(hekla::api::check_texts("prompts", prompts, "count", count));
         HK_TRY(found.prompt(hekla::api::texts(prompts, count)));
         found.ask_for_job();
         return {};
@@ -176,7 +174,7 @@ int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_adv
     hk_advanced done{};
     const auto arguments = [&] { // with what came of it
         ordered_json all = nothing();
-        if (!complete(advance, "").ok()) return all;
+        if (!hekla::api::check(advance).ok()) return all;
         all["microseconds"] = advance->microseconds;
         all["waits"] = advance->wait_count;
         all["signals"] = advance->signal_count;
@@ -188,7 +186,7 @@ int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_adv
         return all;
     };
     return on_session(session, "hk_session_advance", error, arguments, [&](Session& found) -> Status {
-        HK_TRY(complete(advance, "hk_advance"));
+        HK_TRY(hekla::api::check(advance));
         if (out != nullptr) HK_TRY(complete(out, "hk_advanced"));
         HK_TRY(found.advance(*advance, &done));
         if (out == nullptr) return {};
@@ -220,7 +218,7 @@ int32_t hk_context_pump(hk_context context, uint64_t nanoseconds, hk_pumped* out
 
 int32_t hk_session_replace_callbacks(hk_session session, const hk_session_callbacks* callbacks, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(complete(callbacks, "hk_session_callbacks"));
+        HK_TRY(hekla::api::check(callbacks));
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return found->replace(*callbacks);
     });

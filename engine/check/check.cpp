@@ -73,6 +73,7 @@ const std::vector<Test>& tests() {
         {"network.causal", "nothing that is to be predicted is seen", 2, 120, test_causal},
         {"network.rows", "a row is the same alone and beside others", 2, 120, test_rows_apart},
         {"network.padding", "padding changes nothing", 2, 120, test_padding},
+        {"network.decode", "rows that are fed in chunks give the logits of the whole row", 2, 120, test_decode_mode},
         {"network.gradient", "gradients are those of finite differences", 2, 300, test_gradient},
         {"operation.shapes", "shapes and costs are said for any shapes, or refused in words", 2, 60,
          test_operation_shapes},

@@ -47,9 +47,6 @@ Status run_lstm_gradient(const Call& call);
 Status run_loss(const Call& call);
 Status run_own(const Call& call);
 
-// Strides in elements; 0 repeats.
-using Strides = std::array<int64_t, kMaxRank>;
-
 // Strides under which a tensor of shape `from` is read as one of shape `to` by NumPy's rule.
 Strides broadcast_strides(const Shape& from, const Shape& to);
 
@@ -67,7 +64,7 @@ void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std
         std::array<int64_t, N> step{};
         bool joins = rank > 0;
         for (std::size_t n = 0; n < N; ++n) {
-            step[n] = strides[n][static_cast<std::size_t>(axis)];
+            step[n] = strides[n][axis];
             if (rank > 0) joins = joins && steps[static_cast<std::size_t>(rank - 1)][n] == step[n] * shape[axis];
         }
         const auto place = static_cast<std::size_t>(joins ? rank - 1 : rank++);

@@ -6,11 +6,11 @@
 namespace hekla::graph::reference {
 
 Strides broadcast_strides(const Shape& from, const Shape& to) {
-    Strides result{};
+    Strides result;
     const Strides own = from.strides();
     const int missing = to.rank() - from.rank();
     for (int axis = 0; axis < from.rank(); ++axis)
-        if (from[axis] != 1) result[at(axis + missing)] = own[at(axis)];
+        if (from[axis] != 1) result[axis + missing] = own[axis];
     return result;
 }
 
@@ -43,15 +43,15 @@ void transpose(const Call& call) {
     Tensor& y = call.out();
     const auto& permutation = call.node.ints("permutation");
     const Strides own = x.shape.strides();
-    Strides read{};
-    for (std::size_t i = 0; i < permutation.size(); ++i) read[i] = own[at(normal_axis(permutation[i], x.shape.rank()))];
+    Strides read;
+    for (std::size_t i = 0; i < permutation.size(); ++i) read[i] = own[normal_axis(permutation[i], x.shape.rank())];
     copy(y.shape, y.data.data(), 0, y.shape.strides(), x.data.data(), 0, read);
 }
 
 void slice(const Call& call) {
     const Tensor& x = call.in(0);
     Tensor& y = call.out();
-    const std::size_t axis = at(normal_axis(call.node.integer("axis"), x.shape.rank()));
+    const int64_t axis = normal_axis(call.node.integer("axis"), x.shape.rank());
     Strides read = x.shape.strides();
     const int64_t offset = call.node.integer("start") * read[axis];
     read[axis] *= call.node.integer("stride");
@@ -61,7 +61,7 @@ void slice(const Call& call) {
 void unslice(const Call& call) {
     const Tensor& x = call.in(0);
     Tensor& y = call.out();
-    const std::size_t axis = at(normal_axis(call.node.integer("axis"), x.shape.rank()));
+    const int64_t axis = normal_axis(call.node.integer("axis"), x.shape.rank());
     Strides write = y.shape.strides();
     const int64_t offset = call.node.integer("start") * write[axis];
     write[axis] *= call.node.integer("stride");
@@ -71,7 +71,7 @@ void unslice(const Call& call) {
 void concat(const Call& call) {
     Tensor& y = call.out();
     const Strides write = y.shape.strides();
-    const std::size_t axis = at(normal_axis(call.node.integer("axis"), y.shape.rank()));
+    const int64_t axis = normal_axis(call.node.integer("axis"), y.shape.rank());
     int64_t offset = 0;
     for (const Tensor* part : call.inputs) {
         copy(part->shape, y.data.data(), offset, write, part->data.data(), 0, part->shape.strides());
@@ -83,7 +83,7 @@ void pad(const Call& call) {
     const Tensor& x = call.in(0);
     Tensor& y = call.out();
     const Strides write = y.shape.strides();
-    const std::size_t axis = at(normal_axis(call.node.integer("axis"), y.shape.rank()));
+    const int64_t axis = normal_axis(call.node.integer("axis"), y.shape.rank());
     std::ranges::fill(y.data, call.node.real("value"));
     copy(x.shape, y.data.data(), call.node.integer("before") * write[axis], write, x.data.data(), 0, x.shape.strides());
 }
@@ -91,7 +91,7 @@ void pad(const Call& call) {
 void flip(const Call& call) {
     const Tensor& x = call.in(0);
     Tensor& y = call.out();
-    const std::size_t axis = at(normal_axis(call.node.integer("axis"), x.shape.rank()));
+    const int64_t axis = normal_axis(call.node.integer("axis"), x.shape.rank());
     Strides read = x.shape.strides();
     const int64_t offset = (x.shape[static_cast<int>(axis)] - 1) * read[axis];
     read[axis] = -read[axis];

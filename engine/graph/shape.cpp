@@ -25,11 +25,11 @@ int64_t Shape::elements() const {
     return product;
 }
 
-std::array<int64_t, kMaxRank> Shape::strides() const {
-    std::array<int64_t, kMaxRank> result{};
+Strides Shape::strides() const {
+    Strides result;
     int64_t stride = 1;
     for (int axis = rank_ - 1; axis >= 0; --axis) {
-        result[static_cast<std::size_t>(axis)] = stride;
+        result[axis] = stride;
         stride *= (*this)[axis];
     }
     return result;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -18,6 +19,18 @@ const char* kind_name(Kind kind); // "float" "float32" "int32"
 
 inline constexpr int kMaxRank = 6;
 
+// The distance between neighboring elements along each axis of a tensor, in elements. 0 repeats the same element.
+class Strides {
+public:
+    int64_t operator[](std::integral auto axis) const { return values_[static_cast<std::size_t>(axis)]; }
+    int64_t& operator[](std::integral auto axis) { return values_[static_cast<std::size_t>(axis)]; }
+    void fill(int64_t stride) { values_.fill(stride); }
+    bool operator==(const Strides&) const = default;
+
+private:
+    std::array<int64_t, kMaxRank> values_{};
+};
+
 // 0 to 6 dimensions, row-major. Dimensions may be 0 (an empty tensor) and are never negative.
 class Shape {
 public:
@@ -32,7 +45,7 @@ public:
     int64_t elements() const; // product; 1 for rank 0
     std::span<const int64_t> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
     std::vector<int64_t> vector() const { return {dims_.begin(), dims_.begin() + rank_}; }
-    std::array<int64_t, kMaxRank> strides() const; // in elements
+    Strides strides() const; // of a row-major tensor without gaps
     bool operator==(const Shape& other) const;
     std::string text() const; // "[12, 64, 128]"
 

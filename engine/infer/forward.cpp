@@ -1,5 +1,6 @@
 #include "infer/forward.hpp"
 
+#include "graph/id_range.hpp"
 #include "graph/logit_lens.hpp"
 #include "graph/simplify.hpp"
 #include "program/host_tensor.hpp"
@@ -112,6 +113,8 @@ Status Forward::estimate(program::Estimator& estimator, Model& model, const Tens
     HK_TRY(f.describe(fields, ports, attention, false));
     return estimator.add(f.graph_, f.on_device(fields), 1.0).status();
 }
+
+int64_t Forward::id_range(std::string_view field) const { return graph::id_range(graph_, field); }
 
 const graph::Value* Forward::find(std::string_view name) const {
     const auto output = graph_.outputs.find(std::string(name));

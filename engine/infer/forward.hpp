@@ -44,6 +44,8 @@ public:
 
     // Of create_on_device.
     Status run();
+    // Returns N where the values of a field are looked up in tables of N rows: ids are 0 to N - 1. 0: in none.
+    int64_t id_range(std::string_view field) const;
     // An output, or a field that the model reads; null for any other name.
     const graph::Value* find(std::string_view name) const;
 

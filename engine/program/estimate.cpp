@@ -17,18 +17,6 @@ uint64_t with_guard(uint64_t bytes) { return (bytes + 15) / 16 * 16 + gpu::Memor
 
 } // namespace
 
-Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
-
-double seconds_of(double flops, double bytes, const Speed& speed) {
-    return std::max(flops / speed.flops, bytes / speed.bytes);
-}
-
-uint64_t parts_of(uint64_t groups, double seconds, double budget) {
-    if (budget <= 0) return 1;
-    const auto parts = static_cast<uint64_t>(std::clamp(seconds / budget, 1.0, 1024.0));
-    return std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, groups));
-}
-
 Target target_of(const Runtime& runtime) {
     Target target;
     target.limits = runtime.limits();
@@ -119,7 +107,7 @@ Status Estimator::add(const Lowering& lowering, double times, uint64_t Estimate:
     for (const Dispatch& dispatch : lowering.dispatches) {
         const double seconds = seconds_of(dispatch.flops, dispatch.bytes, speed_of(target_.limits));
         arguments += parts_of(dispatch.groups, seconds, target_.budget_seconds) *
-                     ((dispatch.arguments.bytes().size() + 63) / 64 * 64);
+                     ((dispatch.record.bytes.size() + 63) / 64 * 64);
     }
     const uint64_t constants = Placements::pack(lowering, ResourceKind::constant, offsets);
     for (const uint64_t bytes :

@@ -2,20 +2,17 @@
 // Placed and cut as when they are made, so the bytes are those that will be asked for; times are estimates.
 #pragma once
 
-#include "program/program.hpp"
+#include "program/lowering/lower.hpp"
+#include "program/parameter_store.hpp"
+#include "program/runtime.hpp"
+#include "program/speed.hpp"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace hekla::program {
-
-// About how fast a device is, for cutting work into segments and for estimates; no result depends on it.
-struct Speed {
-    double flops = 0; // float32 operations a second
-    double bytes = 0; // of memory a second
-};
-Speed speed_of(const Limits& limits);
-// By what a dispatch computes or by what it moves, whichever takes longer.
-double seconds_of(double flops, double bytes, const Speed& speed);
-// Parts of its groups that a dispatch of so many seconds is cut into where none may take longer than `budget` (0: 1).
-uint64_t parts_of(uint64_t groups, double seconds, double budget);
 
 // A device as a plan sees it: a real one, or one that is only described.
 struct Target {

@@ -1,8 +1,18 @@
 #include "program/host_tensor.hpp"
 
+#include "graph/reference.hpp"
+
 #include <algorithm>
 
 namespace hekla::program {
+
+std::span<const float> HostTensor::floats() const {
+    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+std::span<const int32_t> HostTensor::ints() const {
+    return {reinterpret_cast<const int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)};
+}
 
 std::vector<std::byte> bytes_of(const graph::Tensor& tensor) {
     std::vector<std::byte> bytes(tensor.data.size() * 4);

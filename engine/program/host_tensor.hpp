@@ -1,14 +1,30 @@
-// The interpreter's tensors, float64, to and from what a program takes and gives: float or int32_t.
+// Tensors in host memory, as a program takes and gives them: float or int32_t.
 #pragma once
 
-#include "graph/reference.hpp"
-#include "program/program.hpp"
+#include "base/resource_allocator.hpp"
+#include "graph/shape.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
+
+namespace hekla::graph {
+struct Tensor;
+} // namespace hekla::graph
 
 namespace hekla::program {
 
+// A tensor on the host.
+struct HostTensor {
+    graph::Kind kind = graph::Kind::float32; // float32 or int32
+    graph::Shape shape;
+    ResourceVector<std::byte> bytes = {}; // float or int32_t elements, row-major
+    std::span<const float> floats() const;
+    std::span<const int32_t> ints() const;
+};
+
+// From and to the tensors of the float64 interpreter (graph/reference.hpp).
 std::vector<std::byte> bytes_of(const graph::Tensor& tensor);
 graph::Tensor tensor_of(const HostTensor& host);
 

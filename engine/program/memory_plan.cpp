@@ -133,7 +133,7 @@ Result<MemoryPlan> plan_memory(const Lowering& lowering, uint64_t max_block_byte
         }
     }
     for (const Dispatch& dispatch : lowering.dispatches)
-        plan.arguments += (dispatch.arguments.bytes().size() + 63) / 64 * 64;
+        plan.arguments += (dispatch.record.bytes.size() + 63) / 64 * 64;
     return plan;
 }
 

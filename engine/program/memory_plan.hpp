@@ -2,7 +2,7 @@
 // of the activation arena, reused as soon as nothing reads them any more. Plain data, made without a device.
 #pragma once
 
-#include "program/lowering/dispatch.hpp"
+#include "program/lowering/lowering.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,19 +1,18 @@
+#include "program/parameter_store.hpp"
+
 #include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"
-#include "program/program.hpp"
 #include "program/shared_weights.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace hekla::program {
 
 namespace {
 
 constexpr uint64_t kTensorAlignment = 256; // elements
-constexpr const char* kChunkPrefix = "chunk #";
 
 const char* arena_name(StoreArena arena) {
     switch (arena) {
@@ -46,6 +45,12 @@ Status place(ParameterEntry& entry, std::vector<StoreChunk>& chunks, uint64_t la
     return {};
 }
 
+std::vector<uint64_t> bytes_of_chunks(const std::vector<StoreChunk>& chunks) {
+    std::vector<uint64_t> bytes;
+    for (const StoreChunk& chunk : chunks) bytes.push_back(chunk.elements * bytes_of(chunk.storage));
+    return bytes;
+}
+
 } // namespace
 
 class ParameterStore::Shared {
@@ -53,39 +58,6 @@ public:
     explicit Shared(std::shared_ptr<SharedWeights> weights) : reader(std::move(weights)) {}
     SharedWeights::Reader reader;
 };
-
-std::string chunk_name(uint32_t chunk) { return kChunkPrefix + std::to_string(chunk); }
-
-std::optional<uint32_t> chunk_of(std::string_view name) {
-    const std::string_view prefix = kChunkPrefix;
-    if (!name.starts_with(prefix)) return {};
-    uint32_t chunk = 0;
-    const char* end = name.data() + name.size();
-    const auto read = std::from_chars(name.data() + prefix.size(), end, chunk);
-    if (read.ec != std::errc() || read.ptr != end) return {};
-    return chunk;
-}
-
-std::span<const float> HostTensor::floats() const {
-    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
-}
-
-std::span<const int32_t> HostTensor::ints() const {
-    return {reinterpret_cast<const int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t)};
-}
-
-std::vector<ParameterEntry> parameter_table(const graph::Graph& graph) {
-    std::vector<ParameterEntry> table;
-    const std::vector<bool> readable = readable_in_16_bits(graph);
-    for (const auto& [name, value] : graph.parameters()) {
-        ParameterEntry entry;
-        entry.name = name;
-        entry.shape = graph.shape(value);
-        entry.readable_in_16_bits = readable[value];
-        table.push_back(std::move(entry));
-    }
-    return table;
-}
 
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest) {
@@ -121,9 +93,10 @@ Result<std::unique_ptr<ParameterStore>> ParameterStore::create(Runtime& runtime,
         if (options.gradients || options.moments)
             return invalid_argument("a store that is trained has parameters of its own: leave StoreOptions::share out");
         std::shared_ptr<SharedWeights> weights = options.shared;
-        if (weights == nullptr) { HK_ASSIGN(weights, SharedWeights::create(runtime, store->chunks_)); }
+        if (weights == nullptr) { HK_ASSIGN(weights, SharedWeights::create(memory, bytes_of_chunks(store->chunks_))); }
         store->shared_ = std::make_unique<Shared>(std::move(weights));
-        runtime.sharing_.insert(store.get());
+        ParameterStore* const self = store.get();
+        runtime.sharing_[self] = {[self] { return self->evict(); }, [self] { return self->restore(); }};
         if (options.shared == nullptr) HK_TRY(store->zero(StoreArena::parameters));
         return store;
     }
@@ -267,12 +240,6 @@ Result<uint64_t> ParameterStore::state_bytes(std::string_view name) const {
     const gpu::Buffer* buffer = state_buffer(name);
     if (!buffer) return not_found(fmt::format("no state is named '{}'", name));
     return buffer->bytes();
-}
-
-std::vector<std::string> ParameterStore::state_names() const {
-    std::vector<std::string> names;
-    for (const auto& [name, buffer] : states_) names.push_back(name);
-    return names;
 }
 
 Status ParameterStore::upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset) {

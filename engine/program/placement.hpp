@@ -2,8 +2,9 @@
 #pragma once
 
 #include "base/resource_allocator.hpp"
+#include "program/arena.hpp"
 #include "program/hazards.hpp"
-#include "program/program.hpp"
+#include "program/memory_plan.hpp"
 #include "program/program_metadata.hpp"
 
 #include <vector>

@@ -23,8 +23,8 @@ ProgramMetadata::ProgramMetadata(const Lowering& lowering, std::pmr::memory_reso
         one.label = text(dispatch_label(lowering, dispatch));
         one.shader = text(dispatch.shader);
         one.constants = kept_.list(dispatch.constants);
-        one.record = kept_.list(dispatch.arguments.bytes());
-        one.relocations = kept_.list(dispatch.arguments.relocations());
+        one.record = kept_.list(dispatch.record.bytes);
+        one.relocations = kept_.list(dispatch.record.relocations);
         one.accesses = kept_.list(dispatch.accesses);
         one.groups = dispatch.groups;
         one.flops = dispatch.flops;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/read_only_arena.hpp"
-#include "program/lowering/dispatch.hpp"
+#include "program/lowering/lowering.hpp"
 
 #include <memory_resource>
 #include <span>
@@ -15,7 +15,7 @@ struct DispatchInfo {
     std::string_view label; // "matmul in block.3/attention"
     std::string_view shader;
     std::span<const uint32_t> constants;
-    std::span<const std::byte> record; // Arguments::bytes()
+    std::span<const std::byte> record; // Record::bytes
     std::span<const Relocation> relocations;
     std::span<const Access> accesses;
     uint64_t groups = 1;

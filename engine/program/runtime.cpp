@@ -1,17 +1,12 @@
+#include "program/runtime.hpp"
+
 #include "kernels_shaders.hpp"
-#include "program/program.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 namespace hekla::program {
-
-uint64_t Arena::bytes() const {
-    uint64_t sum = 0;
-    for (const gpu::Buffer& block : blocks_) sum += block.bytes();
-    return sum;
-}
 
 Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const RuntimeOptions& options) {
     std::unique_ptr<Runtime> runtime(new Runtime);
@@ -39,8 +34,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
 }
 
 Runtime::~Runtime() {
-    // Blocks must not go while commands that use them are pending; what fails here has been reported where it was
-    // waited for.
+    // Blocks must not be freed while commands that use them are pending. Errors have been reported where the commands
+    // were waited for.
     if (gpu_.queue) gpu_.queue->settle_after(gpu_.queue->wait_all());
 }
 
@@ -52,27 +47,10 @@ const Limits& Runtime::limits() const {
     return *limits_;
 }
 
-Limits Runtime::limits(const ParameterStore& store) const {
-    return store.kernels() != nullptr ? device_limits_ : limits();
-}
+Limits Runtime::limits(const CompiledKernels* kernels) const { return kernels != nullptr ? device_limits_ : limits(); }
 
 Status Runtime::reserve_arena(std::span<const uint64_t> sizes) {
-    bool grows = sizes.size() > arena_.blocks_.size();
-    for (std::size_t b = 0; b < sizes.size() && !grows; ++b) grows = sizes[b] > arena_.blocks_[b].bytes();
-    if (!grows) return {};
-    HK_TRY(gpu_.queue->wait_all());
-    arena_.blocks_.resize(std::max(arena_.blocks_.size(), sizes.size()));
-    for (std::size_t b = 0; b < sizes.size(); ++b) {
-        gpu::Buffer& block = arena_.blocks_[b];
-        if (block && block.bytes() >= sizes[b]) continue;
-        // The old one first: both together may not fit.
-        block = gpu::Buffer();
-        ++arena_.generation_;
-        HK_ASSIGN(block,
-                  gpu_.memory->create_buffer(sizes[b], gpu::Residence::device, fmt::format("activations {}", b)));
-    }
-    ++arena_.generation_;
-    return {};
+    return arena_.reserve(sizes, *gpu_.memory, *gpu_.queue);
 }
 
 Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch, const CompiledKernels* kernels) {
@@ -96,9 +74,10 @@ Result<gpu::Shader> Runtime::shader(const Dispatch& dispatch, const CompiledKern
     // What every device has: on one with more, an operation that takes more would run here and nowhere else.
     constexpr uint64_t kMostShared = 16384;
     if (dispatch.shader.starts_with("own:") && shader.shared_bytes() > kMostShared)
-        return unsupported(fmt::format("its workgroups share {} bytes, at most {} are possible: make its `shared` "
-                                       "arrays smaller",
-                                       shader.shared_bytes(), kMostShared));
+        return unsupported(
+            fmt::format("its workgroups use {} bytes of shared memory; at most {} are possible: make its "
+                        "`shared` arrays smaller",
+                        shader.shared_bytes(), kMostShared));
     shaders_.emplace(dispatch.shader, shader);
     return shader;
 }
@@ -114,22 +93,22 @@ Result<std::shared_ptr<const gpu::Pipeline>> Runtime::pipeline(const Dispatch& d
 
 Status Runtime::evict_device_memory() {
     Status gone;
-    for (ParameterStore* store : sharing_)
-        if (gone.ok()) gone = store->evict();
+    for (const auto& [store, hooks] : sharing_)
+        if (gone.ok()) gone = hooks.evict();
     if (gone.ok()) gone = gpu_.memory->evict(gpu_.queue);
     if (gone.ok()) return {};
-    for (ParameterStore* store : sharing_)
-        if (const Status awake = store->restore(); !awake.ok())
-            return internal_error(fmt::format("device memory could not be given up ({}), and weights that had been "
-                                              "could not be taken back ({})",
+    for (const auto& [store, hooks] : sharing_)
+        if (const Status awake = hooks.restore(); !awake.ok())
+            return internal_error(fmt::format("device memory could not be evicted ({}), and shared weights that had "
+                                              "been could not be restored ({})",
                                               gone.message(), awake.message()));
     return gone;
 }
 
 Status Runtime::restore_device_memory() {
     const Status back = gpu_.memory->restore(gpu_.queue, [&]() -> Status {
-        for (ParameterStore* store : sharing_) HK_TRY(store->restore());
-        // Made beside it: whoever waits in the runtime's own staging holds its lock.
+        for (const auto& [store, hooks] : sharing_) HK_TRY(hooks.restore());
+        // Separate memory and staging: a thread that waits in the runtime's own staging holds its lock.
         HK_ASSIGN(const std::shared_ptr<gpu::Memory> beside, gpu::Memory::create_beside(*gpu_.memory));
         HK_ASSIGN(const std::shared_ptr<gpu::Staging> staging,
                   gpu::Staging::create(beside, gpu_.queue, uint64_t{1} << 20));
@@ -137,9 +116,9 @@ Status Runtime::restore_device_memory() {
         return {};
     });
     if (back.ok()) return {};
-    for (ParameterStore* store : sharing_)
-        if (const Status asleep = store->evict(); !asleep.ok())
-            gpu_.device->log().warning("weights that others share stay on the device: " + asleep.message());
+    for (const auto& [store, hooks] : sharing_)
+        if (const Status asleep = hooks.evict(); !asleep.ok())
+            gpu_.device->log().warning("shared weights stay on the device: " + asleep.message());
     return back;
 }
 

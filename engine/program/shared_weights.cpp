@@ -13,13 +13,12 @@ constexpr std::chrono::milliseconds kLoading(1); // until what another loads is 
 
 } // namespace
 
-Result<std::shared_ptr<SharedWeights>> SharedWeights::create(const Runtime& runtime,
-                                                             const std::vector<StoreChunk>& chunks) {
+Result<std::shared_ptr<SharedWeights>> SharedWeights::create(gpu::Memory& memory,
+                                                             const std::vector<uint64_t>& chunk_bytes) {
     std::shared_ptr<SharedWeights> weights(new SharedWeights);
-    HK_ASSIGN(weights->memory_, gpu::Memory::create_beside(*runtime.gpu().memory));
-    for (const StoreChunk& chunk : chunks) {
-        HK_ASSIGN(gpu::Buffer buffer, weights->memory_->create_buffer(chunk.elements * bytes_of(chunk.storage),
-                                                                      gpu::Residence::device, "parameters"));
+    HK_ASSIGN(weights->memory_, gpu::Memory::create_beside(memory));
+    for (const uint64_t bytes : chunk_bytes) {
+        HK_ASSIGN(gpu::Buffer buffer, weights->memory_->create_buffer(bytes, gpu::Residence::device, "parameters"));
         weights->chunks_.push_back(std::move(buffer));
     }
     return weights;

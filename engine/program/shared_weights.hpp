@@ -2,7 +2,9 @@
 // pool in which the next one finds them.
 #pragma once
 
-#include "program/program.hpp"
+#include "base/status.hpp"
+#include "gpu/memory.hpp"
+#include "gpu/submit.hpp"
 
 #include <functional>
 #include <map>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace hekla::program {
 
@@ -18,8 +21,9 @@ namespace hekla::program {
 // Ownership: by the stores that read it; the last one gives the memory back. Thread: any.
 class SharedWeights {
 public:
-    // Beside the runtime's memory: counts towards the same cap. Content: undefined.
-    static Result<std::shared_ptr<SharedWeights>> create(const Runtime& runtime, const std::vector<StoreChunk>& chunks);
+    // Chunks of these many bytes, in memory of their own that counts towards the same cap as `memory`. Their content is
+    // undefined.
+    static Result<std::shared_ptr<SharedWeights>> create(gpu::Memory& memory, const std::vector<uint64_t>& chunk_bytes);
 
     const std::vector<gpu::Buffer>& chunks() const { return chunks_; } // moved by evict() and restore()
 

@@ -5,7 +5,6 @@
 #include "kernels_shaders.hpp"
 #include "program/lowering/common.hpp"
 #include "program/lowering/half.hpp"
-#include "program/program.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -77,59 +76,27 @@ struct Measured {
     std::vector<float> product;
 };
 
-// One problem on the device, its matrices states of a store of its own.
-class TuningBench {
-public:
-    static Result<std::unique_ptr<TuningBench>> create(Runtime& runtime, const KernelProblem& problem) {
-        std::unique_ptr<TuningBench> bench(new TuningBench(runtime, problem));
-        HK_ASSIGN(bench->store_, ParameterStore::create(runtime, {}));
-        HK_TRY(bench->fill("a", problem.m * problem.k, problem.a, 1));
-        HK_TRY(bench->fill("b", problem.k * problem.n, problem.b, 2));
-        return bench;
-    }
+Lowering lowered(const KernelProblem& p, const Limits& limits, std::map<std::string, std::string> choices) {
+    Lowering lowering;
+    lowering.limits = limits;
+    lowering.options.kernel_choices = std::move(choices);
+    const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, Storage storage) {
+        if (transposed) std::swap(rows, columns);
+        return lowering.named(ResourceKind::state, name, {p.batches, rows, columns}, storage);
+    };
+    multiply(lowering, matrix("a", p.m, p.k, p.transpose_a, p.a), p.transpose_a,
+             matrix("b", p.k, p.n, p.transpose_b, p.b), p.transpose_b, matrix("c", p.m, p.n, false, p.c), {});
+    return lowering;
+}
 
-    Result<Measured> measure(const std::string& kernel) {
-        // What the sizes are called is known once they are lowered.
-        const Lowering named = lowered({});
-        Lowering lowering = lowered({{named.choices.begin()->first, kernel}});
-        HK_ASSIGN(const auto program, Program::compile(runtime_, lowering, *store_));
-        HK_TRY(program->run()); // compiles
-        double best = 1e30;
-        const Clock::time_point begin = Clock::now();
-        for (int i = 0; i < 3 || (i < 20 && seconds_from(begin) < 0.03); ++i) {
-            const Clock::time_point one = Clock::now();
-            HK_TRY(program->run());
-            best = std::min(best, seconds_from(one));
-        }
-        HK_ASSIGN(const ResourceVector<std::byte> bytes, store_->download_state("c"));
-        return Measured{best, floats_of(bytes, problem_.c)};
-    }
-
-private:
-    Lowering lowered(std::map<std::string, std::string> choices) const {
-        const KernelProblem& p = problem_;
-        Lowering lowering;
-        lowering.limits = runtime_.device_limits();
-        lowering.fixed_choices = std::move(choices);
-        const auto matrix = [&](const char* name, int64_t rows, int64_t columns, bool transposed, Storage storage) {
-            if (transposed) std::swap(rows, columns);
-            return lowering.named(ResourceKind::state, name, {p.batches, rows, columns}, storage);
-        };
-        multiply(lowering, matrix("a", p.m, p.k, p.transpose_a, p.a), p.transpose_a,
-                 matrix("b", p.k, p.n, p.transpose_b, p.b), p.transpose_b, matrix("c", p.m, p.n, false, p.c), {});
-        return lowering;
-    }
-
-    TuningBench(Runtime& runtime, const KernelProblem& problem) : runtime_(runtime), problem_(problem) {}
-    Status fill(const char* name, int64_t elements, Storage storage, uint64_t stream) {
-        const std::vector<std::byte> bytes = random_bytes(problem_.batches * elements, storage, stream);
-        HK_TRY(store_->make_state(name, bytes.size()));
-        return store_->upload_state(name, bytes);
-    }
-    Runtime& runtime_;
-    KernelProblem problem_;
-    std::unique_ptr<ParameterStore> store_;
-};
+Result<Measured> measure(TuningBench& bench, const KernelProblem& problem, const Limits& limits,
+                         const std::string& kernel) {
+    // The problem's key is known once it is lowered.
+    const Lowering named = lowered(problem, limits, {});
+    HK_ASSIGN(const double seconds, bench.run(lowered(problem, limits, {{named.choices.begin()->first, kernel}})));
+    HK_ASSIGN(const std::vector<std::byte> product, bench.download("c"));
+    return Measured{seconds, floats_of(product, problem.c)};
+}
 
 bool near(std::span<const float> x, std::span<const float> plain, Storage storage) {
     double largest = 0, worst = 0;
@@ -142,18 +109,21 @@ bool near(std::span<const float> x, std::span<const float> plain, Storage storag
     return worst <= bound * largest;
 }
 
-// The fastest candidate whose product is right.
-Result<std::string> fastest(Runtime& runtime, const KernelProblem& given, const Log& log) {
-    HK_ASSIGN(const auto bench, TuningBench::create(runtime, shortened(given)));
-    HK_ASSIGN(const Measured plain, bench->measure(kPlainest));
+// Returns the fastest candidate whose product is right.
+Result<std::string> fastest(const MakeTuningBench& benches, const KernelProblem& given, const Log& log) {
+    const KernelProblem problem = shortened(given);
+    HK_ASSIGN(const std::unique_ptr<TuningBench> bench, benches.make());
+    HK_TRY(bench->upload("a", random_bytes(problem.batches * problem.m * problem.k, problem.a, 1)));
+    HK_TRY(bench->upload("b", random_bytes(problem.batches * problem.k * problem.n, problem.b, 2)));
+    HK_ASSIGN(const Measured plain, measure(*bench, problem, benches.limits, kPlainest));
     std::string best = given.candidates.front();
     double to_beat = 0;
     for (const std::string& kernel : given.candidates) {
         Measured measured = plain;
-        if (kernel != kPlainest) { HK_ASSIGN(measured, bench->measure(kernel)); }
+        if (kernel != kPlainest) { HK_ASSIGN(measured, measure(*bench, problem, benches.limits, kernel)); }
         const bool preferred = kernel == given.candidates.front();
         if (!near(measured.product, plain.product, given.c)) {
-            log.warning(fmt::format("{}: the kernel {} computes another product than {}: it is not used", given.key,
+            log.warning(fmt::format("{}: the kernel {} gives wrong results compared with {}; it is not used", given.key,
                                     kernel, kPlainest));
             if (preferred) best = kPlainest, to_beat = plain.seconds;
         } else if (preferred) {
@@ -204,7 +174,7 @@ std::string Tuning::bucket(const KernelProblem& p) {
                        up(p.k));
 }
 
-Status Tuning::choose(Runtime& runtime, const std::vector<KernelProblem>& problems,
+Status Tuning::choose(const MakeTuningBench& benches, const std::vector<KernelProblem>& problems,
                       std::map<std::string, std::string>& choices) {
     std::vector<const KernelProblem*> order;
     for (const KernelProblem& problem : problems) order.push_back(&problem);
@@ -215,7 +185,7 @@ Status Tuning::choose(Runtime& runtime, const std::vector<KernelProblem>& proble
         auto found = measured_.find(where);
         if (found == measured_.end()) {
             if (seconds_from(begin) > kSeconds) continue;
-            HK_ASSIGN(const std::string best, fastest(runtime, *problem, log_));
+            HK_ASSIGN(const std::string best, fastest(benches, *problem, log_));
             found = measured_.emplace(where, best).first;
             changed_ = true;
         }

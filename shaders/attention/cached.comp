@@ -1,27 +1,15 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Attention over a cache, for one query a subgroup: lanes take keys in turn, each with a running softmax and a sum of its
-// own, put together at the end in a fixed order. The work follows the length, not the capacity. A row's new keys and values
-// (i < count[b], at position start[b] + i) are stored in its cache by the first of the heads that share them, and read, by
-// this row or another, where they were made: no group waits for another.
+// Attention over a cache, one query per subgroup: lanes take keys in turn, each with its own online softmax and sum, which
+// are combined at the end in a fixed order. The work depends on the length, not on the capacity. The first of the heads
+// that share new keys and values (i < count[b], at position start[b] + i) stores them in the cache. Every row reads new ones
+// from k and v, not from the cache, so no workgroup waits for another.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "attention/record.h"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t q, k, v, y;               // k and v: the new ones
-    uint64_t key_cache, value_cache;   // [rows, Hkv, capacity, D] and [.., DV], dense
-    uint64_t start, count, cache_row;  // [B], [B], [B, capacity]
-    uint64_t distance_bias, table;     // [H, P]; [table_length]
-    uint batch, heads, key_heads, chunk, capacity, cache_rows;
-    uint q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, y_b, y_h, y_t; // strides in elements
-    uint buckets, table_length;
-    int distance_first;
-    int window;
-    float scale;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(CachedRecord);
 
 layout(constant_id = 1) const uint D = 32;
 layout(constant_id = 2) const uint DV = 32;
@@ -29,7 +17,7 @@ layout(constant_id = 3) const uint W = 1;
 layout(constant_id = 4) const uint CAUSAL = 0;
 layout(constant_id = 5) const uint DISTANCE = 0;
 
-// W elements of a row of the lane's own.
+// W elements of a row that belongs to this lane.
 vec2 load_own(uint64_t row, uint i, uint width) {
     const vec2 x = W == 2 ? load_pair(row, uint64_t(min(i, width - 2)), kF32)
                           : vec2(load_float(row, uint64_t(min(i, width - 1)), kF32), 0.0);
@@ -37,7 +25,7 @@ vec2 load_own(uint64_t row, uint i, uint width) {
 }
 
 void main() {
-    Record r = record;
+    CachedRecord r = record;
     HEKLA_GROUP(group, r)
     const uint i = group % r.chunk;
     const uint h = (group / r.chunk) % r.heads;
@@ -45,14 +33,14 @@ void main() {
     const uint g = h / (r.heads / r.key_heads);
     const int start = load_int(r.start, uint64_t(b));
     const int count = load_int(r.count, uint64_t(b));
-    const bool live = int(i) < count;
+    const bool in_range = int(i) < count;
     const int position = start + int(i);
     const int length = clamp(start + count, 1, int(r.capacity));
     const uint end = uint(CAUSAL != 0 ? clamp(position + 1, 1, length) : length);
     uint j0 = r.window > 0 ? uint(clamp(position - r.window + 1, 0, int(end) - 1)) : 0;
     const uint64_t query = r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul;
 
-    if (live && h % (r.heads / r.key_heads) == 0 && position >= 0 && position < int(r.capacity)) {
+    if (in_range && h % (r.heads / r.key_heads) == 0 && position >= 0 && position < int(r.capacity)) {
         const uint64_t to = (uint64_t(b) * r.key_heads + g) * r.capacity + uint(position);
         const uint64_t k = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h + uint64_t(i) * r.k_t) * 4ul;
         const uint64_t v = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h + uint64_t(i) * r.v_t) * 4ul;
@@ -66,11 +54,11 @@ void main() {
         q[n] = load_own(query, (n * S + gl_SubgroupInvocationID) * W, D) * r.scale;
     float y[DV];
     [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = 0.0;
-    float most = -kInfinity;
-    float total = 0.0;
+    float lane_max = -kInfinity;
+    float lane_sum = 0.0;
     do {
-        const uint place = j0 + gl_SubgroupInvocationID;
-        const uint j = min(place, end - 1);
+        const uint at_key = j0 + gl_SubgroupInvocationID;
+        const uint j = min(at_key, end - 1);
         const uint from_row = uint(clamp(load_int(r.cache_row, uint64_t(b) * r.capacity + j), 0, int(r.cache_rows) - 1));
         const uint64_t at = (uint64_t(from_row) * r.key_heads + g) * r.capacity + j;
         const int ahead = int(j) - load_int(r.start, uint64_t(from_row)); // of that row's new ones
@@ -88,29 +76,29 @@ void main() {
             const int t = clamp(position - int(j) - r.distance_first, 0, int(r.table_length) - 1);
             s += load_float(r.distance_bias, uint64_t(h) * r.buckets + uint(load_int(r.table, uint64_t(uint(t)))), kF32);
         }
-        if (place >= end) s = -kInfinity;
-        const float top = max(most, s);
-        const float base = top == -kInfinity ? 0.0 : top;
-        const float fade = exp_(most - base);
+        if (at_key >= end) s = -kInfinity;
+        const float new_max = max(lane_max, s);
+        const float base = new_max == -kInfinity ? 0.0 : new_max;
+        const float rescale = exp_(lane_max - base);
         const float p = exp_(s - base);
-        most = top;
-        total = total * fade + p;
+        lane_max = new_max;
+        lane_sum = lane_sum * rescale + p;
         const uint64_t value = is_new ? r.v + (uint64_t(from_row) * r.v_b + uint64_t(g) * r.v_h + made * r.v_t) * 4ul
                                       : r.value_cache + at * DV * 4ul;
         [[unroll]] for (uint d = 0; d < DV; d += W) {
             const vec2 x = load_own(value, d, DV);
-            y[d] = y[d] * fade + p * x.x;
-            if (W == 2) y[d + W - 1] = y[d + W - 1] * fade + p * x.y;
+            y[d] = y[d] * rescale + p * x.x;
+            if (W == 2) y[d + W - 1] = y[d + W - 1] * rescale + p * x.y;
         }
         j0 += S;
     } while (j0 < end);
 
-    const float top = lanes_max(most);
-    const float mine = exp_(most - top);
-    const float factor = 1.0 / lanes_sum(total * mine);
+    const float row_max = lanes_max(lane_max);
+    const float rescale = exp_(lane_max - row_max);
+    const float factor = 1.0 / lanes_sum(lane_sum * rescale);
     const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul;
     [[unroll]] for (uint d = 0; d < DV; ++d) {
-        const float sum = lanes_sum(y[d] * mine) * factor;
-        if (gl_SubgroupInvocationID == d % S) store_float(to, uint64_t(d), live ? sum : 0.0, kF32);
+        const float sum = lanes_sum(y[d] * rescale) * factor;
+        if (gl_SubgroupInvocationID == d % S) store_float(to, uint64_t(d), in_range ? sum : 0.0, kF32);
     }
 }

@@ -1,8 +1,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Attention, one lane a query, keys and values in blocks passed round the lanes; a running softmax, so that no T x T matrix
-// is made (Milakov and Gimelshein 2018; Dao et al. 2022). Keeps the log-sum-exp of every row, in two parts, for the
-// backward kernels.
+// Attention, one lane per query; keys and values come in blocks that the lanes load together. An online softmax, so that no
+// T x T matrix is stored (Milakov and Gimelshein 2018; Dao et al. 2022, algorithm 1: row_max is m, row_sum is l, rescale is
+// exp(m - m_new)). Stores the log-sum-exp of every row, in two parts, for the backward kernels.
 #include "attention/options.glsl"
 
 void main() {
@@ -22,8 +22,8 @@ void main() {
     LOAD_ROW(q, r.q + (uint64_t(b) * r.q_b + uint64_t(h) * r.q_h + uint64_t(i) * r.q_t) * 4ul, D, r.scale)
     float y[DV];
     [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = 0.0;
-    float most = -kInfinity;
-    float total = 0.0;
+    float row_max = -kInfinity;
+    float row_sum = 0.0;
 
     // Without positions of their own, causal rows end at the diagonal and a window begins there.
     uint j0 = 0;
@@ -35,58 +35,58 @@ void main() {
     }
     do {
         float s[BLOCK];
-        vec2 shares[SHARES(D)];
-        LOAD_SHARES(shares, keys, r.k_t, j0, r.keys, D)
-        float top = most;
+        vec2 k_shares[SHARES(D)];
+        LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D)
+        float new_max = row_max;
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
             float dot_ = 0.0;
-            [[unroll]] for (uint d = 0; d < D; ++d) dot_ = fma(q[d], SHARED(shares, jj, d, D), dot_);
+            [[unroll]] for (uint d = 0; d < D; ++d) dot_ = fma(q[d], SHARED(k_shares, jj, d, D), dot_);
             s[jj] = dot_ + extra_score(r, b, h, i, j);
-            if (!(allowed(r, b, h, i, j) && j0 + jj < r.keys)) s[jj] = -kInfinity;
-            top = max(top, s[jj]);
+            if (!(is_allowed(r, b, h, i, j) && j0 + jj < r.keys)) s[jj] = -kInfinity;
+            new_max = max(new_max, s[jj]);
         }
-        const float from = top == -kInfinity ? 0.0 : top;
-        const float fade = exp_(most - from);
-        most = top;
-        total *= fade;
+        const float base = new_max == -kInfinity ? 0.0 : new_max;
+        const float rescale = exp_(row_max - base);
+        row_max = new_max;
+        row_sum *= rescale;
         float p[BLOCK];
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
-            p[jj] = exp_(s[jj] - from);
-            total += p[jj];
+            p[jj] = exp_(s[jj] - base);
+            row_sum += p[jj];
         }
         if (has(kDropout)) {
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) p[jj] *= keep(r, key, b, h, i, j0 + jj);
         }
-        vec2 parts[SHARES(DV)];
-        LOAD_SHARES(parts, values, r.v_t, j0, r.keys, DV)
+        vec2 v_shares[SHARES(DV)];
+        LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV)
         [[unroll]] for (uint d = 0; d < DV; ++d) {
-            float sum = y[d] * fade;
-            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(p[jj], SHARED(parts, jj, d, DV), sum);
+            float sum = y[d] * rescale;
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(p[jj], SHARED(v_shares, jj, d, DV), sum);
             y[d] = sum;
         }
         j0 += BLOCK;
     } while (j0 < end);
 
-    const bool empty = total == 0.0;
+    const bool empty = row_sum == 0.0;
     if (!has(kZeroEmpty) && lanes_max(empty ? 1.0 : 0.0) > 0.0) {
-        // Rows with nothing allowed are the mean of all values.
+        // Rows where no key is allowed become the mean of all values.
         uint j = 0;
         do {
-            vec2 parts[SHARES(DV)];
-            LOAD_SHARES(parts, values, r.v_t, j, r.keys, DV)
+            vec2 v_shares[SHARES(DV)];
+            LOAD_SHARES(v_shares, values, r.v_t, j, r.keys, DV)
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
                 const float weight = empty && j + jj < r.keys ? 1.0 : 0.0;
-                [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = fma(weight, SHARED(parts, jj, d, DV), y[d]);
+                [[unroll]] for (uint d = 0; d < DV; ++d) y[d] = fma(weight, SHARED(v_shares, jj, d, DV), y[d]);
             }
             j += BLOCK;
         } while (j < r.keys);
     }
-    const float factor = empty ? 1.0 / float(r.keys) : 1.0 / total;
+    const float factor = empty ? 1.0 / float(r.keys) : 1.0 / row_sum;
     if (row < r.queries) {
         const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul;
         STORE_ROW(y, to, DV, factor)
         const uint64_t at = ((uint64_t(b) * r.heads + h) * r.queries + i) * 2;
-        store_pair(r.lse, at, empty ? vec2(0.0, kEmptyRow) : vec2(most, log_(total)));
+        store_pair(r.lse, at, empty ? vec2(0.0, kEmptyRow) : vec2(row_max, log_(row_sum)));
     }
 }

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dk and dv, one lane a key; the query heads of a group one after the other, so that nothing is added by two lanes. Also
-// key_distance's gradient [B, H, Tk, P'] (zero before; each row is one lane's alone).
+// dk and dv, one lane per key. The query heads of a group follow one after the other, so that no two lanes add to one
+// element. Also the gradient of key_distance [B, H, Tk, P'], which must be zero before; one lane writes each row.
 #include "attention/options.glsl"
 
 void main() {
@@ -12,7 +12,7 @@ void main() {
     const uint b = group / r.blocks / r.key_heads;
     const uint shared_by = r.heads / r.key_heads;
     const uint row = first + gl_SubgroupInvocationID;
-    const bool live = row < r.keys;
+    const bool in_range = row < r.keys;
     const uint j = min(row, r.keys - 1);
     const uvec4 key = random_key(r);
 
@@ -41,10 +41,10 @@ void main() {
         const uint64_t rows = (uint64_t(b) * r.heads + h) * r.queries;
         uint i0 = begin;
         do {
-            vec2 shares[SHARES(D)];
-            LOAD_SHARES(shares, queries, r.q_t, i0, r.queries, D)
-            vec2 parts[SHARES(DV)];
-            LOAD_SHARES(parts, gradients, r.dy_t, i0, r.queries, DV)
+            vec2 q_shares[SHARES(D)];
+            LOAD_SHARES(q_shares, queries, r.q_t, i0, r.queries, D)
+            vec2 dy_shares[SHARES(DV)];
+            LOAD_SHARES(dy_shares, gradients, r.dy_t, i0, r.queries, DV)
             const uint64_t mine = rows + min(i0 + min(gl_SubgroupInvocationID, BLOCK - 1), r.queries - 1);
             const vec2 lses = load_pair(r.lse, mine * 2, kF32);
             const float deltas = load_float(r.delta, mine, kF32);
@@ -55,40 +55,40 @@ void main() {
                 const vec2 lse = vec2(subgroupBroadcast(lses.x, ii), subgroupBroadcast(lses.y, ii));
                 const float delta = subgroupBroadcast(deltas, ii);
                 float s = 0.0;
-                [[unroll]] for (uint d = 0; d < D; ++d) s = fma(k[d], SHARED(shares, ii, d, D), s);
+                [[unroll]] for (uint d = 0; d < D; ++d) s = fma(k[d], SHARED(q_shares, ii, d, D), s);
                 float dp = 0.0;
-                [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(v[d], SHARED(parts, ii, d, DV), dp);
-                const bool real = i0 + ii < r.queries;
-                const bool open = allowed(r, b, h, i, j) && real && lse.y != kEmptyRow;
-                const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
+                [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(v[d], SHARED(dy_shares, ii, d, DV), dp);
+                const bool query_in_range = i0 + ii < r.queries;
+                const bool allowed = is_allowed(r, b, h, i, j) && query_in_range && lse.y != kEmptyRow;
+                const float p = allowed ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
                 float kept = 1.0;
                 if (has(kDropout)) kept = keep(r, key, b, h, i, j);
                 used[ii] = p * kept;
-                if (real && lse.y == kEmptyRow) used[ii] = share_of_empty;
-                ds[ii] = open ? p * (dp * kept - delta) : 0.0;
+                if (query_in_range && lse.y == kEmptyRow) used[ii] = share_of_empty;
+                ds[ii] = allowed ? p * (dp * kept - delta) : 0.0;
                 if (has(kKeyDistanceGradient)) {
-                    const uint64_t place =
+                    const uint64_t at_bucket =
                         ((uint64_t(b) * r.heads + h) * r.keys + j) * r.key_buckets +
                         key_bucket(r, query_position(r, b, i) - key_position(r, b, j));
-                    const float before = load_float(r.key_distance_gradient, place, kF32);
-                    if (live) store_float(r.key_distance_gradient, place, before + ds[ii], kF32);
+                    const float before = load_float(r.key_distance_gradient, at_bucket, kF32);
+                    if (in_range) store_float(r.key_distance_gradient, at_bucket, before + ds[ii], kF32);
                 }
             }
             [[unroll]] for (uint d = 0; d < D; ++d) {
                 float sum = dk[d];
-                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(ds[ii], SHARED(shares, ii, d, D), sum);
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(ds[ii], SHARED(q_shares, ii, d, D), sum);
                 dk[d] = sum;
             }
             [[unroll]] for (uint d = 0; d < DV; ++d) {
                 float sum = dv[d];
-                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(used[ii], SHARED(parts, ii, d, DV), sum);
+                [[unroll]] for (uint ii = 0; ii < BLOCK; ++ii) sum = fma(used[ii], SHARED(dy_shares, ii, d, DV), sum);
                 dv[d] = sum;
             }
             i0 += BLOCK;
         } while (i0 < r.queries);
     } while (++hh < shared_by);
 
-    if (live) {
+    if (in_range) {
         const uint64_t to_k = r.dk + (uint64_t(b) * r.dk_b + uint64_t(g) * r.dk_h + uint64_t(j) * r.dk_t) * 4ul;
         STORE_ROW(dk, to_k, D, r.scale)
         const uint64_t to_v = r.dv + (uint64_t(b) * r.dv_b + uint64_t(g) * r.dv_h + uint64_t(j) * r.dv_t) * 4ul;

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dq, one lane a query; delta = dy . y for the key kernel; and what the scores' other terms get: bias [B, H, Tq, Tk],
-// query_distance [B, H, Tq, P] (zero before; each row is one lane's alone), query_class [B, H, Tq, 2].
+// dq, one lane per query; delta = dy . y for gradient_key; and the gradients of the scores' other terms: bias
+// [B, H, Tq, Tk], query_distance [B, H, Tq, P] (zero before; one lane writes each row), query_class [B, H, Tq, 2].
 #include "attention/options.glsl"
 
 void main() {
@@ -12,7 +12,7 @@ void main() {
     const uint b = group / r.blocks / r.heads;
     const uint g = h / (r.heads / r.key_heads);
     const uint row = first + gl_SubgroupInvocationID;
-    const bool live = row < r.queries;
+    const bool in_range = row < r.queries;
     const uint i = min(row, r.queries - 1);
     const uint64_t keys = r.k + (uint64_t(b) * r.k_b + uint64_t(g) * r.k_h) * 4ul;
     const uint64_t values = r.v + (uint64_t(b) * r.v_b + uint64_t(g) * r.v_h) * 4ul;
@@ -30,7 +30,7 @@ void main() {
         LOAD_ROW(y, r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul, DV, 1.0)
         [[unroll]] for (uint d = 0; d < DV; ++d) delta = fma(dy[d], y[d], delta);
     }
-    if (live) store_float(r.delta, at, delta, kF32);
+    if (in_range) store_float(r.delta, at, delta, kF32);
     float dq[D];
     [[unroll]] for (uint d = 0; d < D; ++d) dq[d] = 0.0;
     float same = 0.0, crossing = 0.0;
@@ -43,30 +43,30 @@ void main() {
         j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
     }
     do {
-        vec2 shares[SHARES(D)];
-        LOAD_SHARES(shares, keys, r.k_t, j0, r.keys, D)
-        vec2 parts[SHARES(DV)];
-        LOAD_SHARES(parts, values, r.v_t, j0, r.keys, DV)
+        vec2 k_shares[SHARES(D)];
+        LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D)
+        vec2 v_shares[SHARES(DV)];
+        LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV)
         float ds[BLOCK];
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
             float s = 0.0;
-            [[unroll]] for (uint d = 0; d < D; ++d) s = fma(q[d], SHARED(shares, jj, d, D), s);
+            [[unroll]] for (uint d = 0; d < D; ++d) s = fma(q[d], SHARED(k_shares, jj, d, D), s);
             float dp = 0.0;
-            [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(dy[d], SHARED(parts, jj, d, DV), dp);
+            [[unroll]] for (uint d = 0; d < DV; ++d) dp = fma(dy[d], SHARED(v_shares, jj, d, DV), dp);
             if (has(kDropout)) dp *= keep(r, key, b, h, i, j);
-            const bool open = allowed(r, b, h, i, j) && j0 + jj < r.keys && lse.y != kEmptyRow;
-            const float p = open ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
-            ds[jj] = open ? p * (dp - delta) : 0.0;
-            const bool real = live && j0 + jj < r.keys;
+            const bool allowed = is_allowed(r, b, h, i, j) && j0 + jj < r.keys && lse.y != kEmptyRow;
+            const float p = allowed ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
+            ds[jj] = allowed ? p * (dp - delta) : 0.0;
+            const bool pair_in_range = in_range && j0 + jj < r.keys;
             if (has(kBiasGradient)) {
-                if (real) store_float(r.bias_gradient, at * r.keys + j, ds[jj], kF32);
+                if (pair_in_range) store_float(r.bias_gradient, at * r.keys + j, ds[jj], kF32);
             }
             if (has(kQueryDistanceGradient)) {
-                const uint64_t place =
+                const uint64_t at_bucket =
                     at * r.buckets + bucket(r, query_position(r, b, i) - key_position(r, b, j));
-                const float before = load_float(r.query_distance_gradient, place, kF32);
-                if (real) store_float(r.query_distance_gradient, place, before + ds[jj], kF32);
+                const float before = load_float(r.query_distance_gradient, at_bucket, kF32);
+                if (pair_in_range) store_float(r.query_distance_gradient, at_bucket, before + ds[jj], kF32);
             }
             if (has(kQueryClassGradient)) {
                 const bool other = crosses(r, b, i, j);
@@ -76,13 +76,13 @@ void main() {
         }
         [[unroll]] for (uint d = 0; d < D; ++d) {
             float sum = dq[d];
-            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(ds[jj], SHARED(shares, jj, d, D), sum);
+            [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) sum = fma(ds[jj], SHARED(k_shares, jj, d, D), sum);
             dq[d] = sum;
         }
         j0 += BLOCK;
     } while (j0 < end);
 
-    if (live) {
+    if (in_range) {
         const uint64_t to = r.dq + (uint64_t(b) * r.dq_b + uint64_t(h) * r.dq_h + uint64_t(i) * r.dq_t) * 4ul;
         STORE_ROW(dq, to, D, r.scale)
         if (has(kQueryClassGradient)) {

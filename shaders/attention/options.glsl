@@ -1,10 +1,11 @@
-// What the attention kernels share: the record, which pairs are allowed, what is added to a score (operations.json says what
+// What the attention kernels share: which pairs are allowed, what is added to a score (operations.json says what
 // it means), dropout. A lane is a query (forward, dq) or a key (dk, dv); the other side is the same for all lanes.
 #include "common.glsl"
-#include "runtime.glsl"
+#include "runtime.h"
 #include "philox.glsl"
 #include "math.glsl"
 #include "lanes.glsl"
+#include "attention/record.h"
 
 layout(constant_id = 1) const uint D = 32;       // of queries and keys
 layout(constant_id = 2) const uint DV = 32;      // of values
@@ -12,38 +13,10 @@ layout(constant_id = 3) const uint W = 1;        // elements a load: with 2 D, D
 layout(constant_id = 4) const uint BLOCK = 4;    // of the other side, taken together
 layout(constant_id = 5) const uint OPTIONS = 0;
 
-const uint kCausal = 1, kKeyPadding = 2, kQueryPadding = 4, kMask = 8, kBias = 16, kDistanceBias = 32;
-const uint kQueryDistance = 64, kKeyDistance = 128, kQueryClass = 256, kGroups = 512, kPrefix = 1024;
-const uint kPositions = 2048, kWindow = 4096, kDropout = 8192, kZeroEmpty = 16384;
-const uint kBiasGradient = 1u << 16, kQueryDistanceGradient = 1u << 17, kKeyDistanceGradient = 1u << 18;
-const uint kQueryClassGradient = 1u << 19;
-
-// lse of a row is its greatest score m and log(sum exp(score - m)): their sum loses the latter where all scores are -1e30.
-// The latter, where nothing is allowed: exp(score - it) is 0.
+// lse of a row is its largest score m and log(sum exp(score - m)), kept apart: their sum would lose the logarithm where all
+// scores are -1e30. This is the logarithm where no key is allowed: exp(score - kEmptyRow) is 0.
 const float kEmptyRow = 1e30;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t q, k, v, y, lse;
-    uint64_t dy, delta, dq, dk, dv;
-    uint64_t bias, distance_bias, query_distance, key_distance, query_class; // distances as [.., P], classes as [.., 2]
-    uint64_t bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
-    uint64_t table, key_table;
-    uint64_t q_class, k_class, key_padding, query_padding, mask, q_group, k_group, q_position, k_position, prefix;
-    uint64_t runtime;
-    uint batch, heads, key_heads, queries, keys;
-    uint blocks; // groups a head: of queries or of keys
-    uint q_b, q_h, q_t, k_b, k_h, k_t, v_b, v_h, v_t, y_b, y_h, y_t, dy_b, dy_h, dy_t; // strides in elements
-    uint dq_b, dq_h, dq_t, dk_b, dk_h, dk_t, dv_b, dv_h, dv_t;
-    uint bias_b, bias_h, mask_b, mask_h; // 0 repeats; rows are [i, j], dense
-    uint buckets, key_buckets;           // P of the distances
-    int distance_first, key_distance_first;
-    uint table_length, key_table_length;
-    float scale;
-    int window;
-    uint stream, threshold;
-    float dropout_factor;
-};
 PUSH_RECORD(Record);
 
 bool has(uint option) { return (OPTIONS & option) != 0; }
@@ -66,25 +39,25 @@ bool crosses(Record r, uint b, uint i, uint j) {
     return load_int(r.q_class, uint64_t(b) * r.queries + i) != load_int(r.k_class, uint64_t(b) * r.keys + j);
 }
 
-bool allowed(Record r, uint b, uint h, uint i, uint j) {
-    bool open = true;
+bool is_allowed(Record r, uint b, uint h, uint i, uint j) {
+    bool allowed = true;
     if (has(kCausal | kWindow)) {
         const int place = key_position(r, b, j);
         const int distance = query_position(r, b, i) - place;
         if (has(kCausal)) {
             bool ahead = distance < 0;
             if (has(kPrefix)) ahead = ahead && place >= load_int(r.prefix, uint64_t(b));
-            open = !ahead;
+            allowed = !ahead;
         }
-        if (has(kWindow)) open = open && distance < r.window;
+        if (has(kWindow)) allowed = allowed && distance < r.window;
     }
-    if (has(kKeyPadding)) open = open && load_int(r.key_padding, uint64_t(b) * r.keys + j) != 0;
-    if (has(kQueryPadding)) open = open && load_int(r.query_padding, uint64_t(b) * r.queries + i) != 0;
+    if (has(kKeyPadding)) allowed = allowed && load_int(r.key_padding, uint64_t(b) * r.keys + j) != 0;
+    if (has(kQueryPadding)) allowed = allowed && load_int(r.query_padding, uint64_t(b) * r.queries + i) != 0;
     if (has(kGroups))
-        open = open && load_int(r.q_group, uint64_t(b) * r.queries + i) == load_int(r.k_group, uint64_t(b) * r.keys + j);
+        allowed = allowed && load_int(r.q_group, uint64_t(b) * r.queries + i) == load_int(r.k_group, uint64_t(b) * r.keys + j);
     if (has(kMask))
-        open = open && load_int(r.mask, uint64_t(b) * r.mask_b + uint64_t(h) * r.mask_h + uint64_t(i) * r.keys + j) != 0;
-    return open;
+        allowed = allowed && load_int(r.mask, uint64_t(b) * r.mask_b + uint64_t(h) * r.mask_h + uint64_t(i) * r.keys + j) != 0;
+    return allowed;
 }
 
 // What is added to scale q.k.
@@ -108,7 +81,7 @@ float extra_score(Record r, uint b, uint h, uint i, uint j) {
     return extra;
 }
 
-// What multiplies a probability: 0 or 1 / (1 - p). Words of one quad serve four neighbours where the caller keeps it.
+// The factor of dropout for a probability: 0 or 1 / (1 - p).
 float keep(Record r, uvec4 key, uint b, uint h, uint i, uint j) {
     const uint e = (h * r.queries + i) * r.keys + j;
     return random_word(key, e, b, r.stream) >= r.threshold ? r.dropout_factor : 0.0;
@@ -119,7 +92,7 @@ uvec4 random_key(Record r) {
     return uvec4(runtime.seed_low, runtime.seed_high, runtime.step, runtime.first_example);
 }
 
-// BLOCK rows of `width` elements, spread over the lanes: element e of the block lies in share e / (S W), in lane
+// BLOCK rows of `width` elements, distributed over the lanes: element e of the block is in share e / (S W) of lane
 // (e / W) mod S. Rows past `rows` repeat the last.
 #define SHARES(width) ((BLOCK * (width) + S * W - 1) / (S * W))
 #define LOAD_SHARES(shares, address, stride, first, rows, width)                                                       \
@@ -135,7 +108,7 @@ uvec4 random_key(Record r) {
                           : shares[((row) * (width) + (column)) / (S * W)].x,                                          \
                       (((row) * (width) + (column)) / W) % S)
 
-// A lane's own row.
+// A row that belongs to this lane.
 #define LOAD_ROW(row, address, width, factor)                                                                          \
     [[unroll]] for (uint hekla_d = 0; hekla_d < (width); hekla_d += W) {                                               \
         const vec2 hekla_x = W == 2 ? load_pair(address, uint64_t(hekla_d), kF32)                                      \

@@ -2,24 +2,18 @@
 #extension GL_GOOGLE_include_directive : require
 //! variant plain
 //! variant 16 STORAGE16
-// y[i] = table[ids[i]]: rows of W-element shares, a subgroup a row. Ids outside the table are taken to its nearest row.
+// y[i] = table[ids[i]]: rows of W-element shares, one subgroup per row. Ids outside the table are clamped.
 // Batched (gather): row i belongs to batch i / per_batch, whose table begins batch_stride later.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "embedding/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 #ifdef STORAGE16
 layout(constant_id = 2) const uint TYPE = 0; // of the table
 #endif
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t table, ids, y;
-    uint rows, width;
-    uint table_rows, table_stride; // elements between rows of the table
-    uint per_batch, batch_stride;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(LookupRecord);
 
 // y's row at `to` from the elements of the table from `first` on.
 void copy_row(uint64_t table, uint64_t first, uint64_t to, uint width) {
@@ -38,7 +32,7 @@ void copy_row(uint64_t table, uint64_t first, uint64_t to, uint width) {
 }
 
 void main() {
-    Record r = record;
+    LookupRecord r = record;
     HEKLA_GROUP(group, r)
     HEKLA_EACH_ROW(row, group, r.rows, {
         const uint id = uint(clamp(load_int(r.ids, uint64_t(row)), 0, int(r.table_rows) - 1));

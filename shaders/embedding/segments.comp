@@ -1,23 +1,17 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. A group has one
-// place of the sorted order and S * W * 4 columns; it works if an id begins there.
+// Sums rows of dy with the same id into that id's row of dtable (zero before), in the order of the tokens. A workgroup has
+// one index of the sorted order and S * W * 4 columns; it does nothing unless an id begins at that index.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "embedding/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dy, ids, order, dtable;
-    uint count, width, dy_stride, column_groups;
-    int rows, no_gradient_id;
-    uint batch_rows; // rows of dtable a batch
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(SegmentsRecord);
 
 void main() {
-    Record r = record;
+    SegmentsRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width, count = r.count;
     const uint first = (group % r.column_groups) * S * W * 4;
@@ -28,7 +22,7 @@ void main() {
     uint token = uint(load_int(order, uint64_t(place)));
     const int id = load_int(ids, uint64_t(token));
     const int previous = load_int(ids, uint64_t(uint(load_int(order, uint64_t(max(place, 1) - 1)))));
-    // Uniform in the workgroup, which leaves as a whole.
+    // The condition is uniform: the whole workgroup returns.
     if ((place > 0 && previous == id) || id == r.no_gradient_id || id < 0 || id >= r.rows) return;
     vec2 sum[4];
     [[unroll]] for (uint j = 0; j < 4; ++j) sum[j] = vec2(0.0);

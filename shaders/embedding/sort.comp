@@ -1,24 +1,20 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// order = the positions of ids, sorted by id and, among equal ids, by position: each lane counts what stands before its own
-// id. Quadratic in the number of ids, without atomics; batches are sorted apart.
+// order = the positions of ids, sorted by id and, among equal ids, by position: each lane counts the ids that come
+// before its own. Quadratic in the number of ids, without atomics. Batches are sorted separately.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "embedding/record.h"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t ids, order; // [batches, count]
-    uint count, groups_a_batch;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(SortRecord);
 
 void main() {
-    Record r = record;
+    SortRecord r = record;
     HEKLA_GROUP(group, r)
     const uint count = r.count;
-    const uint64_t offset = uint64_t(group / r.groups_a_batch) * count * 4ul;
+    const uint64_t offset = uint64_t(group / r.groups_per_batch) * count * 4ul;
     const uint64_t ids = r.ids + offset;
-    const uint mine = (group % r.groups_a_batch) * S + gl_SubgroupInvocationID;
+    const uint mine = (group % r.groups_per_batch) * S + gl_SubgroupInvocationID;
     const uint at = min(mine, count - 1);
     const int id = load_int(ids, uint64_t(at));
     uint before = 0;

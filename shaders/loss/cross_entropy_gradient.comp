@@ -1,30 +1,21 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dlogits = dloss * ((1 - s) w[label] (p - onehot) + s / V (p sum(w) - w)); a subgroup a row. With CHUNK of the classes
-// from `first` on, perhaps over the logits themselves.
+// dlogits = dloss * ((1 - s) w[label] (p - onehot) + s / V (p sum(w) - w)); one subgroup per row. With CHUNK for the
+// classes from `first` on; dlogits may be the logits.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "loss/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint WEIGHTS = 0;
 layout(constant_id = 3) const uint SMOOTHING = 0;
 layout(constant_id = 4) const uint CHUNK = 0;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dloss, logits, labels, lse, weights, dlogits;
-    uint64_t total; // the sum of the weights, with CHUNK, SMOOTHING and WEIGHTS
-    uint rows, width, stride;
-    int ignore;
-    float smoothing;
-    uint dloss_stride; // 0: one for all rows
-    uint first, classes; // with CHUNK
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(CrossEntropyGradientRecord);
 
 void main() {
-    Record r = record;
+    CrossEntropyGradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     const uint classes = CHUNK != 0 ? r.classes : width;
@@ -32,7 +23,7 @@ void main() {
     HEKLA_EACH_ROW(row, group, r.rows, {
         const uint64_t x = r.logits + uint64_t(row) * r.stride * 4ul;
         const uint64_t dx = r.dlogits + uint64_t(row) * width * 4ul;
-        const float top = load_float(r.lse, uint64_t(row) * 2, kF32);
+        const float row_max = load_float(r.lse, uint64_t(row) * 2, kF32);
         const float log_sum = load_float(r.lse, uint64_t(row) * 2 + 1, kF32);
         const int label = load_int(r.labels, uint64_t(row));
         const uint of_all = uint(clamp(label, 0, int(classes) - 1));
@@ -51,7 +42,7 @@ void main() {
         const float hard = SMOOTHING != 0 ? (1.0 - r.smoothing) * w : w;
         const float soft = SMOOTHING != 0 ? r.smoothing / float(classes) : 0.0;
         HEKLA_EACH_SHARE(i, width, W, {
-            vec2 v = (load_part(x, i, width, W, 0.0) - top) - log_sum;
+            vec2 v = (load_part(x, i, width, W, 0.0) - row_max) - log_sum;
             vec2 p = vec2(exp_(v.x), exp_(v.y));
             HEKLA_SHARE(own, i, W)
             vec2 hit = vec2(own == at ? 1.0 : 0.0, second(own) == at ? 1.0 : 0.0);

@@ -13,13 +13,13 @@
 //! variant t16x4_16 TM=16 TN=4 KU=4 STORAGE16
 //! variant t4x4_16 TM=4 TN=4 KU=4 STORAGE16
 //! variant t1x4_16 TM=1 TN=4 KU=4 STORAGE16
-// C = A B by one subgroup a tile, without shared memory: TM rows, TN columns a lane. B's values are loaded by the lanes
-// that use them; A's are loaded by all lanes together, each its share of the tile, and passed round by broadcasts from
-// constant lanes, because a driver that turns every load into a gather pays as much for one value as for sixteen. A row of
-// the tile takes all of a step's K at once, so that its sums stay in registers for that long: a tile is more than there are.
+// C = A B, one subgroup per tile, without shared memory: TM rows, TN columns per lane. The lanes load the values of B that
+// they use. They load A together, each its share of the tile, and exchange it by broadcasts from constant lanes, because a
+// driver that turns every load into a gather pays as much for one value as for sixteen. A row of the tile takes all of a
+// step's K at once, so that its sums stay in registers meanwhile: the sums of a whole tile are more than there are.
 #include "common.glsl"
 #define TYPES_ID 6
-#include "matmul/record.glsl"
+#include "matmul/tile.glsl"
 
 layout(constant_id = 0) const uint S = 8;  // lanes of the subgroup, and of the workgroup
 layout(constant_id = 1) const uint TA = 0; // A is stored [K, M]
@@ -37,26 +37,26 @@ void main() {
     HEKLA_GROUP(group, r)
     const uint M = r.m, N = r.n, K = r.k, lda = r.lda, ldb = r.ldb;
     const uint lane = gl_SubgroupInvocationID;
-    const Place p = place(r, group, TM, S * TN);
+    const Tile tile = tile_of(r, group, TM, S * TN);
 
     // Where this lane's share of A begins: element a_kk of a step, in row or (TA) column m.
     uint64_t a_from[SLOTS];
     uint a_kk[SLOTS];
     [[unroll]] for (uint q = 0; q < SLOTS; ++q) {
         uint e = min((q * S + lane) * WA, TM * KU - WA);
-        uint m = p.m0 + (TA == 0 ? e / KU : e % TM);
+        uint m = tile.m0 + (TA == 0 ? e / KU : e % TM);
         a_kk[q] = TA == 0 ? e % KU : e / TM;
         m = min(m, TA == 0 ? M - 1 : M - WA);
-        a_from[q] = p.a + (TA == 0 ? uint64_t(m) * lda : uint64_t(m)) * bytes_of(kA);
+        a_from[q] = tile.a + (TA == 0 ? uint64_t(m) * lda : uint64_t(m)) * bytes_of(kA);
     }
     // This lane's columns.
     uint column[TN];
     uint64_t b_from[TN];
     [[unroll]] for (uint j = 0; j < TN; ++j) {
         bool pairs = TB == 0 && WB == 2;
-        column[j] = pairs ? p.n0 + (lane + S * (j / 2)) * 2 + j % 2 : p.n0 + lane + S * j;
+        column[j] = pairs ? tile.n0 + (lane + S * (j / 2)) * 2 + j % 2 : tile.n0 + lane + S * j;
         uint n = min(column[j], pairs ? N - 2 + j % 2 : N - 1);
-        b_from[j] = p.b + (TB == 0 ? uint64_t(n) : uint64_t(n) * ldb) * bytes_of(kB);
+        b_from[j] = tile.b + (TB == 0 ? uint64_t(n) : uint64_t(n) * ldb) * bytes_of(kB);
     }
     const uint64_t a_step = (TA == 0 ? 1ul : uint64_t(lda)) * bytes_of(kA);
     const uint64_t b_step = (TB == 0 ? uint64_t(ldb) : 1ul) * bytes_of(kB);
@@ -66,14 +66,14 @@ void main() {
     float sum[TM * TN];
     [[unroll]] for (uint i = 0; i < TM * TN; ++i) sum[i] = 0.0;
 
-    uint k = p.k0;
+    uint k = tile.k0;
     do {
         vec2 x[SLOTS];
         [[unroll]] for (uint q = 0; q < SLOTS; ++q) {
             uint ka = k + a_kk[q];
             uint64_t at = a_from[q] + uint64_t(min(ka, a_last)) * a_step;
             vec2 value = WA == 2 ? load_pair(at, 0ul, kA) : vec2(load_float(at, 0ul, kA), 0.0);
-            x[q] = ka < p.k1 ? value : vec2(0.0);
+            x[q] = ka < tile.k1 ? value : vec2(0.0);
         }
         float y[KU * TN];
         [[unroll]] for (uint k2 = 0; k2 < KU; k2 += 2) {
@@ -112,20 +112,20 @@ void main() {
             [[unroll]] for (uint j = 0; j < TN; ++j) sum[i * TN + j] += part[j];
         }
         k += KU;
-    } while (k < p.k1);
+    } while (k < tile.k1);
 
     float bias[TN];
     [[unroll]] for (uint j = 0; j < TN; ++j)
         bias[j] = (EPILOGUE & kBias) != 0 ? load_float(r.bias, min(column[j], N - 1), kF32) : 0.0;
     [[unroll]] for (uint i = 0; i < TM; ++i) {
-        uint m = min(p.m0 + i, M - 1);
+        uint m = min(tile.m0 + i, M - 1);
         [[unroll]] for (uint j = 0; j < TN; ++j) {
             uint n = min(column[j], N - 1);
             uint64_t at = uint64_t(m) * r.ldc + n;
-            float residual = (EPILOGUE & kResidual) != 0 ? load_float(p.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
-            float before = (EPILOGUE & kAccumulate) != 0 ? load_float(p.c, at, kC) : 0.0;
+            float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
+            float before = (EPILOGUE & kAccumulate) != 0 ? load_float(tile.c, at, kC) : 0.0;
             float y = finish(sum[i * TN + j], bias[j], residual, before, EPILOGUE);
-            if (p.m0 + i < M && column[j] < N) store_float(p.c, at, y, kC);
+            if (tile.m0 + i < M && column[j] < N) store_float(tile.c, at, y, kC);
         }
     }
 }

@@ -3,10 +3,10 @@
 //! variant plain
 //! variant 16 STORAGE16
 // The second pass of a matmul whose K was split: adds the partial sums in the order of K and finishes. The record is the
-// matmul's own, with `a` the partial sums [splits, batches, M, N] and C the result; a workgroup does 64 elements.
+// matmul's own, with `a` the partial sums [splits, batches, M, N] and C the result; 64 elements per workgroup.
 #include "common.glsl"
 #define TYPES_ID 1
-#include "matmul/record.glsl"
+#include "matmul/tile.glsl"
 
 layout(constant_id = 0) const uint EPILOGUE = 0;
 layout(local_size_x = 64) in;
@@ -17,7 +17,7 @@ void main() {
     const uint per_batch = (r.m * r.n + 63) / 64;
     const uint batch = group / per_batch;
     const uint element = (group % per_batch) * 64 + gl_LocalInvocationID.x;
-    const bool live = element < r.m * r.n;
+    const bool in_range = element < r.m * r.n;
     const uint e = min(element, r.m * r.n - 1);
     const uint64_t step = uint64_t(r.batches) * r.m * r.n;
     float sum = 0.0;
@@ -31,10 +31,9 @@ void main() {
     const uint m = e / r.n, n = e % r.n;
     const uint inner = batch % r.batch_inner, outer = batch / r.batch_inner;
     const uint64_t c = uint64_t(outer) * r.c_outer + uint64_t(inner) * r.c_inner + uint64_t(m) * r.ldc + n;
-    const uint64_t s = uint64_t(outer) * r.r_outer + uint64_t(inner) * r.r_inner + uint64_t(m) * r.ldr + n;
     float bias = (EPILOGUE & kBias) != 0 ? load_float(r.bias, n, kF32) : 0.0;
-    float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, s, kF32) : 0.0;
+    float residual = (EPILOGUE & kResidual) != 0 ? load_float(r.residual, uint64_t(m) * r.ldr + n, kF32) : 0.0;
     float before = (EPILOGUE & kAccumulate) != 0 ? load_float(r.c, c, kC) : 0.0;
     float value = finish(sum, bias, residual, before, EPILOGUE);
-    if (live) store_float(r.c, c, value, kC);
+    if (in_range) store_float(r.c, c, value, kC);
 }

@@ -3,19 +3,12 @@
 // B [batches, N, K] as stored, its rows ldb apart, to [batches, K, N] dense, for matmul/uniform: lanes along K, S rows a group.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "matmul/record.h"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t from, to;
-    uint n, k, ld;
-    uint batch_inner;
-    uint outer, inner; // elements between batches of `from`
-    uint row_groups;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(TransposeRecord);
 
 void main() {
-    Record r = record;
+    TransposeRecord r = record;
     HEKLA_GROUP(group, r)
     const uint n0 = (group % r.row_groups) * S;
     const uint batch = group / r.row_groups;

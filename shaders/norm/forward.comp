@@ -1,26 +1,20 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over rows: a subgroup a row, two passes for the
-// statistics, so that a large mean costs no digits.
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang and Sennrich 2019) over rows: one subgroup per row, two passes for
+// the statistics, so that a large mean costs no digits.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "norm/record.h"
 
 layout(constant_id = 1) const uint W = 1;     // elements a load
-layout(constant_id = 2) const uint RMS = 0;   // no mean is taken away
+layout(constant_id = 2) const uint RMS = 0;   // no mean is subtracted
 layout(constant_id = 3) const uint GAIN = 0;
 layout(constant_id = 4) const uint BIAS = 0;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t x, gain, bias, y;
-    uint64_t mean, inverse; // [rows]; mean not with RMS
-    uint rows, width, stride;
-    float epsilon;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(ForwardRecord);
 
 void main() {
-    Record r = record;
+    ForwardRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     const uint64_t x0 = r.x, y0 = r.y, gain = r.gain, bias = r.bias;

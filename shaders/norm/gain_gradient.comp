@@ -4,21 +4,15 @@
 // S * W * 4 columns. The chunks' sums are added in order by reduce/columns.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "norm/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint RMS = 0;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dy, x, mean, inverse;
-    uint64_t gain_sums, bias_sums; // [chunks, width]; bias_sums not with RMS
-    uint rows, width, dy_stride, x_stride;
-    uint chunk, column_groups;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(GainGradientRecord);
 
 void main() {
-    Record r = record;
+    GainGradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     const uint part = group / r.column_groups;

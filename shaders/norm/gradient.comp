@@ -1,23 +1,19 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // dx of layer norm and RMS norm: with g = dy gain and n the normalized x,
-// dx = inverse deviation * (g - mean(g) - n mean(g n)), mean(g) only where a mean was taken away.
+// dx = inverse deviation * (g - mean(g) - n mean(g n)), mean(g) only where a mean was subtracted.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "norm/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 layout(constant_id = 2) const uint RMS = 0;
 layout(constant_id = 3) const uint GAIN = 0;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dy, x, gain, mean, inverse, dx;
-    uint rows, width, dy_stride, x_stride;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(GradientRecord);
 
 void main() {
-    Record r = record;
+    GradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     const uint64_t gain = r.gain;

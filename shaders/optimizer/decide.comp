@@ -1,17 +1,15 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// One group, before the update: adds the chunks' sums in order, tests loss and norm, decides whether the step is skipped,
+// One workgroup, before the update: adds the chunks' sums in order, tests loss and norm, decides whether the step is skipped,
 // counts, clips, and advances the bias corrections, whose powers are kept on the device because only applied steps count.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
-#include "optimizer/record.glsl"
+#include "optimizer/record.h"
+
+PUSH_RECORD(Record);
 
 layout(constant_id = 1) const uint SCALED = 0; // the loss was multiplied by a scale that this step moves
-
-// engine/program/lowering/optimizer.hpp has the same numbers.
-const float kFirstLossScale = 65536.0;
-const uint kLossScaleSteps = 2000;
 
 void move_loss_scale(LossScale at, bool good) {
     float scale = at.scale == 0.0 ? kFirstLossScale : at.scale;
@@ -55,7 +53,7 @@ void main() {
             state.power1 = power1;
             state.power2 = power2;
             state.correction1 = 1.0 - power1;
-            state.correction2 = sqrt(1.0 - power2);
+            state.sqrt_bias_correction2 = sqrt(1.0 - power2);
             state.factor = factor;
             state.applied = state.applied + 1;
             state.skipped_in_row = 0;

@@ -1,22 +1,18 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// The global gradient norm, first stage: the sum of squares of each chunk of 4,096 elements of the gradient arena. What is
-// not finite stays so in the sum.
+// The global gradient norm, first stage: the sum of squares of each chunk of 4,096 elements of the gradient arena. A sum
+// of values that are not finite is not finite.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "optimizer/record.h"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t gradients, sums;
-    uint count; // a multiple of 256
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(NormRecord);
 
 void main() {
-    Record r = record;
+    NormRecord r = record;
     HEKLA_GROUP(group, r)
-    uint i = group * 4096;
-    const uint end = min(i + 4096, r.count);
+    uint i = group * kPartElements;
+    const uint end = min(i + kPartElements, r.count);
     vec2 sum = vec2(0.0);
     do {
         const vec2 g = load_two(r.gradients + uint64_t(i) * 4ul);

@@ -1,11 +1,13 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // One dispatch over all parameters: AdamW (Loshchilov and Hutter 2019) as PyTorch computes it, or SGD with momentum, decay
-// added to the gradient. A group does 256 elements, which belong to one parameter; nothing is written in a skipped step.
+// added to the gradient. A workgroup updates 256 elements of one parameter. A skipped step writes nothing.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
-#include "optimizer/record.glsl"
+#include "optimizer/record.h"
+
+PUSH_RECORD(Record);
 
 layout(constant_id = 1) const uint SGD = 0;
 
@@ -19,11 +21,11 @@ void main() {
     const float decay = load_float(r.groups, uint64_t(which) * 2 + 1, kF32);
     const float factor = state.factor;
     const float step_size = lr / state.correction1;
-    const float correction2 = state.correction2;
+    const float sqrt_bias_correction2 = state.sqrt_bias_correction2;
     const bool first = state.applied == 1;
     uint i = 0;
     do {
-        const uint64_t at = (uint64_t(block) * 256 + i) * 4ul;
+        const uint64_t at = (uint64_t(block) * kBlockElements + i) * 4ul;
         vec2 p = load_two(r.parameters + at);
         vec2 g = load_two(r.gradients + at) * factor;
         if (SGD == 0) {
@@ -32,7 +34,7 @@ void main() {
             p *= 1.0 - lr * decay;
             m = m + (g - m) * (1.0 - r.beta1);
             v = v * r.beta2 + (1.0 - r.beta2) * g * g;
-            p -= step_size * m / (sqrt(v) / correction2 + r.epsilon);
+            p -= step_size * m / (sqrt(v) / sqrt_bias_correction2 + r.epsilon);
             store_two(r.moment1 + at, m);
             store_two(r.moment2 + at, v);
         } else {
@@ -47,5 +49,5 @@ void main() {
         }
         store_two(r.parameters + at, p);
         i += S * 2;
-    } while (i < 256);
+    } while (i < kBlockElements);
 }

@@ -1,5 +1,5 @@
-// What stands before a plugin's own GLSL (engine/program/lowering/own.cpp writes the rest; hekla/plugin/operation.h is what its
-// author reads). Every name but those that the author is promised begins with hekla_ or Hekla.
+// The beginning of every kernel of a plugin's own GLSL; engine/program/lowering/own.cpp adds the rest, and
+// hekla/plugin/operation.h documents it for authors. Names that are not documented there begin with hekla_ or Hekla.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,15 +1,9 @@
-// Adds to the gradient of a parameter, or overwrites it, as the replay says.
+// Adds to the gradient of a parameter, or overwrites it, as RuntimeRecord::accumulate says.
 #version 460
 #include "pointwise/elements.glsl"
+#include "pointwise/record.h"
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t gradient;
-    uint64_t runtime;
-    uint count;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(AccumulateRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
@@ -18,6 +12,6 @@ void main() {
         const float x = FloatArray(record.x).at[i];
         const float before = FloatArray(record.gradient).at[i];
         precise float sum = before + x;
-        if (live) FloatArray(record.gradient).at[i] = add ? sum : x;
+        if (in_range) FloatArray(record.gradient).at[i] = add ? sum : x;
     })
 }

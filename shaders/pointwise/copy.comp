@@ -7,6 +7,7 @@
 #extension GL_EXT_shader_16bit_storage : require
 #endif
 #include "pointwise/elements.glsl"
+#include "pointwise/record.h"
 
 // 0: both sides are dense; else the loop's dimensions.
 layout(constant_id = 0) const uint RANK = 0;
@@ -16,22 +17,11 @@ layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Elements { W
 #else
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Elements { WORD at[]; };
 #endif
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t from;
-    uint64_t to;
-    uint count;
-    uint dims[6];
-    uint factors[6]; // of dims, for hekla_divide
-    uint shifts[6];
-    int from_strides[6];
-    int to_strides[6];
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(CopyRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
-    // Loaded once: what is stored could be the record, for all that a driver knows.
+    // Loaded once: a driver cannot know that stores do not change the record.
     const uint count = record.count;
     Elements source = Elements(record.from);
     Elements target = Elements(record.to);
@@ -49,7 +39,7 @@ void main() {
     HEKLA_EACH_ELEMENT(i, group, count, {
         if (RANK == 0u) {
             const uint value = uint(source.at[i]);
-            if (live) target.at[i] = WORD(value);
+            if (in_range) target.at[i] = WORD(value);
         } else {
             uint rest = i;
             int from = 0;
@@ -64,7 +54,7 @@ void main() {
                 }
             }
             const uint value = uint(source.at[from]);
-            if (live) target.at[to] = WORD(value);
+            if (in_range) target.at[to] = WORD(value);
         }
     })
 }

@@ -1,24 +1,18 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Copies rows that are dense in both of two strided views, for drivers with uniform_loads: a subgroup a row, kRows a group.
+// Copies rows that are dense in both of two strided views, for drivers with uniform_loads: one subgroup per row, kRowsPerGroup
+// rows per workgroup.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "pointwise/record.h"
 
 layout(constant_id = 1) const uint W = 2;
 layout(constant_id = 2) const uint RANK = 5; // dimensions outside the rows
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t from, to;
-    uint rows, width;
-    uint dims[5]; // outermost first
-    int from_strides[5];
-    int to_strides[5];
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(CopyRowsRecord);
 
 void main() {
-    Record r = record;
+    CopyRowsRecord r = record;
     HEKLA_GROUP(group, r)
     HEKLA_EACH_ROW(row, group, r.rows, {
         uint rest = row;

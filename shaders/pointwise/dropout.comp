@@ -1,26 +1,12 @@
-// Dropout by key, alone: what runs where no GLSL can be compiled at run time.
+// Dropout by key as a kernel of its own, for hosts where no GLSL can be compiled at run time.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/dropout.glsl"
+#include "pointwise/record.h"
 
 layout(constant_id = 0) const uint RANK = 0; // 0: x is dense
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t y;
-    uint64_t runtime;
-    uint count;
-    uint example; // elements of one
-    uint stream;
-    uint threshold;
-    float factor;
-    uint dims[6];
-    uint factors[6]; // of dims, for hekla_divide
-    uint shifts[6];
-    int strides[6];
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(DropoutRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
@@ -39,6 +25,6 @@ void main() {
         }
         const float value = hekla_dropout(FloatArray(record.x).at[at], runtime, record.stream, record.threshold, record.factor,
                                           i, record.example);
-        if (live) FloatArray(record.y).at[i] = value;
+        if (in_range) FloatArray(record.y).at[i] = value;
     })
 }

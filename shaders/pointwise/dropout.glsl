@@ -1,5 +1,5 @@
 // Element `i` of a tensor whose examples have `example` elements each: kept, and multiplied by `factor`, where its word
-// reaches the threshold. What is dropped is 0 even where x is not finite.
+// reaches the threshold. A dropped element is 0 even where x is not finite.
 #include "philox.glsl"
 
 float hekla_dropout(float x, RuntimeRecord runtime, uint stream, uint threshold, float factor, uint i, uint example) {

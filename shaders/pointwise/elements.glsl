@@ -1,43 +1,28 @@
-// The frame of every elementwise kernel: a workgroup does 512 elements (kElementsPerGroup of engine/program/lowering/loop.hpp),
-// HEKLA_WIDTH at a time, so that neighbours of a subgroup read neighbours in memory: 128 invocations, or 16 on a CPU, where
-// every subgroup pays for the record's loads. Self-contained: generated kernels begin with it.
+// The frame of every elementwise kernel: a workgroup computes kElementsPerGroup elements, HEKLA_WIDTH at a time, so that
+// neighbors in a subgroup read neighbors in memory. HEKLA_WIDTH is 128 invocations, or 16 on a CPU, where every subgroup
+// loads the record again. Generated kernels begin with this file.
 #ifndef HEKLA_ELEMENTS_GLSL
 #define HEKLA_ELEMENTS_GLSL
 
-#extension GL_EXT_buffer_reference : require
-#extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
+#include "record.glsl"
 #include "divide.glsl"
-#include "group.glsl"
-#include "runtime.glsl"
+#include "common.h"
+#include "runtime.h"
 
 #ifndef HEKLA_WIDTH
 #define HEKLA_WIDTH 128
 #endif
 layout(local_size_x = HEKLA_WIDTH) in;
 
-// The two words that every argument record begins with.
-#define HEKLA_RECORD                                                                                                   \
-    uint first_group;                                                                                                  \
-    uint end_group;
-
-// Declares `name`, the workgroup's number within the whole dispatch, and leaves where folding added groups past the end.
-// `name` is clamped, so that addresses made of it lie inside their buffers even where a driver goes on with no
-// invocation left.
-#define HEKLA_GROUP(name, record)                                                                                      \
-    const uint name##_unclamped = hekla_group() + (record).first_group;                                                \
-    const uint name = min(name##_unclamped, (record).end_group - 1u);                                                  \
-    if (name##_unclamped >= (record).end_group) return;
-
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer FloatArray { float at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer IntArray { int at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer WordArray { uint at[]; };
 
 #ifdef HEKLA_LANES
-// The workgroup is one subgroup of HEKLA_LANES: a lane's element of those that follow each other from `base`, the same for
-// all lanes (load_consecutive of lanes.glsl says why; the guard behind every tensor covers what is read past its end).
+// The workgroup is one subgroup of HEKLA_LANES. Returns a lane's element of those that follow each other from `base`, which
+// is the same for all lanes, as load_consecutive of lanes.glsl does.
 #extension GL_KHR_shader_subgroup_basic : require
 #define HEKLA_CONSECUTIVE(type, array)                                                                                 \
     type hekla_consecutive_##type(array from, uint base) {                                                             \
@@ -50,16 +35,16 @@ HEKLA_CONSECUTIVE(float, FloatArray)
 HEKLA_CONSECUTIVE(int, IntArray)
 #endif
 
-// Runs `body` for each of this workgroup's elements: `i` is its number, clamped to the last; `live` says whether it is one.
+// Runs `body` for each of this workgroup's elements: `i` is its number, clamped to the last; `in_range`: it was not clamped.
 #define HEKLA_EACH_ELEMENT(i, group, count, body)                                                                      \
     {                                                                                                                  \
         uint hekla_round = 0u;                                                                                         \
         do {                                                                                                           \
-            const uint hekla_element = (group) * 512u + hekla_round * HEKLA_WIDTH + gl_LocalInvocationID.x;            \
+            const uint hekla_element = (group) * kElementsPerGroup + hekla_round * HEKLA_WIDTH + gl_LocalInvocationID.x; \
             const uint i = min(hekla_element, (count) - 1u);                                                           \
-            const bool live = hekla_element < (count);                                                                 \
+            const bool in_range = hekla_element < (count);                                                                 \
             body                                                                                                       \
-        } while (++hekla_round < 512u / HEKLA_WIDTH);                                                                  \
+        } while (++hekla_round < kElementsPerGroup / HEKLA_WIDTH);                                                     \
     }
 
 #endif

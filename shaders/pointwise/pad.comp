@@ -2,23 +2,9 @@
 // axis: pad (stride 1) and the gradient of slice.
 #version 460
 #include "pointwise/elements.glsl"
+#include "pointwise/record.h"
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x; // dense
-    uint64_t y;
-    uint count;
-    uint places;
-    uint inner;
-    uint parts;
-    uint start;
-    uint stride;
-    uint value; // its bits
-    uint inner_factor, inner_shift; // for hekla_divide
-    uint places_factor, places_shift;
-    uint stride_factor, stride_shift;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(PadRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
@@ -31,6 +17,6 @@ void main() {
         const bool inside = place >= record.start && part < record.parts && part * record.stride == past;
         const uint from = (outer * record.parts + min(part, record.parts - 1u)) * record.inner + (i - row * record.inner);
         const uint word = WordArray(record.x).at[from];
-        if (live) WordArray(record.y).at[i] = inside ? word : record.value;
+        if (in_range) WordArray(record.y).at[i] = inside ? word : record.value;
     })
 }

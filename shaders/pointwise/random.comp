@@ -3,18 +3,11 @@
 #include "pointwise/elements.glsl"
 #include "math.glsl"
 #include "philox.glsl"
+#include "pointwise/record.h"
 
 layout(constant_id = 0) const uint NORMAL = 0;
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t y;
-    uint64_t runtime;
-    uint count;
-    uint example; // elements of one
-    uint stream;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(RandomRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
@@ -39,6 +32,6 @@ void main() {
             precise float uniform_value = float(word >> 8) * 5.9604644775390625e-8;
             value = uniform_value;
         }
-        if (live) FloatArray(record.y).at[i] = value;
+        if (in_range) FloatArray(record.y).at[i] = value;
     })
 }

@@ -1,29 +1,14 @@
-// One pointwise operation on up to three strided operands: what runs where no GLSL can be compiled at run time. The
-// result is dense.
+// One pointwise operation on up to three strided operands, for hosts where no GLSL can be compiled at run time. The result
+// is dense.
 #version 460
 #include "pointwise/elements.glsl"
 #include "pointwise/operations.glsl"
+#include "pointwise/record.h"
 
 layout(constant_id = 0) const uint OPERATION = 0;
 layout(constant_id = 1) const uint RANK = 0; // 0: all operands are dense or one element
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t a;
-    uint64_t b;
-    uint64_t c;
-    uint64_t y;
-    uint count;
-    float p;
-    float q;
-    uint dims[6];
-    uint factors[6]; // of dims, for hekla_divide
-    uint shifts[6];
-    int a_strides[6]; // of RANK 0: [0] is 1 or 0
-    int b_strides[6];
-    int c_strides[6];
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(SingleRecord);
 
 #define F(word) uintBitsToFloat(word)
 #define I(word) int(word)
@@ -70,6 +55,6 @@ void main() {
             }
         }
         const uint value = apply(WordArray(record.a).at[at_a], WordArray(record.b).at[at_b], WordArray(record.c).at[at_c]);
-        if (live) WordArray(record.y).at[i] = value;
+        if (in_range) WordArray(record.y).at[i] = value;
     })
 }

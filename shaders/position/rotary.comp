@@ -1,28 +1,14 @@
-// Rotary position embedding (Su et al. 2021) of x [B, H, T, D]: the first 2 * half elements of each row turn by the angle of
-// the row's position.
+// Rotary position embedding (Su et al. 2021) of x [B, H, T, D]: the first 2 * half elements of each row are
+// rotated by the angle of the row's position.
 #version 460
 #include "pointwise/elements.glsl"
+#include "position/record.h"
 
 layout(constant_id = 0) const uint INTERLEAVED = 0;
 layout(constant_id = 1) const uint INVERSE = 0;
 layout(constant_id = 2) const uint POSITIONS = 0; // given, [B, T]; else the row's own number
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t cosine; // [rows, half]
-    uint64_t sine;
-    uint64_t positions;
-    uint64_t y; // dense
-    uint count;
-    uint heads;
-    uint tokens;
-    uint width;
-    uint half_turned;
-    uint rows;
-    int x_strides[4];
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(RotaryRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
@@ -53,6 +39,6 @@ void main() {
         const float own = FloatArray(record.x).at[from + int(d) * record.x_strides[3]];
         const float other = FloatArray(record.x).at[from + int(partner) * record.x_strides[3]];
         precise float y = own * c + other * s;
-        if (live) FloatArray(record.y).at[i] = d < turned ? y : own;
+        if (in_range) FloatArray(record.y).at[i] = d < turned ? y : own;
     })
 }

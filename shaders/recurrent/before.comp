@@ -3,33 +3,26 @@
 // The state before every token [B, T, H], from the states after them: the initial one at the first step, 0 at padding.
 #include "recurrent/gates.glsl"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t after; // [B, T, H]
-    uint64_t lengths, initial;
-    uint64_t y; // [B, T, H]
-    uint time, hidden;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(BeforeRecord);
 
 void main() {
-    Record r = record;
+    BeforeRecord r = record;
     HEKLA_GROUP(token, r)
     const uint hidden = r.hidden;
     const uint row = token / r.time;
     const uint place = token - row * r.time;
     const uint count = length_of(r.lengths, row, r.time);
-    const bool real = place < count;
-    const bool begins = real && place == (REVERSE ? count - 1u : 0u);
-    const uint source = !real || begins ? token : REVERSE ? token + 1u : token - 1u;
+    const bool is_token = place < count;
+    const bool begins = is_token && place == (REVERSE ? count - 1u : 0u);
+    const uint source = !is_token || begins ? token : REVERSE ? token + 1u : token - 1u;
     HEKLA_EACH_TURN(turn, 1u, hidden, {
         const uint u = turn_from(turn, hidden);
         float state = load_float(r.after, uint64_t(source) * hidden + u, kF32);
-        if (begins || !real) state = 0.0;
+        if (begins || !is_token) state = 0.0;
         if (INITIAL) {
             const float start = load_float(r.initial, uint64_t(row) * hidden + u, kF32);
             if (begins) state = start;
         }
-        if (is_live(turn, u, hidden)) store_float(r.y, uint64_t(token) * hidden + u, state, kF32);
+        if (is_in_range(turn, u, hidden)) store_float(r.y, uint64_t(token) * hidden + u, state, kF32);
     })
 }

@@ -5,32 +5,23 @@
 //! variant r1 ROWS=1 SUBGROUP
 //! variant r4 ROWS=4 SUBGROUP
 //! variant r16 ROWS=16 SUBGROUP
-// GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997) over padded sequences, in PyTorch's form. What comes
-// from the inputs is there already, as one matmul; this walks through time, each step reading the states that the step
-// before has written to y.
+// GRU (Cho et al. 2014) and LSTM (Hochreiter and Schmidhuber 1997) over padded sequences, as PyTorch defines them.
+// The projection of the inputs was computed before by one matmul; this walks through time, and each step reads the states
+// that the previous step has written to y.
 #include "recurrent/gates.glsl"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t inputs; // [B, T, gates H]
-    uint64_t weight; // [H, gates H]: transposed, so that the lanes' units follow each other
-    uint64_t bias;   // [gates H]
-    uint64_t lengths, initial, initial_cell;
-    uint64_t y, last, last_cell, cells;
-    uint time, hidden, batch;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(ForwardRecord);
 
-// Where the state before step s of a row lies: past the row's end, and at the first step without initial states, somewhere
-// that may be read.
-uint64_t state_before(Record r, uint row, uint count, uint s) {
+// The address of the state before step s of a row; past the row's end, and at the first step without initial states, any
+// address that may be read.
+uint64_t state_before(ForwardRecord r, uint row, uint count, uint s) {
     if (INITIAL && s == 0u) return r.initial + uint64_t(row) * r.hidden * 4ul;
     const uint step = min(max(s, 1u) - 1u, max(count, 1u) - 1u);
     return r.y + (uint64_t(row) * r.time + token_of(step, count)) * r.hidden * 4ul;
 }
 
 void main() {
-    Record r = record;
+    ForwardRecord r = record;
     HEKLA_GROUP(group, r)
     const uint hidden = r.hidden, width = GATES * hidden, time = r.time;
     uint row[ROWS], count[ROWS];
@@ -52,7 +43,7 @@ void main() {
         HEKLA_EACH_TURN(turn, 1u, hidden, {
             const uint from = turn_from(turn, hidden);
             const uint unit = unit_of(from, hidden);
-            const bool live = is_live(turn, from, hidden);
+            const bool in_range = is_in_range(turn, from, hidden);
             float h[ROWS * 4];
             [[unroll]] for (uint i = 0u; i < ROWS * 4; ++i) h[i] = 0.0;
             if (INITIAL || s > 0u) {
@@ -65,7 +56,7 @@ void main() {
             [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 bias[j] = load_units(r.bias, min(j, GATES - 1u) * hidden + from);
             [[unroll]] for (uint i = 0u; i < ROWS; ++i) {
-                const bool real = s < count[i];
+                const bool is_token = s < count[i];
                 const uint64_t token = uint64_t(row[i]) * time + token_of(s, count[i]);
                 const uint64_t given = r.inputs + token * width * 4ul;
                 const float h0 = h[i * 4u] + bias[0];
@@ -84,8 +75,8 @@ void main() {
                         cell = load_units(r.initial_cell + uint64_t(row[i]) * hidden * 4ul, from);
                     cell = sigmoid_(x1 + h1) * cell + sigmoid_(x0 + h0) * tanh_(x2 + h2);
                     next = sigmoid_(x3 + h3) * tanh_(cell);
-                    if (live && group * ROWS + i < r.batch)
-                        store_float(r.cells, token * hidden + unit, real ? cell : 0.0, kF32);
+                    if (in_range && group * ROWS + i < r.batch)
+                        store_float(r.cells, token * hidden + unit, is_token ? cell : 0.0, kF32);
                 } else {
                     float state = 0.0;
                     if (INITIAL || s > 0u) state = load_units(states[i], from);
@@ -93,8 +84,8 @@ void main() {
                     const float n = tanh_(x2 + sigmoid_(x0 + h0) * h2);
                     next = (1.0 - z) * n + z * state;
                 }
-                if (live && group * ROWS + i < r.batch)
-                    store_shared(r.y, token * hidden + unit, real ? next : 0.0);
+                if (in_range && group * ROWS + i < r.batch)
+                    store_shared(r.y, token * hidden + unit, is_token ? next : 0.0);
             }
         })
         memoryBarrierBuffer();
@@ -115,7 +106,7 @@ void main() {
                 if (INITIAL) last = load_units(r.initial + state, from);
                 if (INITIAL_CELL) cell = load_units(r.initial_cell + state, from);
             }
-            if (is_live(turn, from, hidden) && group * ROWS + i < r.batch) {
+            if (is_in_range(turn, from, hidden) && group * ROWS + i < r.batch) {
                 store_float(r.last + state, uint64_t(unit_of(from, hidden)), last, kF32);
                 if (LSTM) store_float(r.last_cell + state, uint64_t(unit_of(from, hidden)), cell, kF32);
             }

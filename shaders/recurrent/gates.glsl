@@ -1,8 +1,8 @@
 // What the recurrent kernels share: a workgroup does ROWS rows of the batch and walks through time; its lanes share the
 // units of the state. Flags (specialization constant 1) say which layer this is and which tensors there are. A step is a
 // product of the rows' states and a matrix: the more rows, the more often a weight that was loaded is used. With SUBGROUP
-// a workgroup is one subgroup, and without loads that are the same for all lanes it loads states together and passes them
-// round (shaders/TRIED.md); without SUBGROUP a lane is a unit.
+// a workgroup is one subgroup, and without uniform loads its lanes load states together and exchange them by
+// broadcasts (shaders/TRIED.md); without SUBGROUP a lane is a unit.
 #ifndef HEKLA_GATES_GLSL
 #define HEKLA_GATES_GLSL
 
@@ -15,17 +15,18 @@ layout(constant_id = 0) const uint LANES = 8;
 layout(local_size_x_id = 0) in;
 #endif
 #include "math.glsl"
+#include "recurrent/record.h"
 
 layout(constant_id = 1) const uint FLAGS = 0;
 
-const bool LSTM = (FLAGS & 1u) != 0u;
-const bool REVERSE = (FLAGS & 2u) != 0u;
-const bool LENGTHS = (FLAGS & 4u) != 0u;
-const bool INITIAL = (FLAGS & 8u) != 0u;
-const bool INITIAL_CELL = (FLAGS & 16u) != 0u;
-const bool DY = (FLAGS & 32u) != 0u;
-const bool DLAST = (FLAGS & 64u) != 0u;
-const bool DLAST_CELL = (FLAGS & 128u) != 0u;
+const bool LSTM = (FLAGS & kLstm) != 0u;
+const bool REVERSE = (FLAGS & kReverse) != 0u;
+const bool LENGTHS = (FLAGS & kLengths) != 0u;
+const bool INITIAL = (FLAGS & kInitial) != 0u;
+const bool INITIAL_CELL = (FLAGS & kInitialCell) != 0u;
+const bool DY = (FLAGS & kDy) != 0u;
+const bool DLAST = (FLAGS & kDlast) != 0u;
+const bool DLAST_CELL = (FLAGS & kDlastCell) != 0u;
 const uint GATES = LSTM ? 4u : 3u;
 
 // What one lane writes and others of its workgroup read, after a barrier.
@@ -33,7 +34,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Sha
 float load_shared(uint64_t address, uint64_t i) { return Shared(address + i * 4ul).v[0]; }
 void store_shared(uint64_t address, uint64_t i, float x) { Shared(address + i * 4ul).v[0] = x; }
 
-// How many tokens of a row are real. What lies outside is an error of the interpreter's; here it is clamped.
+// The number of tokens of a row. A length out of range is an error in the interpreter; here it is clamped.
 uint length_of(uint64_t lengths, uint row, uint time) {
     if (LENGTHS) return uint(clamp(load_int(lengths, uint64_t(row)), 0, int(time)));
     return time;
@@ -42,14 +43,14 @@ uint length_of(uint64_t lengths, uint row, uint time) {
 // The token of a row that step s reads; past the end of the row the padding itself, so that every token has its step.
 uint token_of(uint s, uint count) { return REVERSE && s < count ? count - 1u - s : s; }
 
-// A turn of the lanes over the units of a state: `from` says where its vector begins (SUBGROUP; where it would reach past
-// the last unit it begins earlier) or which unit is this lane's, `unit` is this lane's, and it is `live` where no other
-// turn has it.
+// An iteration (turn) of the lanes over the units of a state. `from`: where its vector begins (with SUBGROUP; it begins
+// earlier where it would reach past the last unit), or this lane's unit. `unit`: this lane's unit, which is `in_range` where
+// no other iteration has it.
 #ifdef SUBGROUP
 float load_units(uint64_t address, uint from) { return load_consecutive(address + uint64_t(from) * 4ul); }
 uint turn_from(uint turn, uint hidden) { return min(turn, max(hidden, LANES) - LANES); }
 uint unit_of(uint from, uint hidden) { return min(from + gl_SubgroupInvocationID, hidden - 1u); }
-bool is_live(uint turn, uint from, uint hidden) {
+bool is_in_range(uint turn, uint from, uint hidden) {
     const uint unit = from + gl_SubgroupInvocationID;
     return unit >= turn && unit < hidden;
 }
@@ -57,7 +58,7 @@ bool is_live(uint turn, uint from, uint hidden) {
 float load_units(uint64_t address, uint from) { return Floats(address + uint64_t(from) * 4ul).v[0]; }
 uint turn_from(uint turn, uint hidden) { return min(turn + gl_LocalInvocationIndex, hidden - 1u); }
 uint unit_of(uint from, uint hidden) { return from; }
-bool is_live(uint turn, uint from, uint hidden) { return turn + gl_LocalInvocationIndex < hidden; }
+bool is_in_range(uint turn, uint from, uint hidden) { return turn + gl_LocalInvocationIndex < hidden; }
 #endif
 
 #define HEKLA_EACH_TURN(turn, vectors, hidden, body)                                                                   \
@@ -70,7 +71,7 @@ bool is_live(uint turn, uint from, uint hidden) { return turn + gl_LocalInvocati
     }
 
 #ifdef ROWS
-// What is loaded of the rows' states (or gates) in a step over four of their elements.
+// Elements of the rows' states (or gates) that one step of a product loads.
 const uint STEP = 4u;
 #ifdef SUBGROUP
 const uint SLOTS = (ROWS * STEP + S - 1u) / S;
@@ -78,7 +79,7 @@ const uint SLOTS = (ROWS * STEP + S - 1u) / S;
 const uint SLOTS = 1u;
 #endif
 
-// Which of the workgroup's rows the lane's slot q is of, and which of a step's elements it is.
+// The workgroup's row that the lane's slot q belongs to, and its element of a step.
 uint slot_row(uint q) {
 #ifdef SUBGROUP
     return min(q * S + gl_SubgroupInvocationID, ROWS * STEP - 1u) / STEP;

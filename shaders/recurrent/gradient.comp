@@ -5,26 +5,14 @@
 //! variant r1 ROWS=1 VECTORS=4 SUBGROUP
 //! variant r4 ROWS=4 VECTORS=4 SUBGROUP
 //! variant r16 ROWS=16 VECTORS=4 SUBGROUP
-// Gradients of GRU and LSTM back through time: of both projections of every token, and of the initial states. Those of
-// inputs and weights are matmuls of these. d, the gradient of the state after the step at hand, lives in dinitial.
+// Gradients of GRU and LSTM through time: of both projections of every token, and of the initial states. Matmuls of these
+// give the gradients of inputs and weights. dinitial holds d, the gradient of the state after the current step.
 #include "recurrent/gates.glsl"
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dy, dlast, dlast_cell;
-    uint64_t inputs, hiddens;         // [B, T, gates H]: both projections, biases included
-    uint64_t before, before_cells;    // [B, T, H]: states before every token
-    uint64_t cells;                   // [B, T, H]: after it
-    uint64_t weight;                  // [gates H, H]
-    uint64_t lengths;
-    uint64_t dinputs, dhiddens;       // [B, T, gates H]; one and the same for an LSTM
-    uint64_t dinitial, dinitial_cell; // [B, H]
-    uint time, hidden, batch;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(GradientRecord);
 
 void main() {
-    Record r = record;
+    GradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint hidden = r.hidden, width = GATES * hidden, time = r.time;
     const uint begin = group * ROWS, end = min(begin + ROWS, r.batch);
@@ -38,7 +26,7 @@ void main() {
             float dcell = 0.0;
             if (DLAST) d = load_float(r.dlast, u, kF32);
             if (DLAST_CELL) dcell = load_float(r.dlast_cell, u, kF32);
-            if (is_live(turn, from, hidden)) {
+            if (is_in_range(turn, from, hidden)) {
                 store_float(r.dinitial, u, d, kF32);
                 if (LSTM) store_float(r.dinitial_cell, u, dcell, kF32);
             }
@@ -61,13 +49,13 @@ void main() {
         row = begin;
         do {
             const uint many = length_of(r.lengths, row, time);
-            const bool real = s < many;
+            const bool is_token = s < many;
             const uint token = row * time + token_of(s, many);
             const uint64_t state0 = uint64_t(row) * hidden;
             HEKLA_EACH_TURN(turn, 1u, hidden, {
                 const uint from = turn_from(turn, hidden);
                 const uint u = unit_of(from, hidden);
-                const bool live = is_live(turn, from, hidden);
+                const bool in_range = is_in_range(turn, from, hidden);
                 const uint64_t at = uint64_t(token) * width + u;
                 const uint64_t unit = uint64_t(token) * hidden + u;
                 float d = load_float(r.dinitial, state0 + u, kF32);
@@ -80,7 +68,7 @@ void main() {
                 const float h2 = load_float(r.hiddens, at + 2u * hidden, kF32);
                 vec4 dgates = vec4(0.0); // of the inputs' projection
                 float dhidden2 = 0.0;
-                float through = 0.0;     // what reaches the state before the step beside the projection
+                float through = 0.0;     // gradient of the previous state, without the part through the projection
                 if (LSTM) {
                     const float i = sigmoid_(x0 + h0);
                     const float f = sigmoid_(x1 + h1);
@@ -95,7 +83,7 @@ void main() {
                     dgates.z = dcell * i * (1.0 - g * g);
                     dgates.w = d * squashed * o * (1.0 - o);
                     dhidden2 = dgates.z;
-                    if (live && real) store_float(r.dinitial_cell, state0 + u, dcell * f, kF32);
+                    if (in_range && is_token) store_float(r.dinitial_cell, state0 + u, dcell * f, kF32);
                 } else {
                     const float reset = sigmoid_(x0 + h0);
                     const float z = sigmoid_(x1 + h1);
@@ -107,11 +95,11 @@ void main() {
                     dhidden2 = dn * reset;
                     through = d * z;
                 }
-                if (!real) {
+                if (!is_token) {
                     dgates = vec4(0.0);
                     dhidden2 = 0.0;
                 }
-                if (live) {
+                if (in_range) {
                     store_shared(r.dhiddens, at, dgates.x);
                     store_shared(r.dhiddens, at + hidden, dgates.y);
                     store_shared(r.dhiddens, at + 2u * hidden, dhidden2);
@@ -122,7 +110,7 @@ void main() {
                         store_float(r.dinputs, at + hidden, dgates.y, kF32);
                         store_float(r.dinputs, at + 2u * hidden, dgates.z, kF32);
                     }
-                    if (real) store_float(r.dinitial, state0 + u, through, kF32);
+                    if (is_token) store_float(r.dinitial, state0 + u, through, kF32);
                 }
             })
         } while (++row < end);
@@ -146,10 +134,10 @@ void main() {
             [[unroll]] for (uint i = 0u; i < ROWS; ++i)
                 [[unroll]] for (uint j = 0u; j < VECTORS; ++j) {
                     const uint64_t u = uint64_t(rows[i]) * hidden + unit_of(from[j], hidden);
-                    const bool live = is_live(turn + j * LANES, from[j], hidden);
-                    const float beside = load_float(r.dinitial, u, kF32);
-                    if (live && s < count[i] && begin + i < r.batch)
-                        store_float(r.dinitial, u, beside + sum[i * VECTORS + j], kF32);
+                    const bool in_range = is_in_range(turn + j * LANES, from[j], hidden);
+                    const float before_product = load_float(r.dinitial, u, kF32);
+                    if (in_range && s < count[i] && begin + i < r.batch)
+                        store_float(r.dinitial, u, before_product + sum[i * VECTORS + j], kF32);
                 }
         })
     } while (--left > 0u);

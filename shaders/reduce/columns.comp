@@ -6,30 +6,14 @@
 // the partial results of other kernels.
 #include "common.glsl"
 #include "math.glsl"
+#include "reduce/record.h"
 
-layout(constant_id = 0) const uint WHAT = 0; // 0 sum, 1 maximum, 2 log-sum-exp, 3 place of the maximum
+layout(constant_id = 0) const uint REDUCTION = kSum;
 layout(constant_id = 1) const uint KEPT = 6;   // dimensions of the result
 layout(constant_id = 2) const uint WALKED = 6; // dimensions that are reduced
 layout(local_size_x = 32) in;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t x, y;
-    uint count;       // elements of the result, of a chunk
-    uint many;        // elements reduced into one
-    uint chunk;       // of `many`, one after the other in groups of their own; result [chunks, count]
-    uint groups_a_chunk;
-    uint kept[6];     // dimensions of the result, outermost first
-    uint kept_factor[6]; // for hekla_divide
-    uint kept_shift[6];
-    int kept_stride[6];
-    uint walked[6];
-    uint walked_factor[6];
-    uint walked_shift[6];
-    int walked_stride[6];
-    float factor;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(ColumnsRecord);
 
 #ifdef INTEGER
 #define LOAD(i) load_int(r.x, i)
@@ -43,22 +27,22 @@ PUSH_RECORD(Record);
 uint64_t wide(int stride) { return uint64_t(int64_t(stride)); }
 
 void main() {
-    Record r = record;
+    ColumnsRecord r = record;
     HEKLA_GROUP(group, r)
-    const uint part = group / r.groups_a_chunk;
-    const uint element = (group % r.groups_a_chunk) * 32 + gl_LocalInvocationID.x;
+    const uint part = group / r.groups_per_chunk;
+    const uint element = (group % r.groups_per_chunk) * 32 + gl_LocalInvocationID.x;
     uint rest = min(element, r.count - 1);
     uint64_t base = 0;
     [[unroll]] for (int d = int(KEPT) - 1; d > 0; --d) {
-        const uint whole = hekla_divide(rest, r.kept_factor[d], r.kept_shift[d]);
-        base += uint64_t(rest - whole * r.kept[d]) * wide(r.kept_stride[d]);
+        const uint whole = hekla_divide(rest, r.kept_factors[d], r.kept_shifts[d]);
+        base += uint64_t(rest - whole * r.kept[d]) * wide(r.kept_strides[d]);
         rest = whole;
     }
-    if (KEPT > 0) base += uint64_t(rest) * wide(r.kept_stride[0]);
+    if (KEPT > 0) base += uint64_t(rest) * wide(r.kept_strides[0]);
     const uint begin = part * r.chunk;
     const uint end = min(begin + r.chunk, r.many);
-    T y = WHAT == 0 || WHAT == 2 ? T(0) : T(LEAST);
-    T most = T(LEAST);
+    T y = REDUCTION == kSum || REDUCTION == kLogSumExp ? T(0) : T(LEAST);
+    T maximum = T(LEAST);
     uint place = 0;
     bool bad = false;
     uint n = begin;
@@ -66,43 +50,43 @@ void main() {
         uint64_t at = base;
         uint left = n;
         [[unroll]] for (int d = int(WALKED) - 1; d > 0; --d) {
-            const uint whole = hekla_divide(left, r.walked_factor[d], r.walked_shift[d]);
-            at += uint64_t(left - whole * r.walked[d]) * wide(r.walked_stride[d]);
+            const uint whole = hekla_divide(left, r.walked_factors[d], r.walked_shifts[d]);
+            at += uint64_t(left - whole * r.walked[d]) * wide(r.walked_strides[d]);
             left = whole;
         }
-        if (WALKED > 0) at += uint64_t(left) * wide(r.walked_stride[0]);
+        if (WALKED > 0) at += uint64_t(left) * wide(r.walked_strides[0]);
         const T v = LOAD(at);
-        if (WHAT == 0) y += v;
-        if (WHAT == 1 || WHAT == 3) {
+        if (REDUCTION == kSum) y += v;
+        if (REDUCTION == kMaximum || REDUCTION == kArgmax) {
 #ifndef INTEGER
             bad = bad || is_nan(v);
 #endif
-            if (v > most) {
-                most = v;
+            if (v > maximum) {
+                maximum = v;
                 place = n;
             }
         }
 #ifndef INTEGER
-        if (WHAT == 2) {
+        if (REDUCTION == kLogSumExp) {
             // A running maximum and the sum of exp under it.
-            const float top = max(most, v);
-            const float from = top == -kInfinity || top == kInfinity ? 0.0 : top;
-            y = y * exp_(most - from) + exp_(v - from);
-            most = top;
+            const float new_max = max(maximum, v);
+            const float from = new_max == -kInfinity || new_max == kInfinity ? 0.0 : new_max;
+            y = y * exp_(maximum - from) + exp_(v - from);
+            maximum = new_max;
         }
 #endif
     } while (++n < end);
     if (element < r.count) {
         const uint64_t to = uint64_t(part) * r.count + element;
-        if (WHAT == 3) {
+        if (REDUCTION == kArgmax) {
             store_int(r.y, to, int(place));
         } else {
 #ifdef INTEGER
-            store_int(r.y, to, WHAT == 1 ? most : y);
+            store_int(r.y, to, REDUCTION == kMaximum ? maximum : y);
 #else
             float value = y * r.factor;
-            if (WHAT == 1) value = bad ? kNaN : most;
-            if (WHAT == 2) value = most == kInfinity || most == -kInfinity ? most : most + log_(y);
+            if (REDUCTION == kMaximum) value = bad ? kNaN : maximum;
+            if (REDUCTION == kLogSumExp) value = maximum == kInfinity || maximum == -kInfinity ? maximum : maximum + log_(y);
             store_float(r.y, to, value, kF32);
 #endif
         }

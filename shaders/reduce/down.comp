@@ -1,25 +1,18 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // Sums of columns: rows [rows, count] dense, `stride` apart, into [chunks, count]. Lanes along columns, W elements a load;
-// four rows a turn, each with a sum of its own, added up at the end of the chunk: gradients of biases and of what was
-// broadcast. `chunks` above 1 are added by a second dispatch.
+// four rows per iteration, each with its own sum, added at the end of the chunk. For gradients of biases and of broadcast
+// tensors. `chunks` above 1 are added by a second dispatch.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "reduce/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t x, y;
-    uint count, rows, stride;
-    uint chunk;         // rows of a chunk
-    uint column_groups; // of S * W columns
-    float factor;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(DownRecord);
 
 void main() {
-    Record r = record;
+    DownRecord r = record;
     HEKLA_GROUP(group, r)
     const uint part = group / r.column_groups;
     const uint i = (group - part * r.column_groups) * S * W;

@@ -1,64 +1,58 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// A row's sum, maximum, log-sum-exp or first place of its maximum, a subgroup a row; rows dense, `chunks` of a row apart
-// where it is long (their results are reduced by a second dispatch).
+// A row's sum, maximum, log-sum-exp or first index of its maximum, one subgroup per row. Rows are dense. A long row is split
+// into chunks, whose results a second dispatch reduces.
 #include "common.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
+#include "reduce/record.h"
 
 layout(constant_id = 1) const uint W = 1;
-layout(constant_id = 2) const uint WHAT = 0; // 0 sum, 1 maximum, 2 log-sum-exp, 3 place of the maximum
+layout(constant_id = 2) const uint REDUCTION = kSum;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t x, y;
-    uint rows, width, stride;
-    uint chunk, chunks; // a row's chunk of this many elements; result [rows, chunks]
-    float factor;       // of a sum
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(RowsRecord);
 
 void main() {
-    Record r = record;
+    RowsRecord r = record;
     HEKLA_GROUP(group, r)
     HEKLA_EACH_ROW(row, group, r.rows * r.chunks, {
         const uint from = (row % r.chunks) * r.chunk;
         const uint width = min(r.chunk, r.width - from);
         const uint64_t x = r.x + (uint64_t(row / r.chunks) * r.stride + from) * 4ul;
         float y = 0.0;
-        if (WHAT == 0) {
+        if (REDUCTION == kSum) {
             vec2 sum = vec2(0.0);
             HEKLA_EACH_SHARE(i, width, W, { sum += load_part(x, i, width, W, 0.0); })
             y = lanes_sum(sum.x + sum.y) * r.factor;
         } else {
-            float most = -kInfinity;
+            float lane_max = -kInfinity;
             uint place = 0;
             bool bad = false;
             HEKLA_EACH_SHARE(i, width, W, {
                 vec2 v = load_part(x, i, width, W, -kInfinity);
                 bad = bad || is_nan(v.x) || is_nan(v.y);
-                // The first maximum of this lane; a lane's places rise.
+                // The first maximum of this lane; a lane's indices increase.
                 HEKLA_SHARE(own, i, W)
-                if (v.x > most) { most = v.x; place = own; }
-                if (v.y > most) { most = v.y; place = second(own); }
+                if (v.x > lane_max) { lane_max = v.x; place = own; }
+                if (v.y > lane_max) { lane_max = v.y; place = second(own); }
             })
-            const float top = lanes_max(most);
+            const float row_max = lanes_max(lane_max);
             const bool any_bad = lanes_max(bad ? 1.0 : 0.0) > 0.0;
-            y = any_bad ? kNaN : top;
-            if (WHAT == 2) {
-                const float base = top == -kInfinity || top == kInfinity ? 0.0 : top;
+            y = any_bad ? kNaN : row_max;
+            if (REDUCTION == kLogSumExp) {
+                const float base = row_max == -kInfinity || row_max == kInfinity ? 0.0 : row_max;
                 vec2 sum = vec2(0.0);
                 HEKLA_EACH_SHARE(i, width, W, {
                     vec2 v = load_part(x, i, width, W, -kInfinity) - base;
                     sum += vec2(exp_(v.x), exp_(v.y));
                 })
                 const float total = lanes_sum(sum.x + sum.y);
-                y = top == kInfinity ? top : base + log_(total);
+                y = row_max == kInfinity ? row_max : base + log_(total);
             }
-            if (WHAT == 3) y = -lanes_max(most == top ? -float(place) : -kInfinity);
+            if (REDUCTION == kArgmax) y = -lanes_max(lane_max == row_max ? -float(place) : -kInfinity);
         }
         if (gl_SubgroupInvocationID == 0) {
-            if (WHAT == 3) store_int(r.y, uint64_t(row), int(y));
+            if (REDUCTION == kArgmax) store_int(r.y, uint64_t(row), int(y));
             else store_float(r.y, uint64_t(row), y, kF32);
         }
     })

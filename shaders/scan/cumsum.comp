@@ -1,19 +1,12 @@
-// Running sums along the middle of x [outer, places, inner]: an invocation a line, in the order of the places.
+// Running sums along the middle of x [outer, places, inner]: one invocation per line, in order.
 #version 460
 #include "pointwise/elements.glsl"
+#include "scan/record.h"
 
 layout(constant_id = 0) const uint INTEGER = 0;
 layout(constant_id = 1) const uint REVERSE = 0;
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x;
-    uint64_t y;
-    uint count; // lines: outer * inner
-    uint places;
-    uint inner;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(CumsumRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
@@ -29,7 +22,7 @@ void main() {
             const uint word = WordArray(record.x).at[at];
             sum += uintBitsToFloat(word);
             whole += int(word);
-            if (live) WordArray(record.y).at[at] = INTEGER != 0u ? uint(whole) : floatBitsToUint(sum);
+            if (in_range) WordArray(record.y).at[at] = INTEGER != 0u ? uint(whole) : floatBitsToUint(sum);
         } while (++k < record.places);
     })
 }

@@ -1,18 +1,10 @@
-// The k largest of each row, descending, the lower index first at ties: an invocation a row. Each round takes the best of
-// what comes after the one before.
+// The k largest of each row, descending, the lower index first at ties: one invocation per row. Each iteration takes
+// the largest of the elements that come after the previous one in this order.
 #version 460
 #include "pointwise/elements.glsl"
+#include "scan/record.h"
 
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {
-    HEKLA_RECORD
-    uint64_t x; // [count, width]
-    uint64_t values; // [count, k]
-    uint64_t indices;
-    uint count;
-    uint width;
-    uint k;
-};
-layout(push_constant) uniform Push { Record record; };
+PUSH_RECORD(TopKRecord);
 
 void main() {
     HEKLA_GROUP(group, record)
@@ -33,7 +25,7 @@ void main() {
                     best_index = j;
                 }
             } while (++j < record.width);
-            if (live) {
+            if (in_range) {
                 FloatArray(record.values).at[i * record.k + n] = best;
                 IntArray(record.indices).at[i * record.k + n] = int(best_index);
             }

@@ -1,20 +1,16 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// dx = y (dy - sum(y dy)) of rows, a subgroup a row.
+// dx = y (dy - sum(y dy)) of rows, one subgroup per row.
 #include "common.glsl"
 #include "lanes.glsl"
+#include "softmax/record.h"
 
 layout(constant_id = 1) const uint W = 1;
 
-RECORD(Record) {
-    HEKLA_RECORD
-    uint64_t dy, y, dx;
-    uint rows, width, dy_stride, y_stride;
-};
-PUSH_RECORD(Record);
+PUSH_RECORD(GradientRecord);
 
 void main() {
-    Record r = record;
+    GradientRecord r = record;
     HEKLA_GROUP(group, r)
     const uint width = r.width;
     HEKLA_EACH_ROW(row, group, r.rows, {

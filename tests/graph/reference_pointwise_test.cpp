@@ -54,7 +54,7 @@ TEST_CASE("a broadcast agrees with the definition at every rank") {
                         const int64_t index[] = {p, q, r, s};
                         int64_t place = 0;
                         for (int axis = 0; axis < 4; ++axis)
-                            if (shape[axis] != 1) place += index[axis] * strides[static_cast<std::size_t>(axis)];
+                            if (shape[axis] != 1) place += index[axis] * strides[axis];
                         expected.push_back(a.data[i] - b.data[static_cast<std::size_t>(place)]);
                     }
         check_tensor(y, full, expected, 0);

@@ -44,8 +44,8 @@ TEST_CASE("a lowering is kept whole, in the memory that was given, and without w
             CHECK(one.label == dispatch_label(lowering, whole));
             CHECK(one.shader == whole.shader);
             CHECK(std::ranges::equal(one.constants, whole.constants));
-            CHECK(std::ranges::equal(one.record, whole.arguments.bytes()));
-            CHECK(std::ranges::equal(one.relocations, whole.arguments.relocations(), [](auto& p, auto& q) {
+            CHECK(std::ranges::equal(one.record, whole.record.bytes));
+            CHECK(std::ranges::equal(one.relocations, whole.record.relocations, [](auto& p, auto& q) {
                 return p.at == q.at && p.resource == q.resource && p.offset == q.offset;
             }));
             CHECK(std::ranges::equal(one.accesses, whole.accesses, [](auto& p, auto& q) {

@@ -210,6 +210,26 @@ TEST_CASE("GLSL that does not compile: the author's lines, the operation and its
     CHECK(contains(without, "'operation' : no matching overloaded function found"));
 }
 
+TEST_CASE("a kernel has one name, whatever file and line its text comes from") {
+    // An exported graph keeps neither, and finds its kernels by their names.
+    Bench bench;
+    const auto kernels = [&](const std::string& file, uint32_t line) {
+        auto d = with_glsl("void operation(uint i) { store_y(i, 2.0 * load_x(i)); }");
+        d.glsl_file = file;
+        d.glsl_line = line;
+        const Graph graph = one(d, {3}, {3}, 3);
+        auto store = program::ParameterStore::create(*bench, program::parameter_table(graph));
+        REQUIRE(store.ok());
+        const auto program = program::Program::compile(*bench, graph, *store.value(), {.outputs = {"y"}});
+        REQUIRE_MESSAGE(program.ok(), program.message());
+        return program.value()->dump();
+    };
+    const std::string plain = kernels("", 0);
+    CHECK(contains(plain, "own:acme.one/1:"));
+    CHECK(kernels("one.cpp", 40) == plain);
+    CHECK(kernels("moved/one.cpp", 7) == plain);
+}
+
 TEST_CASE("a workgroup shares what every device has, and no byte more") {
     Bench bench;
     const auto sharing = [](int floats) {

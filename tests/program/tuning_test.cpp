@@ -164,6 +164,6 @@ TEST_CASE("tuning: large and batched products, 16-bit storage") {
     large.candidates = {"direct.t4x4", "direct.t32x4"};
     large.batches = 3;
     large.m = large.n = large.k = 4096;
-    REQUIRE(bench->tuning().choose(*bench, {large}, choices).ok());
+    REQUIRE(bench->tuning().choose(program::tuning_benches(*bench), {large}, choices).ok());
     CHECK(choices.contains("large"));
 }

@@ -85,7 +85,17 @@ for language in $languages; do
   grep -q '^operation my-operation.gate/1(float x, float gate; real sharpness = 1) -> y local 0 glsl$' "$language/operation/graph.txt"
   logged check.log "${operation[@]}" plugin check "$language/operation/build/plugins/my-operation.so" --patience 5 --only train.device \
     --only operation.float32 --only operation.order
-  "${operation[@]}" generate "$language/operation/whole" --prompt line --max-new-tokens 8 >/dev/null 2>&1
+  # The exported file holds the operation's kernel: it runs without the plugin and writes the same text, with the same bits.
+  logged export.log "${operation[@]}" export "$language/operation/whole" "$language/operation/model.hekla"
+  for more in "--greedy --max-new-tokens 8" "--seed 3 --max-new-tokens 12"; do
+    read -ra more <<<"$more"
+    "${operation[@]}" generate "$language/operation/whole" --prompt line --json "${more[@]}" >folder.json 2>err.log || { cat err.log; exit 1; }
+    "$hekla" generate "$language/operation/model.hekla" --prompt line --json "${more[@]}" >file.json 2>err.log || { cat err.log; exit 1; }
+    cmp <(sed 's/"seconds.*//' folder.json) <(sed 's/"seconds.*//' file.json)
+  done
+  "${operation[@]}" embed "$language/operation/whole" line --port logits >folder.txt 2>err.log || { cat err.log; exit 1; }
+  "$hekla" embed "$language/operation/model.hekla" line --port logits >file.txt 2>err.log || { cat err.log; exit 1; }
+  cmp folder.txt file.txt
   source_file=$(ls "$language"/operation/my-operation.*)
   cp "$source_file" right.source
   sed -i 's/squashed(sharpness/squished(sharpness/' "$source_file"

@@ -19,6 +19,49 @@ View dense_rows(Lowering& lowering, const View& view) {
     return fits ? view : lowering.contiguous(view);
 }
 
+namespace {
+
+// By the size of the heads: how many rows of the other side a lane takes together. A row is for heads up to its width.
+struct AttentionVariant {
+    int64_t width = 0;
+    uint32_t block = 1;
+};
+constexpr AttentionVariant kVariants[] = {{64, 4}, {128, 2}, {256, 1}};
+
+} // namespace
+
+Result<AttentionSizes> attention_sizes(const graph::Node& node, const View& q, const View& k, const View& v) {
+    AttentionSizes sizes;
+    sizes.batch = q.shape[0];
+    sizes.heads = q.shape[1];
+    sizes.queries = q.shape[2];
+    sizes.width = q.shape[3];
+    sizes.key_heads = k.shape[1];
+    sizes.keys = k.shape[2];
+    sizes.value_width = v.shape[3];
+    const auto* const variant = std::ranges::find_if(
+        kVariants, [&](int64_t width) { return std::max(sizes.width, sizes.value_width) <= width; },
+        &AttentionVariant::width);
+    if (variant == std::end(kVariants))
+        return unsupported(fmt::format("attention heads of size {} and {}; the kernels support up to {}", sizes.width,
+                                       sizes.value_width, std::end(kVariants)[-1].width));
+    sizes.block = variant->block;
+    const double scale = node.real("scale");
+    sizes.scale = static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(sizes.width)));
+    return sizes;
+}
+
+uint32_t attention_load_width(const AttentionSizes& sizes, std::initializer_list<const View*> views) {
+    if (!even({sizes.width, sizes.value_width})) return 1;
+    for (const View* view : views) {
+        if (view->resource == 0) continue;
+        if (!even({static_cast<int64_t>(view->offset)})) return 1;
+        for (int d = 0; d < 3; ++d)
+            if (view->shape[d] > 1 && view->strides[d] % 2 != 0) return 1;
+    }
+    return 2;
+}
+
 View int_table(Lowering& lowering, const std::vector<int64_t>& entries) {
     std::vector<int32_t> words;
     std::string name = "distance table";
@@ -40,35 +83,11 @@ View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d
 
 namespace {
 
-// Bits of shaders/attention/options.glsl.
-enum Option : uint32_t {
-    kCausal = 1,
-    kKeyPadding = 2,
-    kQueryPadding = 4,
-    kMask = 8,
-    kBias = 16,
-    kDistanceBias = 32,
-    kQueryDistance = 64,
-    kKeyDistance = 128,
-    kQueryClass = 256,
-    kGroups = 512,
-    kPrefix = 1024,
-    kPositions = 2048,
-    kWindow = 4096,
-    kDropout = 8192,
-    kZeroEmpty = 16384,
-    kBiasGradient = 1u << 16,
-    kQueryDistanceGradient = 1u << 17,
-    kKeyDistanceGradient = 1u << 18,
-    kQueryClassGradient = 1u << 19,
-};
+using namespace kernels::attention; // the options
 
-// Inputs of both operations from q on.
+// Inputs of attention and attention_gradient after q, k and v.
 enum Input : std::size_t {
-    in_q,
-    in_k,
-    in_v,
-    in_bias,
+    in_bias = kTensorInputs,
     in_distance_bias,
     in_query_distance,
     in_key_distance,
@@ -98,15 +117,13 @@ enum Output : std::size_t {
     out_query_class
 };
 
-struct Attention {
+struct Attention : AttentionSizes {
     std::array<View, kInputs> in;
     View table, key_table, runtime;
-    int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, width = 0, value_width = 0;
     int64_t buckets = 0, key_buckets = 0;
     int64_t bias_b = 0, bias_h = 0, mask_b = 0, mask_h = 0;
     int64_t first = 0, key_first = 0;
     int64_t table_length = 1, key_table_length = 1;
-    float scale = 1;
     int32_t window = 0;
     uint32_t stream = 0, threshold = 0;
     float factor = 1;
@@ -128,18 +145,7 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
         const View view = lowering.view(node.inputs[first + i]);
         a.in[i] = i <= in_v ? dense_rows(lowering, view) : lowering.contiguous(view);
     }
-    a.batch = a.in[in_q].shape[0];
-    a.heads = a.in[in_q].shape[1];
-    a.queries = a.in[in_q].shape[2];
-    a.width = a.in[in_q].shape[3];
-    a.key_heads = a.in[in_k].shape[1];
-    a.keys = a.in[in_k].shape[2];
-    a.value_width = a.in[in_v].shape[3];
-    if (a.width > 256 || a.value_width > 256)
-        return unsupported(
-            fmt::format("attention heads of size {} and {}; the kernels go to 256", a.width, a.value_width));
-    const double scale = node.real("scale");
-    a.scale = static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(a.width)));
+    HK_ASSIGN(static_cast<AttentionSizes&>(a), attention_sizes(node, a.in[in_q], a.in[in_k], a.in[in_v]));
     a.window = static_cast<int32_t>(node.integer("window"));
     a.first = node.integer("distance_first");
     a.key_first = node.integer("key_distance_first");
@@ -194,77 +200,91 @@ struct TensorViews {
     View bias_gradient, query_distance_gradient, key_distance_gradient, query_class_gradient;
 };
 
-uint32_t load_width(const Attention& a, const TensorViews& p) {
-    std::vector<const View*> views = {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv};
-    if (!even({a.width, a.value_width})) return 1;
-    for (const View* view : views) {
-        if (view->resource == 0) continue;
-        if (!even({static_cast<int64_t>(view->offset)})) return 1;
-        for (std::size_t d = 0; d < 3; ++d)
-            if (view->shape[static_cast<int>(d)] > 1 && view->strides[d] % 2 != 0) return 1;
-    }
-    return 2;
-}
-
 Dispatch make_dispatch(Lowering& lowering, const Attention& a, const TensorViews& p, const char* shader,
                        uint32_t options, bool lanes_are_keys) {
     Dispatch dispatch;
     dispatch.shader = shader;
-    const int64_t widest = std::max(a.width, a.value_width);
-    const uint32_t block = widest <= 64 ? 4u : widest <= 128 ? 2u : 1u;
-    dispatch.constants = {lanes(lowering), word(a.width), word(a.value_width), load_width(a, p), block, options};
+    const uint32_t w =
+        attention_load_width(a, {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv});
+    dispatch.constants = {lanes(lowering), word(a.width), word(a.value_width), w, a.block, options};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    const View none;
-    for (const View* view : {&a.in[in_q],
-                             &a.in[in_k],
-                             &a.in[in_v],
-                             &p.y,
-                             &p.lse,
-                             &p.dy,
-                             &p.delta,
-                             &p.dq,
-                             &p.dk,
-                             &p.dv,
-                             &a.in[in_bias],
-                             &a.in[in_distance_bias],
-                             &a.in[in_query_distance],
-                             &a.in[in_key_distance],
-                             &a.in[in_query_class],
-                             &p.bias_gradient,
-                             &p.query_distance_gradient,
-                             &p.key_distance_gradient,
-                             &p.query_class_gradient,
-                             &a.table,
-                             &a.key_table,
-                             &a.in[in_q_class],
-                             &a.in[in_k_class],
-                             &a.in[in_key_padding],
-                             &a.in[in_query_padding],
-                             &a.in[in_mask],
-                             &a.in[in_q_group],
-                             &a.in[in_k_group],
-                             &a.in[in_q_position],
-                             &a.in[in_k_position],
-                             &a.in[in_prefix],
-                             &a.runtime})
-        optional_address(dispatch, *view);
     const int64_t blocks = divide_up(lanes_are_keys ? a.keys : a.queries, lanes(lowering));
-    for (const int64_t size : {a.batch, a.heads, a.key_heads, a.queries, a.keys, blocks}) r.u32(word(size));
-    for (const View* view : {&a.in[in_q], &a.in[in_k], &a.in[in_v], &p.y, &p.dy, &p.dq, &p.dk, &p.dv})
-        for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
-    for (const int64_t stride : {a.bias_b, a.bias_h, a.mask_b, a.mask_h}) r.u32(word(stride));
-    r.u32(word(a.buckets));
-    r.u32(word(a.key_buckets));
-    r.i32(static_cast<int32_t>(a.first));
-    r.i32(static_cast<int32_t>(a.key_first));
-    r.u32(word(a.table_length));
-    r.u32(word(a.key_table_length));
-    r.f32(a.scale);
-    r.i32(a.window);
-    r.u32(a.stream);
-    r.u32(a.threshold);
-    r.f32(a.factor);
+    dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
+                                                             .k = a.in[in_k],
+                                                             .v = a.in[in_v],
+                                                             .y = p.y,
+                                                             .lse = p.lse,
+                                                             .dy = p.dy,
+                                                             .delta = p.delta,
+                                                             .dq = p.dq,
+                                                             .dk = p.dk,
+                                                             .dv = p.dv,
+                                                             .bias = a.in[in_bias],
+                                                             .distance_bias = a.in[in_distance_bias],
+                                                             .query_distance = a.in[in_query_distance],
+                                                             .key_distance = a.in[in_key_distance],
+                                                             .query_class = a.in[in_query_class],
+                                                             .bias_gradient = p.bias_gradient,
+                                                             .query_distance_gradient = p.query_distance_gradient,
+                                                             .key_distance_gradient = p.key_distance_gradient,
+                                                             .query_class_gradient = p.query_class_gradient,
+                                                             .table = a.table,
+                                                             .key_table = a.key_table,
+                                                             .q_class = a.in[in_q_class],
+                                                             .k_class = a.in[in_k_class],
+                                                             .key_padding = a.in[in_key_padding],
+                                                             .query_padding = a.in[in_query_padding],
+                                                             .mask = a.in[in_mask],
+                                                             .q_group = a.in[in_q_group],
+                                                             .k_group = a.in[in_k_group],
+                                                             .q_position = a.in[in_q_position],
+                                                             .k_position = a.in[in_k_position],
+                                                             .prefix = a.in[in_prefix],
+                                                             .runtime = a.runtime,
+                                                             .heads = word(a.heads),
+                                                             .key_heads = word(a.key_heads),
+                                                             .queries = word(a.queries),
+                                                             .keys = word(a.keys),
+                                                             .blocks = word(blocks),
+                                                             .q_b = stride_of(a.in[in_q], 0),
+                                                             .q_h = stride_of(a.in[in_q], 1),
+                                                             .q_t = stride_of(a.in[in_q], 2),
+                                                             .k_b = stride_of(a.in[in_k], 0),
+                                                             .k_h = stride_of(a.in[in_k], 1),
+                                                             .k_t = stride_of(a.in[in_k], 2),
+                                                             .v_b = stride_of(a.in[in_v], 0),
+                                                             .v_h = stride_of(a.in[in_v], 1),
+                                                             .v_t = stride_of(a.in[in_v], 2),
+                                                             .y_b = stride_of(p.y, 0),
+                                                             .y_h = stride_of(p.y, 1),
+                                                             .y_t = stride_of(p.y, 2),
+                                                             .dy_b = stride_of(p.dy, 0),
+                                                             .dy_h = stride_of(p.dy, 1),
+                                                             .dy_t = stride_of(p.dy, 2),
+                                                             .dq_b = stride_of(p.dq, 0),
+                                                             .dq_h = stride_of(p.dq, 1),
+                                                             .dq_t = stride_of(p.dq, 2),
+                                                             .dk_b = stride_of(p.dk, 0),
+                                                             .dk_h = stride_of(p.dk, 1),
+                                                             .dk_t = stride_of(p.dk, 2),
+                                                             .dv_b = stride_of(p.dv, 0),
+                                                             .dv_h = stride_of(p.dv, 1),
+                                                             .dv_t = stride_of(p.dv, 2),
+                                                             .bias_b = word(a.bias_b),
+                                                             .bias_h = word(a.bias_h),
+                                                             .mask_b = word(a.mask_b),
+                                                             .mask_h = word(a.mask_h),
+                                                             .buckets = word(a.buckets),
+                                                             .key_buckets = word(a.key_buckets),
+                                                             .distance_first = static_cast<int32_t>(a.first),
+                                                             .key_distance_first = static_cast<int32_t>(a.key_first),
+                                                             .table_length = word(a.table_length),
+                                                             .key_table_length = word(a.key_table_length),
+                                                             .scale = a.scale,
+                                                             .window = a.window,
+                                                             .stream = a.stream,
+                                                             .threshold = a.threshold,
+                                                             .dropout_factor = a.factor});
     dispatch.groups = static_cast<uint64_t>(a.batch * (lanes_are_keys ? a.key_heads : a.heads) * blocks);
     for (const View& view : a.in) dispatch.reads(view);
     dispatch.reads(a.table);
@@ -340,12 +360,12 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
             wants(out_query_distance)
                 ? make_output(lowering, id, out_query_distance)
                 : lowering.allocate({a.batch, a.heads, a.queries, a.buckets}, Storage::f32, "gradient of distances");
-        fill_zero(lowering, p.query_distance_gradient);
+        lowering.fill_zero(p.query_distance_gradient);
     }
     if (wants(out_key_distance)) {
         key_options |= kKeyDistanceGradient;
         p.key_distance_gradient = make_output(lowering, id, out_key_distance);
-        fill_zero(lowering, p.key_distance_gradient);
+        lowering.fill_zero(p.key_distance_gradient);
     }
     if (wants(out_query_class)) {
         query_options |= kQueryClassGradient;

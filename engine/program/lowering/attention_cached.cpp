@@ -2,10 +2,7 @@
 // store), and queries attend to them and to what is there.
 #include "program/lowering/attention.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
+#include <array>
 
 namespace hekla::program {
 
@@ -13,7 +10,8 @@ namespace {
 
 using Views = std::initializer_list<const View*>;
 
-enum Input : std::size_t { in_q, in_k, in_v, in_start, in_count, in_cache_row, in_distance_bias, kInputs };
+// After q, k and v.
+enum Input : std::size_t { in_start = kTensorInputs, in_count, in_cache_row, in_distance_bias, kInputs };
 
 } // namespace
 
@@ -25,11 +23,10 @@ Status lower_attention_cached(Lowering& lowering, graph::NodeId id) {
         const View view = lowering.view(node.inputs[i]);
         in[i] = i <= in_v ? dense_rows(lowering, view) : lowering.contiguous(view);
     }
-    const int64_t batch = in[in_q].shape[0], heads = in[in_q].shape[1], chunk = in[in_q].shape[2];
-    const int64_t width = in[in_q].shape[3], key_heads = in[in_k].shape[1], value_width = in[in_v].shape[3];
+    HK_ASSIGN(const AttentionSizes sizes, attention_sizes(node, in[in_q], in[in_k], in[in_v]));
+    const int64_t batch = sizes.batch, heads = sizes.heads, key_heads = sizes.key_heads, chunk = sizes.queries;
+    const int64_t width = sizes.width, value_width = sizes.value_width;
     const int64_t capacity = node.integer("capacity");
-    if (width > 256 || value_width > 256)
-        return unsupported(fmt::format("attention heads of size {} and {}; the kernels go to 256", width, value_width));
     const std::string& name = node.text("cache");
     const View keys =
         lowering.named(ResourceKind::state, name + ".k", {batch, key_heads, capacity, width}, Storage::f32);
@@ -40,32 +37,47 @@ Status lower_attention_cached(Lowering& lowering, graph::NodeId id) {
     if (batch == 0 || chunk == 0) return {};
     const bool has_distance = in[in_distance_bias].resource != 0;
     const View table = has_distance ? int_table(lowering, node.ints("distance_table")) : View{};
-    const double scale = node.real("scale");
-
-    uint32_t w = even({width, value_width}) ? 2 : 1;
-    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v]}) {
-        if (!even({static_cast<int64_t>(view->offset)})) w = 1;
-        for (std::size_t d = 0; d < 3; ++d)
-            if (view->shape[static_cast<int>(d)] > 1 && view->strides[d] % 2 != 0) w = 1;
-    }
+    const uint32_t w = attention_load_width(sizes, {&in[in_q], &in[in_k], &in[in_v]});
     Dispatch dispatch;
     dispatch.shader = "attention/cached";
     dispatch.constants = {
         lanes(lowering),       word(width), word(value_width), w, node.integer("causal") != 0 ? 1u : 0u,
         has_distance ? 1u : 0u};
     dispatch.subgroup_size = lanes(lowering);
-    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y, &keys, &values, &in[in_start], &in[in_count],
-                                  &in[in_cache_row], &in[in_distance_bias], &table})
-        optional_address(dispatch, *view);
-    Arguments& r = dispatch.arguments;
-    for (const int64_t size : {batch, heads, key_heads, chunk, capacity, batch}) r.u32(word(size));
-    for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &y})
-        for (std::size_t d = 0; d < 3; ++d) r.u32(word(view->strides[d]));
-    r.u32(has_distance ? word(in[in_distance_bias].shape[-1]) : 0);
-    r.u32(has_distance ? word(table.elements()) : 1);
-    r.i32(static_cast<int32_t>(node.integer("distance_first")));
-    r.i32(static_cast<int32_t>(node.integer("window")));
-    r.f32(static_cast<float>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(width))));
+    dispatch.record = make_record(
+        kernels::attention::CachedRecord{.q = in[in_q],
+                                         .k = in[in_k],
+                                         .v = in[in_v],
+                                         .y = y,
+                                         .key_cache = keys,
+                                         .value_cache = values,
+                                         .start = in[in_start],
+                                         .count = in[in_count],
+                                         .cache_row = in[in_cache_row],
+                                         .distance_bias = in[in_distance_bias],
+                                         .table = table,
+                                         .heads = word(heads),
+                                         .key_heads = word(key_heads),
+                                         .chunk = word(chunk),
+                                         .capacity = word(capacity),
+                                         .cache_rows = word(batch),
+                                         .q_b = stride_of(in[in_q], 0),
+                                         .q_h = stride_of(in[in_q], 1),
+                                         .q_t = stride_of(in[in_q], 2),
+                                         .k_b = stride_of(in[in_k], 0),
+                                         .k_h = stride_of(in[in_k], 1),
+                                         .k_t = stride_of(in[in_k], 2),
+                                         .v_b = stride_of(in[in_v], 0),
+                                         .v_h = stride_of(in[in_v], 1),
+                                         .v_t = stride_of(in[in_v], 2),
+                                         .y_b = stride_of(y, 0),
+                                         .y_h = stride_of(y, 1),
+                                         .y_t = stride_of(y, 2),
+                                         .buckets = has_distance ? word(in[in_distance_bias].shape[-1]) : 0,
+                                         .table_length = has_distance ? word(table.elements()) : 1,
+                                         .distance_first = static_cast<int32_t>(node.integer("distance_first")),
+                                         .window = static_cast<int32_t>(node.integer("window")),
+                                         .scale = sizes.scale});
     dispatch.groups = static_cast<uint64_t>(batch * heads * chunk);
     for (const View* view : Views{&in[in_q], &in[in_k], &in[in_v], &keys, &values, &in[in_start], &in[in_count],
                                   &in[in_cache_row], &in[in_distance_bias], &table})

@@ -34,13 +34,6 @@ Rows as_rows(Lowering& lowering, const View& given) {
     return rows;
 }
 
-void optional_address(Dispatch& dispatch, const View& view) {
-    if (view.resource == 0)
-        dispatch.arguments.address(ResourceId{0}, 0);
-    else
-        dispatch.arguments.address(view);
-}
-
 View make_output(Lowering& lowering, graph::NodeId id, std::size_t index) {
     const graph::Graph& graph = *lowering.graph;
     const graph::Node& node = graph.nodes[id];
@@ -59,12 +52,7 @@ uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows) {
 
 View factor_view(Lowering& lowering, graph::ValueId value) {
     const View& view = lowering.view(value);
-    return lowering.graph->kind(value) == graph::Kind::float_ ? lowering.in_precision(view) : view;
-}
-
-void fill_zero(Lowering& lowering, const View& view) {
-    const View zero = lowering.constant("zero", graph::Shape{}, Storage::f32, std::vector<std::byte>(4));
-    lowering.copy(broadcast_view(zero, view.shape), view);
+    return lowering.graph->kind(value) == graph::Kind::float_ ? lowering.as_16_bit(view) : view;
 }
 
 } // namespace hekla::program

@@ -2,15 +2,13 @@
 #pragma once
 
 #include "program/lowering/loop.hpp"
-#include "program/lowering/lower.hpp"
+#include "program/lowering/lowering.hpp"
+#include "program/lowering/records.hpp"
 
 #include <initializer_list>
 #include <vector>
 
 namespace hekla::program {
-
-inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Lanes of the subgroups that subgroup kernels are specialized for: the workgroup is one of them.
 inline uint32_t lanes(const Lowering& lowering) { return lowering.limits.subgroup_size; }
@@ -25,18 +23,11 @@ struct Rows {
 };
 Rows as_rows(Lowering& lowering, const View& view);
 
-// Rows that a workgroup of a row kernel does (kRows of shaders/lanes.glsl).
-inline constexpr int64_t kRowsPerGroup = 4;
-inline uint64_t row_groups(int64_t rows) { return static_cast<uint64_t>(divide_up(rows, kRowsPerGroup)); }
-
 // A dense float32 or int32 tensor for output `index` of a node; its view is set.
 View make_output(Lowering& lowering, graph::NodeId node, std::size_t index);
 
 // 1 or 2 elements a load, for rows of this width that all begin at even elements.
 uint32_t load_width(int64_t width, std::initializer_list<const Rows*> rows);
-
-// Fills a dense tensor with zeros (appends a dispatch).
-void fill_zero(Lowering& lowering, const View& view);
 
 // to [count] (dense) = the sum over `chunks` of from [chunks, count], in order.
 void sum_chunks(Lowering& lowering, const View& from, const View& to, int64_t chunks);
@@ -63,8 +54,5 @@ inline View optional_view(const Lowering& lowering, graph::ValueId value) {
 
 // A factor as a product reads it: in 16 bits where that is the program's precision and the value's kind lets it.
 View factor_view(Lowering& lowering, graph::ValueId value);
-
-// An address of the record: null where there is no such tensor.
-void optional_address(Dispatch& dispatch, const View& view);
 
 } // namespace hekla::program

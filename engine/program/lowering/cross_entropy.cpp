@@ -41,17 +41,16 @@ void forward(Lowering& lowering, graph::NodeId id) {
     dispatch.shader = "loss/cross_entropy";
     dispatch.constants = constants(lowering, logits, options);
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(logits.view);
-    r.address(labels);
-    optional_address(dispatch, options.weights);
-    r.address(loss);
-    r.address(lse);
-    r.u32(word(logits.rows));
-    r.u32(word(logits.width));
-    r.u32(word(logits.stride));
-    r.i32(options.ignore);
-    r.f32(options.smoothing);
+    dispatch.record = make_record(kernels::loss::CrossEntropyRecord{.logits = logits.view,
+                                                                    .labels = labels,
+                                                                    .weights = options.weights,
+                                                                    .loss = loss,
+                                                                    .lse = lse,
+                                                                    .rows = word(logits.rows),
+                                                                    .width = word(logits.width),
+                                                                    .stride = word(logits.stride),
+                                                                    .ignore = options.ignore,
+                                                                    .smoothing = options.smoothing});
     dispatch.groups = row_groups(logits.rows);
     dispatch.reads(logits.view);
     dispatch.reads(labels);
@@ -87,22 +86,19 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     dispatch.constants = constants(lowering, logits, options);
     dispatch.constants.push_back(0); // all classes
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(dloss);
-    r.address(logits.view);
-    r.address(labels);
-    r.address(lse);
-    optional_address(dispatch, options.weights);
-    r.address(dlogits);
-    r.address(ResourceId{0}, 0);
-    r.u32(word(logits.rows));
-    r.u32(word(logits.width));
-    r.u32(word(logits.stride));
-    r.i32(options.ignore);
-    r.f32(options.smoothing);
-    r.u32(stride);
-    r.u32(0);
-    r.u32(word(logits.width));
+    dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss,
+                                                                            .logits = logits.view,
+                                                                            .labels = labels,
+                                                                            .lse = lse,
+                                                                            .weights = options.weights,
+                                                                            .dlogits = dlogits,
+                                                                            .rows = word(logits.rows),
+                                                                            .width = word(logits.width),
+                                                                            .stride = word(logits.stride),
+                                                                            .ignore = options.ignore,
+                                                                            .smoothing = options.smoothing,
+                                                                            .dloss_stride = stride,
+                                                                            .classes = word(logits.width)});
     dispatch.groups = row_groups(logits.rows);
     dispatch.reads(dloss);
     dispatch.reads(logits.view);

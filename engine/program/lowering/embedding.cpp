@@ -26,16 +26,15 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
         dispatch.constants.push_back(static_cast<uint32_t>(table.storage));
     }
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(table);
-    r.address(ids);
-    r.address(y);
-    r.u32(word(l.batches * l.per_batch));
-    r.u32(word(l.width));
-    r.u32(word(l.rows));
-    r.u32(word(row_stride));
-    r.u32(word(l.per_batch));
-    r.u32(word(batch_stride));
+    dispatch.record = make_record(kernels::embedding::LookupRecord{.table = table,
+                                                                   .ids = ids,
+                                                                   .y = y,
+                                                                   .rows = word(l.batches * l.per_batch),
+                                                                   .width = word(l.width),
+                                                                   .table_rows = word(l.rows),
+                                                                   .table_stride = word(row_stride),
+                                                                   .per_batch = word(l.per_batch),
+                                                                   .batch_stride = word(batch_stride)});
     dispatch.groups = row_groups(l.batches * l.per_batch);
     dispatch.reads(table);
     dispatch.reads(ids);
@@ -47,7 +46,7 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
 // dtable [batches, rows, width] (dense) = the rows of dy summed by their ids.
 void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& dtable, const Lookup& l,
                int64_t no_gradient_id) {
-    fill_zero(lowering, dtable);
+    lowering.fill_zero(dtable);
     const int64_t tokens = l.batches * l.per_batch;
     if (tokens == 0 || l.width == 0) return;
     const View order = lowering.allocate({l.batches, l.per_batch}, Storage::i32, "order of ids");
@@ -57,10 +56,8 @@ void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
     sort.shader = "embedding/sort";
     sort.constants = {lanes(lowering)};
     sort.subgroup_size = lanes(lowering);
-    sort.arguments.address(ids);
-    sort.arguments.address(order);
-    sort.arguments.u32(word(l.per_batch));
-    sort.arguments.u32(word(divide_up(l.per_batch, s)));
+    sort.record = make_record(kernels::embedding::SortRecord{
+        .ids = ids, .order = order, .count = word(l.per_batch), .groups_per_batch = word(divide_up(l.per_batch, s))});
     sort.groups = static_cast<uint64_t>(l.batches * divide_up(l.per_batch, s));
     sort.reads(ids);
     sort.writes(order);
@@ -73,18 +70,17 @@ void sum_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View& 
     const int64_t columns = divide_up(l.width, s * w * 4);
     sum.constants = {lanes(lowering), w};
     sum.subgroup_size = lanes(lowering);
-    Arguments& r = sum.arguments;
-    r.address(dy.view);
-    r.address(ids);
-    r.address(order);
-    r.address(dtable);
-    r.u32(word(l.per_batch));
-    r.u32(word(l.width));
-    r.u32(word(dy.stride));
-    r.u32(word(columns));
-    r.i32(static_cast<int32_t>(l.rows));
-    r.i32(static_cast<int32_t>(no_gradient_id));
-    r.u32(word(l.rows));
+    sum.record = make_record(kernels::embedding::SegmentsRecord{.dy = dy.view,
+                                                                .ids = ids,
+                                                                .order = order,
+                                                                .dtable = dtable,
+                                                                .count = word(l.per_batch),
+                                                                .width = word(l.width),
+                                                                .dy_stride = word(dy.stride),
+                                                                .column_groups = word(columns),
+                                                                .rows = static_cast<int32_t>(l.rows),
+                                                                .no_gradient_id = static_cast<int32_t>(no_gradient_id),
+                                                                .batch_rows = word(l.rows)});
     sum.groups = static_cast<uint64_t>(tokens * columns);
     sum.reads(dy.view);
     sum.reads(ids);

@@ -1,7 +1,7 @@
 // float16 and bfloat16 as bits, on the host: the same rounding as shaders/half.glsl.
 #pragma once
 
-#include "program/lowering/dispatch.hpp"
+#include "program/lowering/view.hpp"
 
 namespace hekla::program {
 

@@ -53,8 +53,8 @@ Status lower_leaf(Lowering& lowering, graph::NodeId id) {
     switch (node.op) {
     case Op::input: {
         const std::string& field = node.text("field");
-        const auto state = lowering.states_of_inputs.find(field);
-        view = state == lowering.states_of_inputs.end()
+        const auto state = lowering.options.state_inputs.find(field);
+        view = state == lowering.options.state_inputs.end()
                    ? lowering.named(ResourceKind::input, field, shape, storage_of(kind))
                    : lowering.named(ResourceKind::state, state->second, shape, storage_of(kind));
         break;

@@ -20,8 +20,8 @@ struct Loss {
     float smoothing = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
-    View room;   // of a chunk's logits: [N, chunk]
-    View halves; // and of what they become, in the program's precision where that is 16 bits
+    View room;      // of a chunk's logits: [N, chunk]
+    View as_16_bit; // of the same in the program's precision, where that is 16 bits
 
     int64_t width_from(int64_t first) const { return std::min(chunk, classes - first); }
 };
@@ -98,21 +98,21 @@ void forward(Lowering& lowering, graph::NodeId id) {
         dispatch.constants = constants(lowering, l, first, width);
         dispatch.constants.push_back(best.elements() > 0 ? 1u : 0u);
         dispatch.subgroup_size = lanes(lowering);
-        Arguments& r = dispatch.arguments;
-        r.address(y);
-        r.address(l.labels);
-        optional_address(dispatch, l.weights);
-        optional_address(dispatch, l.total);
-        r.address(state);
-        r.address(loss);
-        r.address(lse);
-        optional_address(dispatch, best.elements() > 0 ? best : View{});
-        r.u32(word(l.rows));
-        r.u32(word(width));
-        r.u32(word(first));
-        r.u32(word(l.classes));
-        r.i32(l.ignore);
-        r.f32(l.smoothing);
+        dispatch.record =
+            make_record(kernels::loss::CrossEntropyChunkRecord{.logits = y,
+                                                               .labels = l.labels,
+                                                               .weights = l.weights,
+                                                               .total = l.total,
+                                                               .state = state,
+                                                               .loss = loss,
+                                                               .lse = lse,
+                                                               .best = best.elements() > 0 ? best : View{},
+                                                               .rows = word(l.rows),
+                                                               .width = word(width),
+                                                               .first = word(first),
+                                                               .classes = word(l.classes),
+                                                               .ignore = l.ignore,
+                                                               .smoothing = l.smoothing});
         dispatch.groups = row_groups(l.rows);
         for (const View& view : {y, l.labels, l.weights, l.total}) dispatch.reads(view);
         if (more) dispatch.reads(state);
@@ -135,22 +135,21 @@ void to_gradient(Lowering& lowering, const Loss& l, const View& dloss, const Vie
     dispatch.constants = constants(lowering, l, first, width);
     dispatch.constants.push_back(1);
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(dloss);
-    r.address(y);
-    r.address(l.labels);
-    r.address(lse);
-    optional_address(dispatch, l.weights);
-    r.address(y);
-    optional_address(dispatch, l.total);
-    r.u32(word(l.rows));
-    r.u32(word(width));
-    r.u32(word(width));
-    r.i32(l.ignore);
-    r.f32(l.smoothing);
-    r.u32(1);
-    r.u32(word(first));
-    r.u32(word(l.classes));
+    dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss,
+                                                                            .logits = y,
+                                                                            .labels = l.labels,
+                                                                            .lse = lse,
+                                                                            .weights = l.weights,
+                                                                            .dlogits = y,
+                                                                            .total = l.total,
+                                                                            .rows = word(l.rows),
+                                                                            .width = word(width),
+                                                                            .stride = word(width),
+                                                                            .ignore = l.ignore,
+                                                                            .smoothing = l.smoothing,
+                                                                            .dloss_stride = 1,
+                                                                            .first = word(first),
+                                                                            .classes = word(l.classes)});
     dispatch.groups = row_groups(l.rows);
     for (const View& view : {dloss, y, l.labels, lse, l.weights, l.total}) dispatch.reads(view);
     dispatch.writes(y);
@@ -161,12 +160,12 @@ void to_gradient(Lowering& lowering, const Loss& l, const View& dloss, const Vie
 
 // A chunk of dlogits as the products that follow read it.
 View factor(Lowering& lowering, const Loss& l, const View& d) {
-    if (l.halves.resource == 0) return d;
-    View narrowed = l.halves;
-    narrowed.shape = d.shape;
-    narrowed.strides = d.strides;
-    lowering.narrow(d, narrowed);
-    return narrowed;
+    if (l.as_16_bit.resource == 0) return d;
+    View stored = l.as_16_bit;
+    stored.shape = d.shape;
+    stored.strides = d.strides;
+    lowering.store_as_16_bit(d, stored);
+    return stored;
 }
 
 void gradient(Lowering& lowering, graph::NodeId id) {
@@ -176,14 +175,15 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     const View dbias = make_output(lowering, id, 2);
     const int64_t wanted = node.integer("wanted");
     if (lowering.graph->shape(node.inputs[1])[0] == 0) {
-        for (const View& view : {dx, dweight, dbias}) fill_zero(lowering, view);
+        for (const View& view : {dx, dweight, dbias}) lowering.fill_zero(view);
         return;
     }
     const View dloss = lowering.contiguous(lowering.view(node.inputs[0]));
     const View lse = lowering.contiguous(lowering.view(node.inputs[5]));
     Loss l = loss_of(lowering, node, 1, 6);
-    if (bytes_of(lowering.precision) == 2)
-        l.halves = lowering.allocate(l.room.shape, lowering.precision, "gradients of a chunk's logits in 16 bits");
+    if (bytes_of(lowering.options.precision) == 2)
+        l.as_16_bit =
+            lowering.allocate(l.room.shape, lowering.options.precision, "gradients of a chunk's logits in 16 bits");
     for (int64_t first = 0; first < l.classes; first += l.chunk) {
         View d = logits(lowering, l, first);
         const int64_t width = d.shape[1];

@@ -64,15 +64,24 @@ Divisor divisor(uint32_t number) {
     return {static_cast<uint32_t>((power + number - 1) / number), 31 + bits};
 }
 
-void put_dims(Arguments& arguments, std::span<const int64_t> dims) {
-    const auto dim = [&](std::size_t d) { return d < dims.size() ? static_cast<uint32_t>(dims[d]) : 1u; };
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.u32(dim(d));
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.u32(divisor(dim(d)).factor);
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.u32(divisor(dim(d)).shift);
+void set_dims(std::span<const int64_t> dims, uint32_t (&to)[graph::kMaxRank], uint32_t (&factors)[graph::kMaxRank],
+              uint32_t (&shifts)[graph::kMaxRank]) {
+    for (std::size_t d = 0; d < graph::kMaxRank; ++d) {
+        to[d] = d < dims.size() ? static_cast<uint32_t>(dims[d]) : 1u;
+        const Divisor by = divisor(to[d]);
+        factors[d] = by.factor;
+        shifts[d] = by.shift;
+    }
+}
+
+void set_strides(const graph::Strides& strides, int32_t (&to)[graph::kMaxRank]) {
+    for (std::size_t d = 0; d < graph::kMaxRank; ++d) to[d] = static_cast<int32_t>(strides[d]);
 }
 
 uint64_t elementwise_groups(int64_t elements) {
-    return std::max<uint64_t>(1, (static_cast<uint64_t>(elements) + kElementsPerGroup - 1) / kElementsPerGroup);
+    return static_cast<uint64_t>(std::max<int64_t>(1, divide_up(elements, kernels::kElementsPerGroup)));
 }
+
+uint64_t row_groups(int64_t rows) { return static_cast<uint64_t>(divide_up(rows, kernels::kRowsPerGroup)); }
 
 } // namespace hekla::program

@@ -1,7 +1,7 @@
 // The loop nest over the elements of several tensors of one shape, with as few dimensions as their strides allow.
 #pragma once
 
-#include "program/lowering/dispatch.hpp"
+#include "program/lowering/records.hpp"
 
 #include <array>
 #include <span>
@@ -10,8 +10,8 @@
 namespace hekla::program {
 
 struct Loop {
-    std::vector<int64_t> dims; // outermost first; none of them 1, unless the loop is a single element
-    std::vector<std::array<int64_t, graph::kMaxRank>> strides; // by operand, in elements
+    std::vector<int64_t> dims;           // outermost first; none of them 1, unless the loop is a single element
+    std::vector<graph::Strides> strides; // by operand, in elements
 
     int rank() const { return static_cast<int>(dims.size()); }
     // The operand's elements follow each other in the loop's order.
@@ -35,11 +35,16 @@ struct Divisor {
 };
 Divisor divisor(uint32_t number); // not 0
 
-// Six dimensions (those past `dims` are 1), then their factors, then their shifts: as the kernels declare them.
-void put_dims(Arguments& arguments, std::span<const int64_t> dims);
+// Fills the members of a record that describe the dimensions of a loop: those past `dims` are 1, and every dimension
+// has its divisor.
+void set_dims(std::span<const int64_t> dims, uint32_t (&to)[graph::kMaxRank], uint32_t (&factors)[graph::kMaxRank],
+              uint32_t (&shifts)[graph::kMaxRank]);
+void set_strides(const graph::Strides& strides, int32_t (&to)[graph::kMaxRank]);
 
-// Workgroups of an elementwise kernel (see shaders/pointwise/): each does this many elements.
-inline constexpr uint32_t kElementsPerGroup = 512;
+// Workgroups of an elementwise kernel, of kElementsPerGroup each, and of a row kernel, of kRowsPerGroup.
 uint64_t elementwise_groups(int64_t elements);
+uint64_t row_groups(int64_t rows);
+
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 } // namespace hekla::program

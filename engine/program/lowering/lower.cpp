@@ -144,10 +144,8 @@ void accumulate(Lowering& lowering, const View& from, const View& gradient) {
     const View source = lowering.contiguous(from);
     Dispatch dispatch;
     dispatch.shader = "pointwise/accumulate";
-    dispatch.arguments.address(source);
-    dispatch.arguments.address(gradient);
-    dispatch.arguments.address(runtime);
-    dispatch.arguments.u32(static_cast<uint32_t>(from.elements()));
+    dispatch.record = make_record(kernels::pointwise::AccumulateRecord{
+        .x = source, .gradient = gradient, .runtime = runtime, .count = word(from.elements())});
     dispatch.groups = elementwise_groups(from.elements());
     dispatch.reads(source);
     dispatch.reads(gradient);
@@ -216,18 +214,13 @@ Status fits_32_bits(const graph::Graph& graph, graph::NodeId id) {
 } // namespace
 
 Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const CompileOptions& options) {
+    HK_TRY(check_storage(limits, options.precision));
     Lowering lowering;
     lowering.graph = &graph;
     lowering.limits = limits;
     lowering.limits.generated_shaders = limits.generated_shaders && options.fused;
-    lowering.fixed_choices = options.kernel_choices;
-    lowering.count_accesses = options.count_accesses;
-    lowering.reversed_invocations = options.reversed_invocations;
-    lowering.states_of_inputs = options.state_inputs;
-    HK_TRY(check_storage(limits, options.precision));
-    lowering.precision = options.precision;
-    lowering.parameter_storage = options.parameters;
-    if (options.precision != Storage::f32) lowering.readable_in_16 = readable_in_16_bits(graph);
+    lowering.options = options;
+    if (options.precision != Storage::f32) lowering.readable_as_16_bit = readable_as_16_bit(graph);
     lowering.views.resize(graph.values.size());
 
     HK_ASSIGN(const Wanted wanted, find_wanted(graph, options));
@@ -269,6 +262,9 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
         }
     }
     HK_TRY(keep(lowering, wanted, options));
+    if (lowering.resources.size() > RecordAddress::kMaxResource)
+        return unsupported(fmt::format("the graph needs {} tensors; argument records can address {}",
+                                       lowering.resources.size(), RecordAddress::kMaxResource));
     return lowering;
 }
 

@@ -2,46 +2,11 @@
 // to its family, which appends dispatches and sets the views of the node's outputs.
 #pragma once
 
-#include "program/lowering/dispatch.hpp"
+#include "program/lowering/lowering.hpp"
 
-#include <map>
 #include <string>
-#include <vector>
 
 namespace hekla::program {
-
-// What becomes of the graph's outputs "grad.NAME".
-enum class Gradients : uint8_t {
-    ignore,     // not computed
-    overwrite,  // written into the gradient arena
-    accumulate, // added to it where RunScalars::accumulate is set, else written
-};
-
-struct CompileOptions {
-    // Names of graph.outputs to compute and keep for read_output(); besides, "loss_sum.I", "loss_count.I" of
-    // graph.losses and "metric_sum.NAME", "metric_count.NAME" of graph.metrics. Only what these and the gradients need
-    // is computed.
-    std::vector<std::string> outputs = {};
-    Gradients gradients = Gradients::overwrite;
-    // Fields that are read from, and outputs that are written to, states of the parameter store: name -> state. An
-    // output is written after everything that reads the state's old content.
-    std::map<std::string, std::string> state_inputs = {};
-    std::map<std::string, std::string> state_outputs = {};
-    std::map<std::string, std::string> kernel_choices = {}; // see Lowering::choose()
-    // f16 or bf16: how the factors of matmul and linear are stored, and those of their results that nothing needs in 32
-    // bits; sums are float32 whatever it is. Values of kind float32 stay so.
-    Storage precision = Storage::f32;
-    // By name, parameters that lie in 16 bits: a program takes it from its store.
-    std::map<std::string, Storage> parameters = {};
-    bool fused = true;       // pointwise groups in one kernel each (the bits are the same)
-    bool serialized = false; // a barrier after every dispatch (the bits are the same)
-    // Accessors of plugins' own GLSL count what is clamped (Program::access_counts()); the bits are the same.
-    bool count_accesses = false;
-    // Invocations of plugins' own GLSL run in the opposite order; the bits are the same, unless one of them depends on
-    // what another does.
-    bool reversed_invocations = false;
-    bool timings = false; // a timestamp after every dispatch; serialized, so that each is timed alone
-};
 
 // The error names the first operation that cannot be lowered, and its scope. `graph` must outlive the result's use.
 Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const CompileOptions& options = {});

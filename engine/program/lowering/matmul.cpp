@@ -1,6 +1,7 @@
-// matmul and linear: which operand lies how, which kernel, how large the tiles.
+// matmul and linear: layouts of the operands, choice of kernel, tile sizes.
 #include "program/lowering/common.hpp"
 #include "program/lowering/half.hpp"
+#include "program/lowering/matmul_kernels.hpp"
 #include "program/lowering/product_epilogue.hpp"
 
 #include <fmt/format.h>
@@ -67,6 +68,12 @@ struct Epilogue {
     bool accumulate = false; // to what is there
 };
 
+uint32_t epilogue_bits(const Epilogue& epilogue) {
+    using namespace kernels::matmul;
+    return (epilogue.bias.resource != 0 ? kBias : 0u) | (epilogue.residual.resource != 0 ? kResidual : 0u) |
+           (epilogue.accumulate ? kAccumulate : 0u) | static_cast<uint32_t>(epilogue.activation) << kActivationShift;
+}
+
 struct Problem {
     Operand a, b;
     View c;
@@ -76,16 +83,17 @@ struct Problem {
     int64_t a_outer = 0, a_inner = 0, b_outer = 0, b_inner = 0, c_outer = 0, c_inner = 0;
 };
 
-// How the problem is cut.
-struct Cut {
+// A kernel, and how it splits the problem.
+struct Tiling {
+    const MatmulKernel* kernel = nullptr;
     std::string shader;
-    int64_t tile_m = 0, tile_n = 0, step = 1; // step: what a split's length is a multiple of
-    int64_t splits = 1, split_length = 0;
+    int64_t tile_m = 0, tile_n = 0;       // of C
+    int64_t splits = 1, split_length = 0; // of K
     std::vector<uint32_t> constants;
     uint32_t subgroup = 0;
 };
 
-// TYPES of shaders/matmul/record.glsl: how A, B and C are stored.
+// TYPES of shaders/matmul/tile.glsl: how A, B and C are stored.
 uint32_t types_of(const View& a, const View& b, const View& c) {
     return static_cast<uint32_t>(a.storage) | static_cast<uint32_t>(b.storage) << 2 |
            static_cast<uint32_t>(c.storage) << 4;
@@ -108,125 +116,94 @@ bool pairs_of_b(const Problem& p) {
     return even({dense, p.b.leading, static_cast<int64_t>(p.b.view.offset), p.b_outer, p.b_inner});
 }
 
-// The kernels that could do it, the preferred one first.
-std::vector<std::string> candidates(const Lowering& lowering, const std::string& preferred) {
-    std::vector<std::string> all{preferred};
-    const auto add = [&](std::initializer_list<const char*> kernels) {
-        for (const char* kernel : kernels)
-            if (kernel != preferred) all.emplace_back(kernel);
-    };
-    if (preferred.starts_with("uniform.")) add({"uniform.t6x4", "uniform.t2x4", "uniform.t8x1"});
-    add({"direct.t4x4", "direct.t16x4"});
-    if (lowering.limits.cpu)
-        add({"direct.t32x4", "direct.t64x4"});
-    else
-        add({"tiled.t64", "tiled.t128"});
-    return all;
+// Specialization constants, as the kernel's shader numbers them. The last is the epilogue.
+std::vector<uint32_t> constants_of(MatmulFamily family, const Limits& limits, const Problem& p) {
+    const uint32_t transpose_a = p.a.transposed ? 1u : 0u, transpose_b = p.b.transposed ? 1u : 0u;
+    const uint32_t epilogue = epilogue_bits(p.epilogue);
+    switch (family) {
+    case MatmulFamily::uniform:
+        return {limits.subgroup_size, transpose_a, p.k >= 16 ? 1u : 0u, p.k % 16 != 0 ? 1u : 0u, epilogue};
+    case MatmulFamily::direct:
+        return {limits.subgroup_size,    transpose_a, transpose_b, pairs_of_a(p) ? 2u : 1u,
+                pairs_of_b(p) ? 2u : 1u, epilogue};
+    case MatmulFamily::tiled: return {transpose_a, transpose_b, epilogue};
+    }
+    return {};
 }
 
-Cut cut(Lowering& lowering, const Problem& p) {
-    const bool direct = lowering.limits.cpu;
-    const int64_t s = lanes(lowering);
+Tiling choose_tiling(Lowering& lowering, const Problem& p) {
+    const Limits& limits = lowering.limits;
     const int64_t batches = p.outer * p.inner;
-    Cut cut;
-    std::string preferred;
-    const bool halves = types_of(p.a.view, p.b.view, p.c) != 0; // read by no uniform kernel
-    // B must be dense along N: the rows of A must be enough to make up for its transposition.
-    if (!halves && lowering.limits.uniform_loads && (!p.b.transposed || p.m > 8)) {
-        preferred = p.n <= s ? "uniform.t8x1" : p.m <= 2 ? "uniform.t2x4" : "uniform.t6x4";
-    } else if (direct) {
-        // The highest tile that the rows fill and that leaves work for every core.
-        const auto fits = [&](int64_t rows) {
-            const bool fills = p.m % rows == 0 || p.m > 8 * rows;
-            return fills && divide_up(p.m, rows) * divide_up(p.n, 4 * s) * batches >= 8;
-        };
-        preferred = p.m == 1   ? "direct.t1x4"
-                    : p.m <= 8 ? "direct.t4x4"
-                    : fits(64) ? "direct.t64x4"
-                    : fits(32) ? "direct.t32x4"
-                               : "direct.t16x4";
-    } else {
-        const int64_t tiles = divide_up(p.m, 128) * divide_up(p.n, 128) * batches;
-        preferred = tiles >= 128 && p.m > 64 && p.n > 64 ? "tiled.t128" : "tiled.t64";
-    }
-    const std::string types = halves ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
-                                                   storage_name(p.b.view.storage), storage_name(p.c.storage))
-                                     : "f32";
-    const std::string key = fmt::format("matmul {}{} {} [{}x {}, {}, {}]", p.a.transposed ? 'T' : 'N',
-                                        p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k);
-    const std::string choice =
-        lowering.choose({key, candidates(lowering, preferred), p.a.transposed, p.b.transposed, batches, p.m, p.n, p.k,
-                         p.a.view.storage, p.b.view.storage, p.c.storage});
-    const bool on_lanes = choice.starts_with("direct.");
-    cut.shader = "matmul/" + choice;
-    const uint32_t flags = (p.epilogue.bias.resource != 0 ? 1u : 0u) | (p.epilogue.residual.resource != 0 ? 2u : 0u) |
-                           (p.epilogue.accumulate ? 4u : 0u) | static_cast<uint32_t>(p.epilogue.activation) << 4;
-    if (choice.starts_with("uniform.")) {
-        const bool narrow = choice == "uniform.t8x1";
-        cut.tile_m = narrow ? 8 : choice == "uniform.t2x4" ? 2 : 6;
-        cut.tile_n = narrow ? s : 4 * s;
-        cut.step = 16;
-        cut.subgroup = static_cast<uint32_t>(s);
-        cut.constants = {static_cast<uint32_t>(s), p.a.transposed ? 1u : 0u, p.k >= 16 ? 1u : 0u,
-                         p.k % 16 != 0 ? 1u : 0u, flags};
-    } else if (on_lanes) {
-        cut.tile_m = choice == "direct.t64x4"   ? 64
-                     : choice == "direct.t32x4" ? 32
-                     : choice == "direct.t16x4" ? 16
-                     : choice == "direct.t1x4"  ? 1
-                                                : 4;
-        cut.tile_n = 4 * s;
-        cut.step = 4;
-        cut.subgroup = static_cast<uint32_t>(s);
-        cut.constants = {static_cast<uint32_t>(s), p.a.transposed ? 1u : 0u, p.b.transposed ? 1u : 0u,
-                         pairs_of_a(p) ? 2u : 1u,  pairs_of_b(p) ? 2u : 1u,  flags};
-    } else {
-        cut.tile_m = cut.tile_n = choice == "tiled.t128" ? 128 : 64;
-        cut.step = choice == "tiled.t128" ? 8 : 16;
-        cut.constants = {p.a.transposed ? 1u : 0u, p.b.transposed ? 1u : 0u, flags};
-    }
-    // Few tiles leave a device idle: K is cut too, and a second pass adds up in order. On a CPU that pass costs as much
-    // as millions of operations.
-    const int64_t tiles = divide_up(p.m, cut.tile_m) * divide_up(p.n, cut.tile_n) * batches;
-    const bool small = direct && batches * p.m * p.n * p.k < (int64_t{1} << 21);
-    const int64_t wanted = small ? 1 : direct ? 4 : 256;
+    const bool has_16_bit = types_of(p.a.view, p.b.view, p.c) != 0;
+    const std::vector<const MatmulKernel*> candidates =
+        matmul_candidates(limits, {batches, p.m, p.n, p.k, p.b.transposed, has_16_bit});
+    const std::string types = has_16_bit ? fmt::format("{} {} {}", storage_name(p.a.view.storage),
+                                                       storage_name(p.b.view.storage), storage_name(p.c.storage))
+                                         : "f32";
+    KernelProblem problem{fmt::format("matmul {}{} {} [{}x {}, {}, {}]", p.a.transposed ? 'T' : 'N',
+                                      p.b.transposed ? 'T' : 'N', types, batches, p.m, p.n, p.k),
+                          {},
+                          p.a.transposed,
+                          p.b.transposed,
+                          batches,
+                          p.m,
+                          p.n,
+                          p.k,
+                          p.a.view.storage,
+                          p.b.view.storage,
+                          p.c.storage};
+    for (const MatmulKernel* kernel : candidates) problem.candidates.emplace_back(kernel->name);
+    const std::string& choice = lowering.choose(std::move(problem));
+
+    Tiling tiling;
+    tiling.shader = "matmul/" + choice;
+    tiling.kernel = find_matmul_kernel(choice);
+    // An unknown choice, of another version, fails with its name when the shader is looked for.
+    if (tiling.kernel == nullptr) tiling.kernel = candidates.front();
+    tiling.tile_m = tiling.kernel->tile_m;
+    tiling.tile_n = tiling.kernel->columns(limits);
+    tiling.subgroup = tiling.kernel->family == MatmulFamily::tiled ? 0 : limits.subgroup_size;
+    tiling.constants = constants_of(tiling.kernel->family, limits, p);
+    // Few tiles leave a device idle: K is split too, and a second pass adds up in order. On a CPU that pass costs as
+    // much as millions of operations.
+    const int64_t tiles = divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches;
+    const bool small = limits.cpu && batches * p.m * p.n * p.k < (int64_t{1} << 21);
+    const int64_t wanted = small ? 1 : limits.cpu ? 4 : 256;
     const int64_t shortest = 256;
-    cut.splits = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(tiles, 1), p.k / shortest), 1, 64);
-    cut.split_length = divide_up(divide_up(p.k, cut.splits), cut.step) * cut.step;
-    cut.splits = std::max<int64_t>(1, divide_up(p.k, cut.split_length));
-    return cut;
+    const int64_t step = tiling.kernel->step;
+    tiling.splits = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(tiles, 1), p.k / shortest), 1, 64);
+    tiling.split_length = divide_up(divide_up(p.k, tiling.splits), step) * step;
+    tiling.splits = std::max<int64_t>(1, divide_up(p.k, tiling.split_length));
+    return tiling;
 }
 
-void write_record(Dispatch& dispatch, const Problem& p, const Cut& cut, const View& a, const View& c, bool partial) {
-    const int64_t batches = p.outer * p.inner;
-    Arguments& r = dispatch.arguments;
-    r.address(a);
-    r.address(p.b.view);
-    r.address(c);
-    optional_address(dispatch, partial ? View{} : p.epilogue.bias);
-    optional_address(dispatch, partial ? View{} : p.epilogue.residual);
-    r.u32(word(p.m));
-    r.u32(word(p.n));
-    r.u32(word(p.k));
-    r.u32(word(p.a.leading));
-    r.u32(word(p.b.leading));
-    r.u32(word(p.n)); // ldc: C is dense
-    r.u32(word(p.epilogue.residual.strides[0]));
-    r.u32(word(p.inner));
-    r.u32(word(p.a_outer));
-    r.u32(word(p.a_inner));
-    r.u32(word(p.b_outer));
-    r.u32(word(p.b_inner));
-    r.u32(word(partial ? p.inner * p.m * p.n : p.c_outer));
-    r.u32(word(partial ? p.m * p.n : p.c_inner));
-    r.u32(0);
-    r.u32(0);
-    r.u32(word(divide_up(p.m, cut.tile_m)));
-    r.u32(word(divide_up(p.n, cut.tile_n)));
-    r.u32(word(cut.splits));
-    r.u32(word(cut.split_length));
-    r.u32(word(batches));
-    r.u32(0);
+// The record of a kernel that multiplies, or (a: the partial sums, c: the result) of split_sum.
+Record record_of(const Problem& p, const Tiling& tiling, const View& a, const View& c, bool partial) {
+    const Epilogue after = partial ? Epilogue{} : p.epilogue;
+    return make_record(kernels::matmul::Record{.a = a,
+                                               .b = p.b.view,
+                                               .c = c,
+                                               .bias = after.bias,
+                                               .residual = after.residual,
+                                               .m = word(p.m),
+                                               .n = word(p.n),
+                                               .k = word(p.k),
+                                               .lda = word(p.a.leading),
+                                               .ldb = word(p.b.leading),
+                                               .ldc = word(p.n), // C is dense
+                                               .ldr = word(after.residual.strides[0]),
+                                               .batch_inner = word(p.inner),
+                                               .a_outer = word(p.a_outer),
+                                               .a_inner = word(p.a_inner),
+                                               .b_outer = word(p.b_outer),
+                                               .b_inner = word(p.b_inner),
+                                               .c_outer = word(partial ? p.inner * p.m * p.n : p.c_outer),
+                                               .c_inner = word(partial ? p.m * p.n : p.c_inner),
+                                               .tiles_m = word(divide_up(p.m, tiling.tile_m)),
+                                               .tiles_n = word(divide_up(p.n, tiling.tile_n)),
+                                               .splits = word(tiling.splits),
+                                               .k_split = word(tiling.split_length),
+                                               .batches = word(p.outer * p.inner)});
 }
 
 // B as it is stored, [N, K], to [K, N].
@@ -239,16 +216,15 @@ void transpose_b(Lowering& lowering, Problem& p) {
     dispatch.shader = "matmul/transpose";
     dispatch.constants = {lanes(lowering)};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(p.b.view);
-    r.address(to);
-    r.u32(word(p.n));
-    r.u32(word(p.k));
-    r.u32(word(p.b.leading));
-    r.u32(word(inner));
-    r.u32(word(p.b_outer));
-    r.u32(word(p.b_inner));
-    r.u32(word(row_groups));
+    dispatch.record = make_record(kernels::matmul::TransposeRecord{.from = p.b.view,
+                                                                   .to = to,
+                                                                   .n = word(p.n),
+                                                                   .k = word(p.k),
+                                                                   .ld = word(p.b.leading),
+                                                                   .batch_inner = word(inner),
+                                                                   .outer = word(p.b_outer),
+                                                                   .inner = word(p.b_inner),
+                                                                   .row_groups = word(row_groups)});
     dispatch.groups = static_cast<uint64_t>(row_groups * outer * inner);
     dispatch.reads(p.b.view);
     dispatch.writes(to);
@@ -261,21 +237,22 @@ void transpose_b(Lowering& lowering, Problem& p) {
 
 void append_matmul(Lowering& lowering, Problem p) {
     const int64_t batches = p.outer * p.inner;
-    const Cut cut_ = cut(lowering, p);
-    if (cut_.shader.starts_with("matmul/uniform.") && p.b.transposed) transpose_b(lowering, p);
-    const bool split = cut_.splits > 1;
+    const Tiling tiling = choose_tiling(lowering, p);
+    if (tiling.kernel->family == MatmulFamily::uniform && p.b.transposed) transpose_b(lowering, p);
+    const bool split = tiling.splits > 1;
     View partial;
-    if (split) partial = lowering.allocate({cut_.splits, batches, p.m, p.n}, Storage::f32, "partial sums of a matmul");
+    if (split)
+        partial = lowering.allocate({tiling.splits, batches, p.m, p.n}, Storage::f32, "partial sums of a matmul");
 
     Dispatch dispatch;
-    dispatch.shader = cut_.shader;
-    dispatch.constants = cut_.constants;
+    dispatch.shader = tiling.shader;
+    dispatch.constants = tiling.constants;
     if (split) dispatch.constants.back() = 0;
-    dispatch.subgroup_size = cut_.subgroup;
+    dispatch.subgroup_size = tiling.subgroup;
     set_types(dispatch, types_of(p.a.view, p.b.view, split ? partial : p.c));
-    write_record(dispatch, p, cut_, p.a.view, split ? partial : p.c, split);
+    dispatch.record = record_of(p, tiling, p.a.view, split ? partial : p.c, split);
     dispatch.groups =
-        static_cast<uint64_t>(divide_up(p.m, cut_.tile_m) * divide_up(p.n, cut_.tile_n) * batches * cut_.splits);
+        static_cast<uint64_t>(divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches * tiling.splits);
     dispatch.reads(p.a.view);
     dispatch.reads(p.b.view);
     if (!split) dispatch.reads(p.epilogue.bias);
@@ -289,9 +266,9 @@ void append_matmul(Lowering& lowering, Problem p) {
 
     Dispatch sum;
     sum.shader = "matmul/split_sum";
-    sum.constants = {cut_.constants.back()};
+    sum.constants = {tiling.constants.back()};
     set_types(sum, types_of(partial, partial, p.c));
-    write_record(sum, p, cut_, partial, p.c, false);
+    sum.record = record_of(p, tiling, partial, p.c, false);
     sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
     sum.reads(partial);
     sum.reads(p.epilogue.bias);
@@ -315,7 +292,7 @@ void multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
         if (epilogue.bias.resource != 0)
             lowering.copy(broadcast_view(epilogue.bias, c.shape), c);
         else
-            fill_zero(lowering, c);
+            lowering.fill_zero(c);
         return;
     }
     p.a = operand_of(lowering, a);
@@ -412,9 +389,9 @@ View with_rank_2(const View& view, int64_t rows, int64_t columns) {
 
 Storage storage_of_product(const Lowering& lowering, const graph::Node& node, graph::ValueId y) {
     if (lowering.graph->shape(node.inputs[0]).elements() == 0) return Storage::f32; // no kernel, only a fill
-    const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_in_16.size() &&
-                        lowering.readable_in_16[y];
-    return chosen ? lowering.precision : Storage::f32;
+    const bool chosen = lowering.graph->kind(y) == graph::Kind::float_ && y < lowering.readable_as_16_bit.size() &&
+                        lowering.readable_as_16_bit[y];
+    return chosen ? lowering.options.precision : Storage::f32;
 }
 
 // [batch..., width] as rows [all rows, width]; a copy is made (appends a dispatch) where strides cannot say it.

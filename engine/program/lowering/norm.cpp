@@ -33,17 +33,16 @@ void forward(Lowering& lowering, graph::NodeId id) {
     dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u,
                           bias.resource != 0 ? 1u : 0u};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(x.view);
-    optional_address(dispatch, gain);
-    optional_address(dispatch, bias);
-    r.address(y);
-    optional_address(dispatch, mean);
-    r.address(inverse);
-    r.u32(word(x.rows));
-    r.u32(word(x.width));
-    r.u32(word(x.stride));
-    r.f32(static_cast<float>(node.real("epsilon")));
+    dispatch.record = make_record(kernels::norm::ForwardRecord{.x = x.view,
+                                                               .gain = gain,
+                                                               .bias = bias,
+                                                               .y = y,
+                                                               .mean = mean,
+                                                               .inverse = inverse,
+                                                               .rows = word(x.rows),
+                                                               .width = word(x.width),
+                                                               .stride = word(x.stride),
+                                                               .epsilon = static_cast<float>(node.real("epsilon"))});
     dispatch.groups = row_groups(x.rows);
     dispatch.reads(x.view);
     dispatch.reads(gain);
@@ -74,19 +73,18 @@ void gain_gradient(Lowering& lowering, const Rows& dy, const Rows& x, const View
     dispatch.shader = "norm/gain_gradient";
     dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(dy.view);
-    r.address(x.view);
-    optional_address(dispatch, mean);
-    r.address(inverse);
-    r.address(gain_sums);
-    optional_address(dispatch, bias_sums);
-    r.u32(word(x.rows));
-    r.u32(word(x.width));
-    r.u32(word(dy.stride));
-    r.u32(word(x.stride));
-    r.u32(word(chunk));
-    r.u32(word(columns));
+    dispatch.record = make_record(kernels::norm::GainGradientRecord{.dy = dy.view,
+                                                                    .x = x.view,
+                                                                    .mean = mean,
+                                                                    .inverse = inverse,
+                                                                    .gain_sums = gain_sums,
+                                                                    .bias_sums = bias_sums,
+                                                                    .rows = word(x.rows),
+                                                                    .width = word(x.width),
+                                                                    .dy_stride = word(dy.stride),
+                                                                    .x_stride = word(x.stride),
+                                                                    .chunk = word(chunk),
+                                                                    .column_groups = word(columns)});
     dispatch.groups = static_cast<uint64_t>(parts * columns);
     dispatch.reads(dy.view);
     dispatch.reads(x.view);
@@ -113,8 +111,8 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     const View dgain = make_output(lowering, id, 1);
     const View dbias = rms ? View{} : make_output(lowering, id, 2);
     if (dx.elements() == 0) {
-        if (dgain.elements() > 0) fill_zero(lowering, dgain);
-        if (!rms && dbias.elements() > 0) fill_zero(lowering, dbias);
+        if (dgain.elements() > 0) lowering.fill_zero(dgain);
+        if (!rms && dbias.elements() > 0) lowering.fill_zero(dbias);
         return;
     }
     Dispatch dispatch;
@@ -122,17 +120,16 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     const uint32_t w = odd_offset(gain) ? 1u : load_width(x.width, {&dy, &x});
     dispatch.constants = {lanes(lowering), w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(dy.view);
-    r.address(x.view);
-    optional_address(dispatch, gain);
-    optional_address(dispatch, mean);
-    r.address(inverse);
-    r.address(dx);
-    r.u32(word(x.rows));
-    r.u32(word(x.width));
-    r.u32(word(dy.stride));
-    r.u32(word(x.stride));
+    dispatch.record = make_record(kernels::norm::GradientRecord{.dy = dy.view,
+                                                                .x = x.view,
+                                                                .gain = gain,
+                                                                .mean = mean,
+                                                                .inverse = inverse,
+                                                                .dx = dx,
+                                                                .rows = word(x.rows),
+                                                                .width = word(x.width),
+                                                                .dy_stride = word(dy.stride),
+                                                                .x_stride = word(x.stride)});
     dispatch.groups = row_groups(x.rows);
     dispatch.reads(dy.view);
     dispatch.reads(x.view);

@@ -9,9 +9,10 @@ namespace hekla::program {
 
 namespace {
 
-constexpr uint64_t kBlock = 256; // elements of one word of the block table, all of one parameter
-constexpr int64_t kPart = 4096;  // elements of one sum of squares
-constexpr uint32_t kUntouched = 0xFFFFFFFFu;
+using kernels::optimizer::kUntouched;
+
+constexpr uint64_t kBlock = kernels::optimizer::kBlockElements;
+constexpr int64_t kPart = kernels::optimizer::kPartElements;
 
 Status check(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table, std::span<const StoreChunk> chunks) {
     if (plan.group_of.size() != table.size())
@@ -71,24 +72,30 @@ std::vector<uint32_t> blocks_of(const OptimizerPlan& plan, const std::vector<Par
     return blocks;
 }
 
-Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
-                     uint64_t elements) {
+Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes) {
     Dispatch dispatch;
     dispatch.shader = shader;
     dispatch.constants = {lanes};
     dispatch.subgroup_size = lanes;
-    for (const View* view : {&a.parameters, &a.gradients, &a.moment1, &a.moment2, &a.blocks, &a.groups, &a.sums,
-                             &a.learning_rate, &a.gradient_scale, &a.state, &a.loss, &a.loss_scale})
-        optional_address(dispatch, *view);
-    Arguments& r = dispatch.arguments;
-    r.u32(static_cast<uint32_t>(elements));
-    r.u32(word(a.sums.elements()));
-    r.f32(plan.beta1);
-    r.f32(plan.beta2);
-    r.f32(plan.epsilon);
-    r.f32(plan.momentum);
-    r.f32(plan.max_norm);
-    r.u32(plan.nesterov ? 1u : 0u);
+    dispatch.record = make_record(kernels::optimizer::Record{.parameters = a.parameters,
+                                                             .gradients = a.gradients,
+                                                             .moment1 = a.moment1,
+                                                             .moment2 = a.moment2,
+                                                             .blocks = a.blocks,
+                                                             .groups = a.groups,
+                                                             .sums = a.sums,
+                                                             .learning_rate = a.learning_rate,
+                                                             .gradient_scale = a.gradient_scale,
+                                                             .state = a.state,
+                                                             .loss = a.loss,
+                                                             .loss_scale = a.loss_scale,
+                                                             .chunks = word(a.sums.elements()),
+                                                             .beta1 = plan.beta1,
+                                                             .beta2 = plan.beta2,
+                                                             .epsilon = plan.epsilon,
+                                                             .momentum = plan.momentum,
+                                                             .max_norm = plan.max_norm,
+                                                             .nesterov = plan.nesterov ? 1u : 0u});
     return dispatch;
 }
 
@@ -148,9 +155,8 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         norm.constants = {s};
         norm.subgroup_size = s;
         sums.shape = graph::Shape{divide_up(count, kPart)};
-        norm.arguments.address(own.gradients);
-        norm.arguments.address(sums);
-        norm.arguments.u32(static_cast<uint32_t>(count));
+        norm.record =
+            make_record(kernels::optimizer::NormRecord{.gradients = own.gradients, .sums = sums, .count = word(count)});
         norm.groups = static_cast<uint64_t>(sums.elements());
         norm.reads(own.gradients);
         norm.writes(sums);
@@ -159,7 +165,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         sums.offset += static_cast<uint64_t>(sums.elements());
     }
 
-    Dispatch decide = with_record(plan, a, "optimizer/decide", s, 0);
+    Dispatch decide = with_record(plan, a, "optimizer/decide", s);
     decide.label = "step decision";
     decide.constants.push_back(plan.loss_scaling ? 1u : 0u);
     for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state, &a.loss_scale}) decide.reads(*view);
@@ -170,7 +176,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     for (std::size_t c = 0; c < chunks.size(); ++c) {
         if (!chunks[c].trained) continue;
         const Arenas& own = of_chunk[c];
-        Dispatch update = with_record(plan, own, "optimizer/update", s, chunks[c].elements);
+        Dispatch update = with_record(plan, own, "optimizer/update", s);
         update.label = "update";
         update.constants.push_back(sgd ? 1u : 0u);
         update.groups = chunks[c].elements / kBlock;

@@ -9,7 +9,11 @@
 // A step whose norm (or loss) is not finite changes nothing but the counters of OptimizerState.
 #pragma once
 
-#include "program/program.hpp"
+#include "program/lowering/lowering.hpp"
+#include "program/lowering/parameter_table.hpp"
+#include "program/lowering/records.hpp"
+
+#include <span>
 
 #include <string>
 #include <vector>
@@ -47,28 +51,11 @@ struct OptimizerPlan {
     std::string loss_state;
 };
 
-// The content of the state kOptimizerState; part of a checkpoint (with the moments it is all the optimizer has).
-struct OptimizerState {
-    uint32_t applied = 0;        // updates so far
-    uint32_t skipped = 0;        // steps whose loss or norm was not finite
-    uint32_t skipped_in_row = 0; // the last of them without one that was applied
-    uint32_t skip = 0;           // 1: the last step was skipped
-    float norm = 0;              // the last step's global norm, before clipping
-    float factor = 0;            // what multiplied its gradients
-    float correction1 = 0;
-    float correction2 = 0;
-    float power1 = 0; // beta1^applied
-    float power2 = 0;
-};
-
-// The content of the state kLossScaleState, part of a checkpoint too: what keeps small gradients inside float16
-// (Micikevicius and others 2018). Powers of two, so that scaling changes no bit that is kept.
-struct LossScale {
-    float scale = 0;          // 0: not begun, kFirstLossScale
-    uint32_t steps_at_it = 0; // applied in a row
-};
-inline constexpr float kFirstLossScale = 65536;
-inline constexpr uint32_t kLossScaleSteps = 2000; // shaders/optimizer/decide.comp has both
+// The states of an optimizer program, and what the loss scale does: shaders/optimizer/record.h.
+using kernels::optimizer::kFirstLossScale;
+using kernels::optimizer::kLossScaleSteps;
+using kernels::optimizer::LossScale;
+using kernels::optimizer::OptimizerState;
 
 inline const char* const kOptimizerState = "optimizer.state";
 inline const char* const kLossScaleState = "optimizer.loss_scale";

@@ -5,11 +5,13 @@
 #include "base/hash.hpp"
 #include "gpu/shader.hpp"
 #include "program/lowering/common.hpp"
+#include "program/lowering/glsl_record.hpp"
 #include "program/lowering/glsl_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace hekla::program {
@@ -39,8 +41,10 @@ public:
         if (d_.glsl.empty()) {
             HK_TRY(take_spirv());
         } else {
-            dispatch_.source = source();
-            dispatch_.shader = fmt::format("own:{}:{}", use_.operation->label(), to_hex(hash128(dispatch_.source)));
+            // Named by its text without the author's file and line, which an exported graph does not keep.
+            const std::string label = use_.operation->label();
+            dispatch_.shader = fmt::format("own:{}:{}", label, to_hex(hash128(source(label, 1))));
+            dispatch_.source = d_.glsl_file.empty() ? source(label, 1) : source(d_.glsl_file, d_.glsl_line);
         }
         dispatch_.groups = d_.local_size == 0 ? elementwise_groups(use_.invocations)
                                               : static_cast<uint64_t>(use_.invocations / d_.local_size);
@@ -49,7 +53,7 @@ public:
     }
 
 private:
-    bool counts() const { return lowering_.count_accesses && !d_.glsl.empty(); }
+    bool counts() const { return lowering_.options.count_accesses && !d_.glsl.empty(); }
 
     void collect(graph::NodeId id) {
         for (std::size_t i = 0; i < d_.inputs.size(); ++i) {
@@ -70,42 +74,52 @@ private:
         }
     }
 
+    // As hekla/plugin/operation.h describes it.
     Status write_record() {
-        Arguments& record = dispatch_.arguments;
-        for (const OwnTensor& tensor : tensors_) record.address(tensor.view);
+        for (const OwnTensor& tensor : tensors_) record_.address("hekla_" + tensor.name, tensor.view);
         if (counts()) {
             const View counters = lowering_.access_counters();
-            record.address(counters);
+            record_.address("hekla_counters", counters);
             dispatch_.reads(counters);
             dispatch_.writes(counters);
         }
-        record.u32(static_cast<uint32_t>(use_.invocations));
+        record_.u32("hekla_invocations", static_cast<uint32_t>(use_.invocations));
         for (const OwnTensor& tensor : tensors_) {
-            record.u32(static_cast<uint32_t>(tensor.shape.elements()));
-            record.u32(static_cast<uint32_t>(tensor.shape.rank()));
+            std::vector<uint32_t> shape{word(tensor.shape.elements()), static_cast<uint32_t>(tensor.shape.rank())};
             for (int d = 0; d < graph::kMaxRank; ++d)
-                record.u32(d < tensor.shape.rank() ? static_cast<uint32_t>(tensor.shape[d]) : 1u);
+                shape.push_back(d < tensor.shape.rank() ? word(tensor.shape[d]) : 1u);
+            record_.u32_array("hekla_shape_" + tensor.name, shape);
         }
-        for (const graph::Attribute& attribute : node_.attributes) {
-            Status status;
-            const auto integer = [&](int64_t value) {
-                if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max())
-                    status = unsupported(fmt::format("attribute {} is {}; kernels see 32 bits", attribute.name, value));
-                record.i32(static_cast<int32_t>(value));
-            };
-            if (const auto* value = std::get_if<int64_t>(&attribute.value)) integer(*value);
-            if (const auto* value = std::get_if<double>(&attribute.value)) record.f32(static_cast<float>(*value));
-            if (const auto* values = std::get_if<std::vector<int64_t>>(&attribute.value)) {
-                record.u32(static_cast<uint32_t>(values->size()));
-                for (const int64_t value : *values) integer(value);
-            }
-            if (const auto* values = std::get_if<std::vector<double>>(&attribute.value)) {
-                record.u32(static_cast<uint32_t>(values->size()));
-                for (const double value : *values) record.f32(static_cast<float>(value));
-            }
-            HK_TRY(status);
-        }
+        for (const graph::Attribute& attribute : node_.attributes) HK_TRY(write_attribute(attribute));
+        dispatch_.record = record_.record();
         return {};
+    }
+
+    // A text has no member. A list has its length, and its elements where there are any.
+    Status write_attribute(const graph::Attribute& attribute) {
+        Status status;
+        const auto narrowed = [&](int64_t value) {
+            if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max())
+                status = unsupported(fmt::format("attribute {} is {}; kernels see 32 bits", attribute.name, value));
+            return static_cast<int32_t>(value);
+        };
+        const std::string name = attribute.name, count = "hekla_count_" + name, list = "hekla_list_" + name;
+        if (const auto* value = std::get_if<int64_t>(&attribute.value))
+            record_.i32("hekla_value_" + name, narrowed(*value));
+        if (const auto* value = std::get_if<double>(&attribute.value))
+            record_.f32("hekla_value_" + name, static_cast<float>(*value));
+        if (const auto* values = std::get_if<std::vector<int64_t>>(&attribute.value)) {
+            std::vector<int32_t> integers;
+            std::ranges::transform(*values, std::back_inserter(integers), narrowed);
+            record_.u32(count, word(static_cast<int64_t>(values->size())));
+            record_.i32_array(list, integers);
+        }
+        if (const auto* values = std::get_if<std::vector<double>>(&attribute.value)) {
+            const std::vector<float> reals(values->begin(), values->end());
+            record_.u32(count, word(static_cast<int64_t>(values->size())));
+            record_.f32_array(list, reals);
+        }
+        return status;
     }
 
     Status take_spirv() {
@@ -128,19 +142,18 @@ private:
                            size - 1);
     }
 
-    std::string source() const {
+    // file, line: where the compiler's messages place the first line of the operation's own text.
+    std::string source(const std::string& file, uint32_t line) const {
         std::set<std::string, std::less<>> seen;
         std::string text = "#version 460\n";
         const uint32_t width = d_.local_size > 0 ? d_.local_size : lowering_.limits.cpu ? 16 : 128;
         text += fmt::format("#define HEKLA_WIDTH {}\n", width);
         text += expanded_glsl("own/frame.glsl", seen);
         if (std::ranges::any_of(tensors_, [](const OwnTensor& t) { return bytes_of(t.view.storage) == 2; }))
-            text += expanded_glsl("own/halves.glsl", seen);
+            text += expanded_glsl("own/storage16.glsl", seen);
 
-        std::string addresses, words, globals, set, accessors;
+        std::string globals, set, accessors;
         for (const OwnTensor& t : tensors_) {
-            addresses += fmt::format("    uint64_t hekla_{};\n", t.name);
-            words += fmt::format("    uint hekla_shape_{}[8];\n", t.name);
             globals += fmt::format("uint {0}_size, {0}_rank;\nuint64_t hekla_at_{0};\n", t.name);
             set += fmt::format("    {0}_size = hekla_record.hekla_shape_{0}[0];\n"
                                "    {0}_rank = hekla_record.hekla_shape_{0}[1];\n"
@@ -152,34 +165,29 @@ private:
                             t.name);
             accessors += t.output ? store_text(t) : load_text(t);
         }
-        if (counts()) addresses += "    uint64_t hekla_counters;\n";
         for (std::size_t i = 0; i < d_.attributes.size(); ++i) {
             const auto& [name, type, fallback] = d_.attributes[i];
             const graph::AttributeValue& value = node_.attributes[i].value;
             const bool whole = type == AttributeType::integer || type == AttributeType::ints;
-            const char* const word = whole ? "int" : "float";
+            const char* const scalar = whole ? "int" : "float";
             if (type == AttributeType::text) continue;
             if (type == AttributeType::integer || type == AttributeType::real) {
-                words += fmt::format("    {} hekla_value_{};\n", word, name);
-                globals += fmt::format("{} {};\n", word, name);
+                globals += fmt::format("{} {};\n", scalar, name);
                 set += fmt::format("    {0} = hekla_record.hekla_value_{0};\n", name);
                 continue;
             }
             const std::size_t size =
                 whole ? std::get<std::vector<int64_t>>(value).size() : std::get<std::vector<double>>(value).size();
-            words += fmt::format("    uint hekla_count_{};\n", name);
-            if (size > 0) words += fmt::format("    {} hekla_list_{}[{}];\n", word, name, size);
             globals += fmt::format("const uint {}_size = {}u;\n", name, size);
-            accessors += list_text(name, word, size);
+            accessors += list_text(name, scalar, size);
         }
         text += "layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer HeklaRecord {\n"
                 "    uint hekla_first_group;\n    uint hekla_end_group;\n" +
-                addresses + "    uint hekla_invocations;\n" + words +
+                record_.declarations() +
                 "};\nlayout(push_constant) uniform HeklaPush { HeklaRecord hekla_record; };\n"
                 "uint invocations;\n" +
                 globals + accessors;
-        const std::string file = d_.glsl_file.empty() ? use_.operation->label() : d_.glsl_file;
-        text += fmt::format("#line {} {}\n", d_.glsl_line == 0 ? 1 : d_.glsl_line, quoted(file));
+        text += fmt::format("#line {} {}\n", std::max(line, 1u), quoted(file));
         text += d_.glsl;
         text += "\n#line 1 \"what the host writes behind the operation's text\"\n"
                 "void main() {\n"
@@ -187,7 +195,7 @@ private:
                 "    if (hekla_n >= hekla_record.hekla_end_group) return;\n"
                 "    invocations = hekla_record.hekla_invocations;\n" +
                 set;
-        const bool reversed = lowering_.reversed_invocations;
+        const bool reversed = lowering_.options.reversed_invocations;
         if (d_.local_size > 0)
             return text +
                    fmt::format("    operation({} * HEKLA_WIDTH + {});\n}}\n",
@@ -198,7 +206,7 @@ private:
                                   "gl_LocalInvocationID.x;\n"
                                   "        if (hekla_i < invocations) operation({1});\n"
                                   "    }} while (++hekla_round < {0}u / HEKLA_WIDTH);\n}}\n",
-                                  kElementsPerGroup, reversed ? "invocations - 1u - hekla_i" : "hekla_i");
+                                  kernels::kElementsPerGroup, reversed ? "invocations - 1u - hekla_i" : "hekla_i");
     }
 
     static std::string quoted(std::string_view file) { // for #line: what would end the text is left out
@@ -219,7 +227,7 @@ private:
         const char* const type = t.integer ? "int" : "float";
         const std::string value =
             bytes_of(t.view.storage) == 2
-                ? fmt::format("unpack_half({}u, uint(HeklaHalves(hekla_at_{}).at[{}]))",
+                ? fmt::format("unpack_half({}u, uint(HeklaWords16(hekla_at_{}).at[{}]))",
                               static_cast<uint32_t>(t.view.storage), t.name, place)
                 : fmt::format("{}(hekla_at_{}).at[{}]", t.integer ? "HeklaInts" : "HeklaFloats", t.name, place);
         return fmt::format("{} load_{}(uint i) {{\n{}    return {};\n}}\n", type, t.name, count_text(t, 0), value);
@@ -235,6 +243,7 @@ private:
     const graph::OwnUse& use_;
     const graph::OwnDeclaration& d_;
     std::vector<OwnTensor> tensors_; // inputs, then outputs
+    GlslRecord record_;
     Dispatch dispatch_;
 };
 

@@ -64,17 +64,17 @@ Status lower_dropout(Lowering& lowering, const graph::Node& node) {
     Dispatch dispatch;
     dispatch.shader = "pointwise/dropout";
     dispatch.constants = {loop.linear(0) ? 0u : static_cast<uint32_t>(loop.rank())};
-    Arguments& arguments = dispatch.arguments;
-    arguments.address(x);
-    arguments.address(y);
-    arguments.address(runtime);
-    arguments.u32(static_cast<uint32_t>(y.elements()));
-    arguments.u32(numbers.example);
-    arguments.u32(numbers.stream);
-    arguments.u32(numbers.threshold);
-    arguments.f32(numbers.factor);
-    put_dims(arguments, loop.dims);
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d) arguments.i32(static_cast<int32_t>(loop.strides[0][d]));
+    kernels::pointwise::DropoutRecord record{.x = x,
+                                             .y = y,
+                                             .runtime = runtime,
+                                             .count = word(y.elements()),
+                                             .example = numbers.example,
+                                             .stream = numbers.stream,
+                                             .threshold = numbers.threshold,
+                                             .factor = numbers.factor};
+    set_dims(loop.dims, record.dims, record.factors, record.shifts);
+    set_strides(loop.strides[0], record.strides);
+    dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
     dispatch.reads(x);
     dispatch.reads(runtime);
@@ -159,21 +159,26 @@ Status lower_pointwise(Lowering& lowering, graph::NodeId id) {
     Dispatch dispatch;
     dispatch.shader = "pointwise/single";
     dispatch.constants = {choice.kernel->number, flat ? 0u : static_cast<uint32_t>(loop.rank())};
-    Arguments& arguments = dispatch.arguments;
     // Operands that the operation lacks repeat the first: their addresses stay good to read.
     const auto operand = [&](std::size_t o) { return o + 1 < operands.size() ? o + 1 : std::size_t{1}; };
-    for (std::size_t o = 0; o < 3; ++o) arguments.address(operands[operand(o)]);
-    arguments.address(y);
-    arguments.u32(static_cast<uint32_t>(y.elements()));
-    arguments.f32(choice.p);
-    arguments.f32(choice.q);
-    put_dims(arguments, loop.dims);
-    for (std::size_t o = 0; o < 3; ++o) {
-        for (std::size_t d = 0; d < graph::kMaxRank; ++d) {
-            const int64_t stride = loop.strides[operand(o)][d];
-            arguments.i32(flat ? (d == 0 && loop.linear(operand(o)) ? 1 : 0) : static_cast<int32_t>(stride));
-        }
-    }
+    kernels::pointwise::SingleRecord record{.a = operands[operand(0)],
+                                            .b = operands[operand(1)],
+                                            .c = operands[operand(2)],
+                                            .y = y,
+                                            .count = word(y.elements()),
+                                            .p = choice.p,
+                                            .q = choice.q};
+    set_dims(loop.dims, record.dims, record.factors, record.shifts);
+    const auto strides_of = [&](std::size_t o, int32_t(&to)[graph::kMaxRank]) {
+        if (flat)
+            to[0] = loop.linear(operand(o)) ? 1 : 0;
+        else
+            set_strides(loop.strides[operand(o)], to);
+    };
+    strides_of(0, record.a_strides);
+    strides_of(1, record.b_strides);
+    strides_of(2, record.c_strides);
+    dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
     for (std::size_t o = 1; o < operands.size(); ++o) {
         dispatch.reads(operands[o]);
@@ -197,11 +202,12 @@ Status lower_random(Lowering& lowering, graph::NodeId id) {
     Dispatch dispatch;
     dispatch.shader = "pointwise/random";
     dispatch.constants = {node.op == Op::random_normal ? 1u : 0u};
-    dispatch.arguments.address(y);
-    dispatch.arguments.address(runtime);
-    dispatch.arguments.u32(static_cast<uint32_t>(y.elements()));
-    dispatch.arguments.u32(static_cast<uint32_t>(y.elements() / (shape.rank() == 0 ? 1 : shape[0])));
-    dispatch.arguments.u32(static_cast<uint32_t>(node.integer("stream")));
+    dispatch.record =
+        make_record(kernels::pointwise::RandomRecord{.y = y,
+                                                     .runtime = runtime,
+                                                     .count = word(y.elements()),
+                                                     .example = word(y.elements() / (shape.rank() == 0 ? 1 : shape[0])),
+                                                     .stream = static_cast<uint32_t>(node.integer("stream"))});
     dispatch.groups = elementwise_groups(y.elements());
     dispatch.reads(runtime);
     dispatch.writes(y);

@@ -1,6 +1,7 @@
 // GLSL for a group of pointwise operations. The text depends on the operations and on how operands lie (dense, one
 // element, or strided along which dimensions), never on sizes: a longer batch compiles nothing.
 #include "base/hash.hpp"
+#include "program/lowering/glsl_record.hpp"
 #include "program/lowering/glsl_text.hpp"
 #include "program/lowering/loop.hpp"
 #include "program/lowering/pointwise.hpp"
@@ -95,28 +96,22 @@ private:
         by_rows_ = together_ && loop_.dims.back() % lowering_.limits.subgroup_size == 0;
     }
 
-    // Record fields in their order, both in the text and in the bytes.
-    void address(const std::string& field, const View& view, const char* array) {
-        addresses_ += fmt::format("    uint64_t {};\n", field);
-        locals_ += fmt::format("    {0} {1} = {0}(record.{1});\n", array, field);
-        kernel_.dispatch.arguments.address(view);
+    // Members of the record, each with a variable of the same name that main() reads once.
+    void address(const std::string& name, const View& view, const char* array) {
+        record_.address(name, view);
+        locals_ += fmt::format("    {0} {1} = {0}(record.{1});\n", array, name);
     }
-    void word(const std::string& field, uint32_t value) {
-        words_ += fmt::format("    uint {};\n", field);
-        word_values_.push_back(value);
-        locals_ += fmt::format("    const uint {} = record.{};\n", field, field);
+    void word(const std::string& name, uint32_t value) {
+        record_.u32(name, value);
+        locals_ += fmt::format("    const uint {0} = record.{0};\n", name);
     }
-    void integer(const std::string& field, int64_t value) {
-        words_ += fmt::format("    int {};\n", field);
-        word_values_.push_back(static_cast<uint32_t>(static_cast<int32_t>(value)));
-        locals_ += fmt::format("    const int {} = record.{};\n", field, field);
+    void integer(const std::string& name, int64_t value) {
+        record_.i32(name, static_cast<int32_t>(value));
+        locals_ += fmt::format("    const int {0} = record.{0};\n", name);
     }
-    void number(const std::string& field, float value) {
-        words_ += fmt::format("    float {};\n", field);
-        uint32_t bits = 0;
-        std::memcpy(&bits, &value, sizeof bits);
-        word_values_.push_back(bits);
-        locals_ += fmt::format("    const float {} = record.{};\n", field, field);
+    void number(const std::string& name, float value) {
+        record_.f32(name, value);
+        locals_ += fmt::format("    const float {0} = record.{0};\n", name);
     }
 
     Status write_body() {
@@ -225,7 +220,7 @@ private:
 
     void assemble() {
         Dispatch& dispatch = kernel_.dispatch;
-        for (const uint32_t value : word_values_) dispatch.arguments.u32(value);
+        dispatch.record = record_.record();
         std::set<std::string, std::less<>> seen;
         std::string source = "#version 460\n";
         if (together_) {
@@ -238,16 +233,15 @@ private:
         source += expanded_glsl("pointwise/operations.glsl", seen);
         if (dropout_) source += expanded_glsl("pointwise/dropout.glsl", seen);
         source +=
-            "layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record {\n    "
-            "HEKLA_RECORD\n" +
-            addresses_ + words_ + "};\nlayout(push_constant) uniform Push { Record record; };\n" +
+            "HK_RECORD(Record) {\n    HK_RECORD_HEAD;\n" + record_.declarations() + "};\nPUSH_RECORD(Record);\n" +
             "void main() {\n    HEKLA_GROUP(group, record)\n" + locals_ +
             "    uint round = 0u;\n    do {\n"
-            "        const uint element = group * 512u + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
+            "        const uint element = group * kElementsPerGroup + round * HEKLA_WIDTH + gl_LocalInvocationID.x;\n"
             "        const uint i = min(element, count - 1u);\n" +
-            (together_ ? "        const uint base = min(group * 512u + round * HEKLA_WIDTH, count - 1u);\n" : "") +
+            (together_ ? "        const uint base = min(group * kElementsPerGroup + round * HEKLA_WIDTH, count - 1u);\n"
+                       : "") +
             body_ + "        if (element < count) {\n" + stores_ +
-            "        }\n    } while (++round < 512u / HEKLA_WIDTH);\n}\n";
+            "        }\n    } while (++round < kElementsPerGroup / HEKLA_WIDTH);\n}\n";
         dispatch.shader = "generated:" + to_hex(hash128(source));
         dispatch.source = std::move(source);
         dispatch.groups = elementwise_groups(shape_.elements());
@@ -283,8 +277,8 @@ private:
     bool by_rows_ = false;
     bool dropout_ = false;
     std::size_t steps_ = 0;
-    std::string addresses_, words_, locals_, body_, stores_;
-    std::vector<uint32_t> word_values_;
+    GlslRecord record_;
+    std::string locals_, body_, stores_;
     GeneratedKernel kernel_;
 };
 

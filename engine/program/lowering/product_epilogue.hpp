@@ -3,6 +3,7 @@
 #pragma once
 
 #include "program/lowering/pointwise.hpp"
+#include "program/lowering/records.hpp"
 
 #include <map>
 #include <set>
@@ -10,8 +11,12 @@
 
 namespace hekla::program {
 
-// As shaders/matmul/record.glsl numbers them.
-enum class Activation : uint32_t { none = 0, relu = 1, gelu_tanh = 2, gelu = 3 };
+enum class Activation : uint32_t {
+    none = kernels::matmul::kActivationNone,
+    relu = kernels::matmul::kActivationRelu,
+    gelu_tanh = kernels::matmul::kActivationGeluTanh,
+    gelu = kernels::matmul::kActivationGelu,
+};
 
 struct ProductEpilogue {
     graph::NodeId product = 0;            // the linear

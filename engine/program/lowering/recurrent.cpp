@@ -11,15 +11,20 @@ namespace {
 using graph::Op;
 using graph::Shape;
 
-enum Flag : uint32_t {
-    kLstm = 1,
-    kReverse = 2,
-    kLengths = 4,
-    kInitial = 8,
-    kInitialCell = 16,
-    kDy = 32,
-    kDlast = 64,
-    kDlastCell = 128,
+using namespace kernels::recurrent; // the flags and records
+
+// Variants of the kernels that walk through time. The first row that suits is used.
+struct RecurrentVariant {
+    const char* name; // recurrent/forward.NAME and recurrent/gradient.NAME
+    int64_t rows;     // of the batch that a workgroup does
+    int64_t least_batch;
+    bool subgroup; // a workgroup is one subgroup: for CPUs, where a barrier between several is expensive
+};
+constexpr RecurrentVariant kVariants[] = {
+    {"r16", 16, 32, true},
+    {"r4", 4, 4, true},
+    {"r1", 1, 0, true},
+    {"lane", 1, 0, false},
 };
 
 // A layer's inputs, dense; those left out have resource 0.
@@ -29,9 +34,7 @@ struct Layer {
     int64_t batch = 0, time = 0, in = 0, hidden = 0, width = 0; // width: gates H
     uint32_t flags = 0;                                         // of the layer; not of what a gradient is given
     uint32_t lanes = 0;                                         // of a workgroup
-    const char* kernel = "lane";                                // the variant that walks through time
-    int64_t rows = 1;                                           // of the batch that a workgroup does
-    bool subgroup = false;                                      // a workgroup is one
+    const RecurrentVariant* kernel = nullptr;                   // that walks through time
 
     int64_t tokens() const { return batch * time; }
 };
@@ -63,24 +66,22 @@ Layer layer_of(Lowering& lowering, const graph::Node& node, std::size_t x, bool 
     l.flags = (lstm ? kLstm : 0u) | (node.integer("reverse") != 0 ? kReverse : 0u) |
               (l.lengths.resource != 0 ? kLengths : 0u) | (l.initial.resource != 0 ? kInitial : 0u) |
               (l.initial_cell.resource != 0 ? kInitialCell : 0u);
-    // On a CPU a workgroup is one subgroup, since a barrier between more of them is dear, and does many rows with what
-    // it loads of a weight; elsewhere a row has a workgroup of as many lanes as there are units.
-    const int64_t most = lowering.limits.cpu ? lanes(lowering) : std::min(256u, lowering.limits.max_group_invocations);
+    l.kernel = std::ranges::find_if(kVariants, [&](const RecurrentVariant& variant) {
+        return variant.subgroup == lowering.limits.cpu && l.batch >= variant.least_batch;
+    });
+    // A subgroup shares what it loads of a weight between several rows; elsewhere a row has a workgroup of as many
+    // lanes as there are units.
+    const int64_t most = l.kernel->subgroup ? lanes(lowering) : std::min(256u, lowering.limits.max_group_invocations);
     const int64_t wanted = divide_up(std::max<int64_t>(l.hidden, 1), lanes(lowering)) * lanes(lowering);
     l.lanes = word(std::min(most, wanted));
-    if (lowering.limits.cpu) {
-        l.subgroup = true;
-        l.rows = l.batch >= 32 ? 16 : l.batch >= 4 ? 4 : 1;
-        l.kernel = l.rows == 16 ? "r16" : l.rows == 4 ? "r4" : "r1";
-    }
     return l;
 }
 
 void walk(Lowering& lowering, const Layer& l, const char* shader, uint32_t flags, Dispatch& dispatch) {
-    dispatch.shader = fmt::format("recurrent/{}.{}", shader, l.kernel);
+    dispatch.shader = fmt::format("recurrent/{}.{}", shader, l.kernel->name);
     dispatch.constants = {l.lanes, flags};
-    if (l.subgroup) dispatch.subgroup_size = lanes(lowering);
-    dispatch.groups = static_cast<uint64_t>(divide_up(l.batch, l.rows));
+    if (l.kernel->subgroup) dispatch.subgroup_size = lanes(lowering);
+    dispatch.groups = static_cast<uint64_t>(divide_up(l.batch, l.kernel->rows));
     dispatch.flops = 2.0 * static_cast<double>(l.tokens()) * static_cast<double>(l.width * l.hidden);
 }
 
@@ -105,7 +106,7 @@ void forward(Lowering& lowering, graph::NodeId id) {
             if (from.resource != 0)
                 lowering.copy(from, to);
             else
-                fill_zero(lowering, to);
+                lowering.fill_zero(to);
         };
         stays(l.initial, last);
         stays(l.initial_cell, last_cell);
@@ -119,22 +120,25 @@ void forward(Lowering& lowering, graph::NodeId id) {
 
     Dispatch dispatch;
     walk(lowering, l, "forward", l.flags, dispatch);
-    Arguments& r = dispatch.arguments;
-    for (const View& view : {inputs, weight, l.hidden_bias, l.lengths, l.initial, l.initial_cell}) {
-        optional_address(dispatch, view);
-        dispatch.reads(view);
-    }
-    for (const View& view : {y, last, last_cell, cells}) {
-        optional_address(dispatch, view);
-        dispatch.writes(view);
-    }
+    dispatch.record = make_record(ForwardRecord{.inputs = inputs,
+                                                .weight = weight,
+                                                .bias = l.hidden_bias,
+                                                .lengths = l.lengths,
+                                                .initial = l.initial,
+                                                .initial_cell = l.initial_cell,
+                                                .y = y,
+                                                .last = last,
+                                                .last_cell = last_cell,
+                                                .cells = cells,
+                                                .time = word(l.time),
+                                                .hidden = word(l.hidden),
+                                                .batch = word(l.batch)});
+    for (const View& view : {inputs, weight, l.hidden_bias, l.lengths, l.initial, l.initial_cell}) dispatch.reads(view);
+    for (const View& view : {y, last, last_cell, cells}) dispatch.writes(view);
     dispatch.reads(y);
     dispatch.reads(cells);
-    r.u32(word(l.time));
-    r.u32(word(l.hidden));
-    r.u32(word(l.batch));
     dispatch.bytes = static_cast<double>(inputs.bytes() + y.bytes()) + static_cast<double>(l.tokens()) /
-                                                                           static_cast<double>(l.rows) *
+                                                                           static_cast<double>(l.kernel->rows) *
                                                                            static_cast<double>(weight.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -145,14 +149,14 @@ View before(Lowering& lowering, const Layer& l, const View& after, const View& i
     Dispatch dispatch;
     dispatch.shader = "recurrent/before";
     dispatch.constants = {l.lanes, (l.flags & ~uint32_t{kInitial}) | (initial.resource != 0 ? kInitial : 0u)};
-    for (const View& view : {after, l.lengths, initial}) {
-        optional_address(dispatch, view);
-        dispatch.reads(view);
-    }
-    dispatch.arguments.address(result);
+    dispatch.record = make_record(BeforeRecord{.after = after,
+                                               .lengths = l.lengths,
+                                               .initial = initial,
+                                               .y = result,
+                                               .time = word(l.time),
+                                               .hidden = word(l.hidden)});
+    for (const View& view : {after, l.lengths, initial}) dispatch.reads(view);
     dispatch.writes(result);
-    dispatch.arguments.u32(word(l.time));
-    dispatch.arguments.u32(word(l.hidden));
     dispatch.groups = static_cast<uint64_t>(l.tokens());
     dispatch.bytes = 2.0 * static_cast<double>(result.bytes());
     lowering.append(std::move(dispatch));
@@ -177,13 +181,13 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     const View dinitial_cell = lstm ? make_output(lowering, id, 6) : View{};
     if (y.elements() == 0) {
         for (const View& view : {dx, dinput_weight, dhidden_weight, dinput_bias, dhidden_bias})
-            if (view.elements() > 0) fill_zero(lowering, view);
+            if (view.elements() > 0) lowering.fill_zero(view);
         const auto passes = [&](const View& from, const View& to) {
             if (to.resource == 0 || to.elements() == 0) return;
             if (from.resource != 0)
                 lowering.copy(from, to);
             else
-                fill_zero(lowering, to);
+                lowering.fill_zero(to);
         };
         passes(dlast, dinitial);
         passes(dlast_cell, dinitial_cell);
@@ -202,21 +206,32 @@ void gradient(Lowering& lowering, graph::NodeId id) {
          l.flags | (dy.resource != 0 ? kDy : 0u) | (dlast.resource != 0 ? kDlast : 0u) |
              (dlast_cell.resource != 0 ? kDlastCell : 0u),
          dispatch);
+    dispatch.record = make_record(GradientRecord{.dy = dy,
+                                                 .dlast = dlast,
+                                                 .dlast_cell = dlast_cell,
+                                                 .inputs = inputs,
+                                                 .hiddens = hiddens,
+                                                 .before = states,
+                                                 .before_cells = before_cells,
+                                                 .cells = cells,
+                                                 .weight = l.hidden_weight,
+                                                 .lengths = l.lengths,
+                                                 .dinputs = dinputs,
+                                                 .dhiddens = dhiddens,
+                                                 .dinitial = dinitial,
+                                                 .dinitial_cell = dinitial_cell,
+                                                 .time = word(l.time),
+                                                 .hidden = word(l.hidden),
+                                                 .batch = word(l.batch)});
     for (const View& view :
-         {dy, dlast, dlast_cell, inputs, hiddens, states, before_cells, cells, l.hidden_weight, l.lengths}) {
-        optional_address(dispatch, view);
+         {dy, dlast, dlast_cell, inputs, hiddens, states, before_cells, cells, l.hidden_weight, l.lengths})
         dispatch.reads(view);
-    }
     for (const View& view : {dinputs, dhiddens, dinitial, dinitial_cell}) {
-        optional_address(dispatch, view);
         dispatch.reads(view);
         dispatch.writes(view);
     }
-    dispatch.arguments.u32(word(l.time));
-    dispatch.arguments.u32(word(l.hidden));
-    dispatch.arguments.u32(word(l.batch));
     dispatch.bytes = 4.0 * static_cast<double>(inputs.bytes()) + static_cast<double>(l.tokens()) /
-                                                                     static_cast<double>(l.rows) *
+                                                                     static_cast<double>(l.kernel->rows) *
                                                                      static_cast<double>(l.hidden_weight.bytes());
     lowering.append(std::move(dispatch));
 

@@ -10,10 +10,10 @@ namespace {
 
 using graph::Op;
 
-enum What : uint32_t { kSum = 0, kMaximum = 1, kLogSumExp = 2, kPlace = 3 };
+using namespace kernels::reduce; // kSum kMaximum kLogSumExp kArgmax
 
 struct Reduction {
-    What what = kSum;
+    uint32_t what = kSum;
     float factor = 1;
     bool integer = false;
 };
@@ -31,15 +31,14 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
     if (x.width % chunk % 2 != 0) w = 1;
     dispatch.constants = {lanes(lowering), w, how.what};
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(x.view);
-    r.address(parts);
-    r.u32(word(x.rows));
-    r.u32(word(x.width));
-    r.u32(word(x.stride));
-    r.u32(word(chunk));
-    r.u32(word(chunks));
-    r.f32(chunks > 1 ? 1.0f : how.factor);
+    dispatch.record = make_record(RowsRecord{.x = x.view,
+                                             .y = parts,
+                                             .rows = word(x.rows),
+                                             .width = word(x.width),
+                                             .stride = word(x.stride),
+                                             .chunk = word(chunk),
+                                             .chunks = word(chunks),
+                                             .factor = chunks > 1 ? 1.0f : how.factor});
     dispatch.groups = row_groups(x.rows * chunks);
     dispatch.reads(x.view);
     dispatch.writes(parts);
@@ -56,13 +55,13 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
 struct Walk {
     std::vector<int64_t> dims;
     std::vector<int64_t> strides;
-};
 
-void put_walk(Arguments& r, const Walk& walk) {
-    put_dims(r, walk.dims);
-    for (std::size_t d = 0; d < graph::kMaxRank; ++d)
-        r.i32(d < walk.strides.size() ? static_cast<int32_t>(walk.strides[d]) : 0);
-}
+    graph::Strides padded() const {
+        graph::Strides result;
+        for (std::size_t d = 0; d < strides.size(); ++d) result[d] = strides[d];
+        return result;
+    }
+};
 
 // Sums of dense columns, lanes along the columns: rows [rows, count], `stride` apart.
 void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, int64_t stride, const View& y,
@@ -79,15 +78,14 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
     dispatch.shader = "reduce/down";
     dispatch.constants = {s, w};
     dispatch.subgroup_size = s;
-    Arguments& r = dispatch.arguments;
-    r.address(x);
-    r.address(parts);
-    r.u32(word(count));
-    r.u32(word(rows));
-    r.u32(word(stride));
-    r.u32(word(chunk));
-    r.u32(word(column_groups));
-    r.f32(chunks > 1 ? 1.0f : factor);
+    dispatch.record = make_record(DownRecord{.x = x,
+                                             .y = parts,
+                                             .count = word(count),
+                                             .rows = word(rows),
+                                             .stride = word(stride),
+                                             .chunk = word(chunk),
+                                             .column_groups = word(column_groups),
+                                             .factor = chunks > 1 ? 1.0f : factor});
     dispatch.groups = static_cast<uint64_t>(column_groups * chunks);
     dispatch.reads(x);
     dispatch.writes(parts);
@@ -122,16 +120,18 @@ void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const W
     dispatch.shader = how.integer ? "reduce/columns.int" : "reduce/columns.float";
     dispatch.constants = {how.what, word(static_cast<int64_t>(kept.dims.size())),
                           word(static_cast<int64_t>(walked.dims.size()))};
-    Arguments& r = dispatch.arguments;
-    r.address(x);
-    r.address(parts);
-    r.u32(word(count));
-    r.u32(word(length));
-    r.u32(word(chunk));
-    r.u32(word(groups));
-    put_walk(r, kept);
-    put_walk(r, walked);
-    r.f32(chunks > 1 ? 1.0f : how.factor);
+    ColumnsRecord record{.x = x,
+                         .y = parts,
+                         .count = word(count),
+                         .many = word(length),
+                         .chunk = word(chunk),
+                         .groups_per_chunk = word(groups),
+                         .factor = chunks > 1 ? 1.0f : how.factor};
+    set_dims(kept.dims, record.kept, record.kept_factors, record.kept_shifts);
+    set_strides(kept.padded(), record.kept_strides);
+    set_dims(walked.dims, record.walked, record.walked_factors, record.walked_shifts);
+    set_strides(walked.padded(), record.walked_strides);
+    dispatch.record = make_record(record);
     dispatch.groups = static_cast<uint64_t>(groups * chunks);
     dispatch.reads(x);
     dispatch.writes(parts);
@@ -163,7 +163,7 @@ void reduce(Lowering& lowering, const View& x, const std::vector<bool>& reduced,
     // Lanes along the row where the reduced elements lie densely and there are enough of them.
     const bool dense = walked.dims.size() == 1 && walked.strides[0] == 1 && kept.dims.size() <= 1;
     const int64_t stride = kept.dims.empty() ? length : kept.strides[0];
-    const bool places = how.what != kPlace || length < (int64_t{1} << 24); // they go through float32 between lanes
+    const bool places = how.what != kArgmax || length < (int64_t{1} << 24); // they go through float32 between lanes
     if (dense && !how.integer && length >= 32 && stride >= 0 && places) {
         Rows rows;
         rows.view = x;
@@ -203,7 +203,7 @@ Status lower_reduce(Lowering& lowering, graph::NodeId id) {
     Reduction how;
     how.integer = !graph::is_float(graph.kind(node.inputs[0]));
     how.what = node.op == Op::max         ? kMaximum
-               : node.op == Op::argmax    ? kPlace
+               : node.op == Op::argmax    ? kArgmax
                : node.op == Op::logsumexp ? kLogSumExp
                                           : kSum;
     int64_t length = 1;
@@ -214,7 +214,7 @@ Status lower_reduce(Lowering& lowering, graph::NodeId id) {
     if (node.op == Op::mean) how.factor = static_cast<float>(1.0 / static_cast<double>(length));
     if (length == 0) {
         if (node.op == Op::sum) {
-            fill_zero(lowering, y);
+            lowering.fill_zero(y);
             return {};
         }
         return invalid_argument("a reduction over no elements has no value");

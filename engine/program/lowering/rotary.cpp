@@ -1,5 +1,6 @@
 #include "program/lowering/loop.hpp"
 #include "program/lowering/lower.hpp"
+#include "program/lowering/records.hpp"
 
 namespace hekla::program {
 
@@ -18,16 +19,19 @@ Status lower_rotary(Lowering& lowering, graph::NodeId id) {
     dispatch.shader = "position/rotary";
     dispatch.constants = {node.integer("interleaved") != 0 ? 1u : 0u, node.integer("inverse") != 0 ? 1u : 0u,
                           given ? 1u : 0u};
-    dispatch.arguments.address(x);
-    dispatch.arguments.address(cosine);
-    dispatch.arguments.address(sine);
-    dispatch.arguments.address(positions);
-    dispatch.arguments.address(y);
-    dispatch.arguments.u32(static_cast<uint32_t>(y.elements()));
-    for (int d = 1; d < 4; ++d) dispatch.arguments.u32(static_cast<uint32_t>(x.shape[d]));
-    dispatch.arguments.u32(static_cast<uint32_t>(cosine.shape[1]));
-    dispatch.arguments.u32(static_cast<uint32_t>(cosine.shape[0]));
-    for (std::size_t d = 0; d < 4; ++d) dispatch.arguments.i32(static_cast<int32_t>(x.strides[d]));
+    kernels::position::RotaryRecord record{.x = x,
+                                           .cosine = cosine,
+                                           .sine = sine,
+                                           .positions = positions,
+                                           .y = y,
+                                           .count = word(y.elements()),
+                                           .heads = word(x.shape[1]),
+                                           .tokens = word(x.shape[2]),
+                                           .width = word(x.shape[3]),
+                                           .half_turned = word(cosine.shape[1]),
+                                           .rows = word(cosine.shape[0])};
+    for (std::size_t d = 0; d < 4; ++d) record.x_strides[d] = static_cast<int32_t>(x.strides[d]);
+    dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
     dispatch.reads(x);
     dispatch.reads(cosine);

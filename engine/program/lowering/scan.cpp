@@ -19,11 +19,8 @@ void lower_cumsum(Lowering& lowering, const graph::Node& node) {
     Dispatch dispatch;
     dispatch.shader = "scan/cumsum";
     dispatch.constants = {x.storage == Storage::i32 ? 1u : 0u, node.integer("reverse") != 0 ? 1u : 0u};
-    dispatch.arguments.address(x);
-    dispatch.arguments.address(y);
-    dispatch.arguments.u32(static_cast<uint32_t>(lines));
-    dispatch.arguments.u32(static_cast<uint32_t>(x.shape[axis]));
-    dispatch.arguments.u32(static_cast<uint32_t>(inner));
+    dispatch.record = make_record(kernels::scan::CumsumRecord{
+        .x = x, .y = y, .count = word(lines), .places = word(x.shape[axis]), .inner = word(inner)});
     dispatch.groups = elementwise_groups(lines);
     dispatch.reads(x);
     dispatch.writes(y);
@@ -45,12 +42,8 @@ void lower_top_k(Lowering& lowering, const graph::Node& node) {
     const int64_t rows = x.elements() / width;
     Dispatch dispatch;
     dispatch.shader = "scan/top_k";
-    dispatch.arguments.address(x);
-    dispatch.arguments.address(values);
-    dispatch.arguments.address(indices);
-    dispatch.arguments.u32(static_cast<uint32_t>(rows));
-    dispatch.arguments.u32(static_cast<uint32_t>(width));
-    dispatch.arguments.u32(static_cast<uint32_t>(k));
+    dispatch.record = make_record(kernels::scan::TopKRecord{
+        .x = x, .values = values, .indices = indices, .count = word(rows), .width = word(width), .k = word(k)});
     dispatch.groups = elementwise_groups(rows);
     dispatch.reads(x);
     dispatch.writes(values);

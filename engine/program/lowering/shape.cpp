@@ -109,21 +109,24 @@ View padded(Lowering& lowering, const View& given, std::size_t axis, const graph
     const bool none = given.elements() == 0;
     Dispatch dispatch;
     dispatch.shader = "pointwise/pad";
-    dispatch.arguments.address(x);
-    dispatch.arguments.address(y);
-    dispatch.arguments.u32(static_cast<uint32_t>(y.elements()));
-    dispatch.arguments.u32(static_cast<uint32_t>(shape.dims()[axis]));
-    dispatch.arguments.u32(static_cast<uint32_t>(inner));
-    // With no parts, `start` lies beyond all places and the clamped part number stays 0.
-    dispatch.arguments.u32(none ? 1u : static_cast<uint32_t>(given.shape.dims()[axis]));
-    dispatch.arguments.u32(none ? static_cast<uint32_t>(shape.dims()[axis]) : static_cast<uint32_t>(start));
-    dispatch.arguments.u32(static_cast<uint32_t>(stride));
-    dispatch.arguments.u32(value);
-    for (const int64_t number : {inner, shape.dims()[axis], stride}) {
-        const Divisor by = divisor(static_cast<uint32_t>(number));
-        dispatch.arguments.u32(by.factor);
-        dispatch.arguments.u32(by.shift);
-    }
+    const int64_t places = shape.dims()[axis];
+    const Divisor by_inner = divisor(word(inner)), by_places = divisor(word(places)), by_stride = divisor(word(stride));
+    // With no parts, `start` is past all places and the clamped part number stays 0.
+    dispatch.record = make_record(kernels::pointwise::PadRecord{.x = x,
+                                                                .y = y,
+                                                                .count = word(y.elements()),
+                                                                .places = word(places),
+                                                                .inner = word(inner),
+                                                                .parts = none ? 1u : word(given.shape.dims()[axis]),
+                                                                .start = none ? word(places) : word(start),
+                                                                .stride = word(stride),
+                                                                .value = value,
+                                                                .inner_factor = by_inner.factor,
+                                                                .inner_shift = by_inner.shift,
+                                                                .places_factor = by_places.factor,
+                                                                .places_shift = by_places.shift,
+                                                                .stride_factor = by_stride.factor,
+                                                                .stride_shift = by_stride.shift});
     dispatch.groups = elementwise_groups(y.elements());
     if (!none) dispatch.reads(x);
     dispatch.writes(y);
@@ -167,9 +170,9 @@ Status lower_shape(Lowering& lowering, graph::NodeId id) {
     case Op::pad: {
         const bool floating = graph::is_float(graph.kind(node.outputs[0]));
         const double value = node.real("value");
-        const uint32_t word = floating ? std::bit_cast<uint32_t>(static_cast<float>(value))
+        const uint32_t bits = floating ? std::bit_cast<uint32_t>(static_cast<float>(value))
                                        : static_cast<uint32_t>(static_cast<int32_t>(value));
-        y = padded(lowering, x, axis_of(node, shape), shape, node.integer("before"), 1, word, "pad");
+        y = padded(lowering, x, axis_of(node, shape), shape, node.integer("before"), 1, bits, "pad");
         break;
     }
     case Op::unslice:

@@ -42,14 +42,17 @@ Status lower_softmax(Lowering& lowering, graph::NodeId id) {
     dispatch.constants = {lanes(lowering), gradient ? load_width(x.width, {&x, &second}) : load_width(x.width, {&x})};
     if (!gradient) dispatch.constants.push_back(node.op == Op::log_softmax ? 1u : 0u);
     dispatch.subgroup_size = lanes(lowering);
-    Arguments& r = dispatch.arguments;
-    r.address(x.view);
-    if (gradient) r.address(second.view);
-    r.address(y);
-    r.u32(word(x.rows));
-    r.u32(word(x.width));
-    r.u32(word(x.stride));
-    if (gradient) r.u32(word(second.stride));
+    if (gradient)
+        dispatch.record = make_record(kernels::softmax::GradientRecord{.dy = x.view,
+                                                                       .y = second.view,
+                                                                       .dx = y,
+                                                                       .rows = word(x.rows),
+                                                                       .width = word(x.width),
+                                                                       .dy_stride = word(x.stride),
+                                                                       .y_stride = word(second.stride)});
+    else
+        dispatch.record = make_record(kernels::softmax::ForwardRecord{
+            .x = x.view, .y = y, .rows = word(x.rows), .width = word(x.width), .stride = word(x.stride)});
     dispatch.groups = row_groups(x.rows);
     dispatch.reads(x.view);
     if (gradient) dispatch.reads(second.view);

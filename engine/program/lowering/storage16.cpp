@@ -34,7 +34,7 @@ bool reads_16_bits(const graph::Node& node, std::size_t input) {
     return makes_view(op);
 }
 
-std::vector<bool> readable_in_16_bits(const graph::Graph& graph) {
+std::vector<bool> readable_as_16_bit(const graph::Graph& graph) {
     std::vector<bool> readable(graph.values.size(), true);
     for (graph::NodeId id = static_cast<graph::NodeId>(graph.nodes.size()); id-- > 0;) {
         const graph::Node& node = graph.nodes[id];

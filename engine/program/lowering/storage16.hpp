@@ -1,7 +1,9 @@
 // Which values may be stored in 16 bits: those whose readers all read them so.
 #pragma once
 
-#include "program/lowering/dispatch.hpp"
+#include "graph/graph.hpp"
+#include "program/lowering/limits.hpp"
+#include "program/lowering/view.hpp"
 
 namespace hekla::program {
 
@@ -10,7 +12,7 @@ namespace hekla::program {
 bool reads_16_bits(const graph::Node& node, std::size_t input);
 
 // By value of the graph: no reader, not even behind views, needs 32 bits. Outputs count as read in 16 bits.
-std::vector<bool> readable_in_16_bits(const graph::Graph& graph);
+std::vector<bool> readable_as_16_bit(const graph::Graph& graph);
 
 // unsupported, with what to do, where the device cannot store 16 bits and `storage` asks for that.
 Status check_storage(const Limits& limits, Storage storage);

@@ -1,0 +1,204 @@
+#include "program/lowering/lowering.hpp"
+
+#include "program/lowering/loop.hpp"
+#include "program/lowering/records.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::program {
+
+namespace {
+
+View dense(ResourceId resource, const graph::Shape& shape, Storage storage) {
+    View view;
+    view.resource = resource;
+    view.storage = storage;
+    view.shape = shape;
+    view.strides = shape.strides();
+    return view;
+}
+
+// Rows of at least a subgroup's width, dense on both sides: false where the views have none.
+bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop& loop) {
+    const Limits& limits = lowering.limits;
+    const auto last = static_cast<std::size_t>(loop.rank() - 1);
+    const int64_t width = loop.dims[last];
+    if (loop.rank() > 6 || loop.strides[0][last] != 1 || loop.strides[1][last] != 1 || width < limits.subgroup_size)
+        return false;
+    if (last == 0) return false; // one row: the elementwise kernel cuts it for all cores
+    const int64_t rows = from.elements() / width;
+    Dispatch dispatch;
+    dispatch.shader = "pointwise/copy_rows";
+    dispatch.constants = {limits.subgroup_size, width >= 2 * int64_t{limits.subgroup_size} ? 2u : 1u,
+                          static_cast<uint32_t>(last)};
+    dispatch.subgroup_size = limits.subgroup_size;
+    kernels::pointwise::CopyRowsRecord record{
+        .from = from, .to = to, .rows = static_cast<uint32_t>(rows), .width = static_cast<uint32_t>(width)};
+    for (std::size_t d = 0; d < 5; ++d) {
+        record.dims[d] = d < last ? static_cast<uint32_t>(loop.dims[d]) : 1u;
+        record.from_strides[d] = d < last ? static_cast<int32_t>(loop.strides[0][d]) : 0;
+        record.to_strides[d] = d < last ? static_cast<int32_t>(loop.strides[1][d]) : 0;
+    }
+    dispatch.record = make_record(record);
+    dispatch.groups = row_groups(rows);
+    dispatch.reads(from);
+    dispatch.writes(to);
+    dispatch.bytes = 2.0 * static_cast<double>(from.bytes());
+    lowering.append(std::move(dispatch));
+    return true;
+}
+
+} // namespace
+
+View Lowering::allocate(const graph::Shape& shape, Storage storage, const std::string& name) {
+    Resource resource;
+    resource.name = name;
+    resource.kind = ResourceKind::arena;
+    resource.bytes = std::max<uint64_t>(4, static_cast<uint64_t>(shape.elements()) * bytes_of(storage));
+    resources.push_back(std::move(resource));
+    return dense(static_cast<ResourceId>(resources.size() - 1), shape, storage);
+}
+
+View Lowering::contiguous(const View& view) {
+    if (view.contiguous()) return view;
+    const View copied = allocate(view.shape, view.storage, "copy of " + resources[view.resource].name);
+    copy(view, copied);
+    return copied;
+}
+
+void Lowering::copy(const View& from, const View& to) {
+    if (from.elements() == 0) return;
+    const View operands[] = {from, to};
+    const Loop loop = make_loop(operands);
+    if (limits.uniform_loads && bytes_of(from.storage) == 4 && copy_rows(*this, from, to, loop)) return;
+    Dispatch dispatch;
+    dispatch.shader = bytes_of(from.storage) == 2 ? "pointwise/copy.half"
+                      : limits.cpu                ? "pointwise/copy.narrow"
+                                                  : "pointwise/copy";
+    const bool linear = loop.linear(0) && loop.linear(1);
+    dispatch.constants = {linear ? 0u : static_cast<uint32_t>(loop.rank())};
+    kernels::pointwise::CopyRecord record{.from = from, .to = to, .count = static_cast<uint32_t>(from.elements())};
+    set_dims(loop.dims, record.dims, record.factors, record.shifts);
+    set_strides(loop.strides[0], record.from_strides);
+    set_strides(loop.strides[1], record.to_strides);
+    dispatch.record = make_record(record);
+    dispatch.groups = elementwise_groups(from.elements());
+    dispatch.reads(from);
+    dispatch.writes(to);
+    dispatch.bytes = 2.0 * static_cast<double>(from.bytes());
+    append(std::move(dispatch));
+}
+
+void Lowering::store_as_16_bit(const View& from, const View& to) {
+    const int64_t words = divide_up(from.elements(), 2); // both tensors have space for an even number
+    if (words == 0) return;
+    Dispatch dispatch;
+    dispatch.shader = "pointwise/to_16_bit";
+    dispatch.constants = {limits.subgroup_size, static_cast<uint32_t>(to.storage)};
+    dispatch.subgroup_size = limits.subgroup_size;
+    dispatch.record =
+        make_record(kernels::pointwise::To16BitRecord{.from = from, .to = to, .words = static_cast<uint32_t>(words)});
+    dispatch.groups = elementwise_groups(from.elements());
+    dispatch.reads(from);
+    dispatch.writes(to);
+    dispatch.bytes = static_cast<double>(from.bytes() + to.bytes());
+    append(std::move(dispatch));
+}
+
+View Lowering::as_16_bit(const View& view) {
+    if (bytes_of(options.precision) == 4 || view.storage != Storage::f32) return view;
+    const auto [copy, fresh] = stored_as_16_bit_.try_emplace(view.resource);
+    if (fresh) {
+        const auto elements = static_cast<int64_t>(resources[view.resource].bytes / sizeof(float));
+        const View half = allocate({elements}, options.precision, resources[view.resource].name + " in 16 bits");
+        copy->second = half.resource;
+        store_as_16_bit(dense(view.resource, {elements}, Storage::f32), half);
+    }
+    View result = view;
+    result.resource = copy->second;
+    result.storage = options.precision;
+    return result;
+}
+
+void Lowering::fill_zero(const View& view) {
+    const View zero = constant("zero", graph::Shape{}, Storage::f32, std::vector<std::byte>(4));
+    copy(broadcast_view(zero, view.shape), view);
+}
+
+Dispatch& Lowering::append(Dispatch dispatch) {
+    dispatch.node = current;
+    dispatches.push_back(std::move(dispatch));
+    return dispatches.back();
+}
+
+View Lowering::named(ResourceKind kind, const std::string& name, const graph::Shape& shape, Storage storage) {
+    const auto [place, fresh] = names_.try_emplace({kind, name}, static_cast<ResourceId>(resources.size()));
+    if (fresh) {
+        Resource resource;
+        resource.name = name;
+        resource.kind = kind;
+        resource.bytes = std::max<uint64_t>(4, static_cast<uint64_t>(shape.elements()) * bytes_of(storage));
+        resources.push_back(std::move(resource));
+    }
+    const View view = dense(place->second, shape, storage);
+    if (kind == ResourceKind::output) outputs.try_emplace(name, view);
+    return view;
+}
+
+View Lowering::parameter(const std::string& name, const graph::Shape& shape) {
+    const auto it = options.parameters.find(name);
+    return named(ResourceKind::parameter, name, shape, it == options.parameters.end() ? Storage::f32 : it->second);
+}
+
+View Lowering::constant(const std::string& name, const graph::Shape& shape, Storage storage,
+                        std::vector<std::byte> content) {
+    const View view = named(ResourceKind::constant, name, shape, storage);
+    Resource& resource = resources[view.resource];
+    if (resource.content.empty()) {
+        content.resize(static_cast<std::size_t>(resource.bytes));
+        resource.content = std::move(content);
+    }
+    return view;
+}
+
+View Lowering::step_scalar(const std::string& name, float initial) {
+    scalar_initials.try_emplace(name, initial);
+    return named(ResourceKind::input, kScalarPrefix + name, graph::Shape{}, Storage::f32);
+}
+
+bool Lowering::move_to(const View& view, ResourceKind kind, const std::string& name) {
+    Resource& resource = resources[view.resource];
+    if (resource.kind != ResourceKind::arena || !view.contiguous() || view.offset != 0) return false;
+    if (view.elements() == 0 || view.bytes() != resource.bytes) return false;
+    if (!names_.try_emplace({kind, name}, view.resource).second) return false;
+    resource.kind = kind;
+    resource.name = name;
+    if (kind == ResourceKind::output) outputs.try_emplace(name, view);
+    return true;
+}
+
+View Lowering::runtime() {
+    return named(ResourceKind::input, kRuntimeInput, graph::Shape{static_cast<int64_t>(sizeof(RuntimeRecord) / 4)},
+                 Storage::i32);
+}
+
+View Lowering::access_counters() {
+    const View counters = named(ResourceKind::output, fmt::format("{}{}", kAccessPrefix, access_counts.size()),
+                                graph::Shape{2}, Storage::i32);
+    fill_zero(counters);
+    access_counts.emplace_back(current, counters);
+    return counters;
+}
+
+const std::string& Lowering::choose(KernelProblem problem) {
+    const auto [it, fresh] = choices.try_emplace(problem.key, problem.candidates.front());
+    if (!fresh) return it->second;
+    if (const auto fixed = options.kernel_choices.find(problem.key); fixed != options.kernel_choices.end())
+        it->second = fixed->second;
+    else
+        problems.push_back(std::move(problem));
+    return it->second;
+}
+
+} // namespace hekla::program

@@ -1,0 +1,113 @@
+// What lowering makes of a graph: a list of dispatches over resources, before anything has an address. Kernel families
+// append to a Lowering; the memory plan then gives every resource a place, and Program records it.
+#pragma once
+
+#include "graph/graph.hpp"
+#include "program/lowering/compile_options.hpp"
+#include "program/lowering/dispatch.hpp"
+#include "program/lowering/limits.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hekla::program {
+
+enum class ResourceKind : uint8_t {
+    arena,     // lives from its first write to its last read; the memory plan places it
+    parameter, // in the parameter store, shared by all programs of a run
+    gradient,  // gradients of parameters, in the same order as the parameters
+    constant,  // uploaded once when the program is made
+    input,     // a field of the batch or a runtime scalar: written by the host or a copy before each replay
+    output,    // kept after the replay, readable by the host
+    state,     // key-value caches and other tensors that live across replays and programs
+    moment1,   // AdamW's first moments of parameters, in the same order
+    moment2,   // AdamW's second moments
+};
+// parameter, gradient, moment1 and moment2 are named by a tensor, or by chunk_name() of parameter_table.hpp for a whole
+// chunk.
+
+struct Resource {
+    std::string name; // the parameter's, field's, output's or state's; for the arena a description
+    ResourceKind kind = ResourceKind::arena;
+    uint64_t bytes = 0;
+    std::vector<std::byte> content; // constants only
+};
+
+// A product for which several kernels would do: what a tuner needs to measure them.
+struct KernelProblem {
+    std::string key;                     // "matmul NT f32 [1x 512, 512, 512]": Lowering::choices has it
+    std::vector<std::string> candidates; // the preferred one first; all give the same result but for rounding
+    bool transpose_a = false, transpose_b = false;
+    int64_t batches = 1, m = 0, n = 0, k = 0;
+    Storage a = Storage::f32, b = Storage::f32, c = Storage::f32;
+};
+
+class Lowering {
+public:
+    const graph::Graph* graph = nullptr; // null: dispatches made by hand
+    Limits limits;
+    CompileOptions options; // what lower() was given
+    std::vector<Resource> resources{1};
+    std::vector<Dispatch> dispatches;
+    std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
+    std::vector<bool> readable_as_16_bit;       // by graph::ValueId; empty where options.precision is f32
+    graph::NodeId current = 0;                  // the node being lowered
+    std::map<std::string, std::string> choices; // kernels chosen, by KernelProblem::key; those of the options too
+    std::vector<KernelProblem> problems;        // for which options.kernel_choices fixes nothing
+    std::map<std::string, float> scalar_initials;
+    std::map<std::string, View> outputs;                       // every tensor of kind output, in its original shape
+    std::vector<std::pair<graph::NodeId, View>> access_counts; // of access_counters(), in order
+    std::vector<std::string> ignored_inputs; // fields and step scalars of the graph that no dispatch reads
+
+    const View& view(graph::ValueId value) const { return views[value]; }
+    // A dense arena tensor (scratch, or the place of a value). Where the value turns out to be an output or a gradient,
+    // the resource is moved there afterwards, so nothing is copied.
+    View allocate(const graph::Shape& shape, Storage storage, const std::string& name);
+    // Returns the view itself if it is contiguous, else a copy of it (appends a dispatch).
+    View contiguous(const View& view);
+    // Returns the view, or the same view of a 16-bit copy where options.precision is 16 bits. The copy is of the whole
+    // tensor and is made on first use (appends a dispatch). Nothing may write to the tensor afterwards.
+    View as_16_bit(const View& view);
+    // Appends a dispatch that stores `from` (float32) in the storage of `to` (16 bits), both dense, with equally many
+    // elements.
+    void store_as_16_bit(const View& from, const View& to);
+    // Appends a dispatch that copies `from` (any strides) into `to` (any strides, no element twice), same shape and
+    // storage.
+    void copy(const View& from, const View& to);
+    // Appends a dispatch that fills a dense tensor with zeros.
+    void fill_zero(const View& view);
+    // The reference is valid until the next append.
+    Dispatch& append(Dispatch dispatch);
+
+    // Tensors that are not the arena's: found by kind and name, made on first use, dense.
+    View parameter(const std::string& name, const graph::Shape& shape); // float32, or as options.parameters says
+    View named(ResourceKind kind, const std::string& name, const graph::Shape& shape, Storage storage);
+    View constant(const std::string& name, const graph::Shape& shape, Storage storage, std::vector<std::byte> content);
+    View step_scalar(const std::string& name, float initial); // float32 []
+    View runtime();                                           // the RuntimeRecord, as u32 words [8]
+    // Two words for the kernel of the current node, zero at the beginning of every replay: loads and stores outside of
+    // their tensors (appends a dispatch).
+    View access_counters();
+
+    // Moves a dense arena tensor that fills its resource to another kind and name, so that what was written there needs
+    // no copy. Returns false and changes nothing where that is impossible.
+    bool move_to(const View& view, ResourceKind kind, const std::string& name);
+
+    // Chooses the kernel of a problem: the one that options.kernel_choices fixes for its key, else the first candidate,
+    // and adds the problem to `problems`. A choice never changes after step 0.
+    const std::string& choose(KernelProblem problem);
+
+private:
+    std::map<std::pair<ResourceKind, std::string>, ResourceId> names_;
+    std::map<ResourceId, ResourceId> stored_as_16_bit_; // tensor -> copy, of as_16_bit()
+};
+
+inline const char* const kRuntimeInput = "hekla.runtime";
+inline const char* const kAccessPrefix = "hekla.accesses."; // outputs that count accesses
+inline const char* const kScalarPrefix = "hekla.scalar.";   // inputs of kind `input` that are step scalars
+
+} // namespace hekla::program

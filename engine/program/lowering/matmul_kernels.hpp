@@ -1,0 +1,71 @@
+// The kernels that multiply matrices, as data. A new tile, or a kernel for new hardware, is a row of the table in
+// matmul_kernels.cpp and a variant in its shader.
+#pragma once
+
+#include "program/lowering/limits.hpp"
+#include "program/lowering/lowering.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::program {
+
+// Kernels of one shader file, which share specialization constants.
+enum class MatmulFamily : uint8_t {
+    uniform, // matmul/uniform.comp: one subgroup per tile, loads through addresses that are the same for all lanes
+    direct,  // matmul/direct.comp: one subgroup per tile, no shared memory
+    tiled,   // matmul/tiled.comp: a workgroup of several subgroups per tile, through shared memory
+};
+
+// What a device must have for a kernel. A device without it never gets the kernel.
+struct MatmulNeeds {
+    bool cpu = false; // the device is a CPU
+    bool gpu = false; // the device is not a CPU
+    bool uniform_loads = false;
+    uint32_t invocations = 0;  // of a workgroup
+    uint32_t shared_bytes = 0; // of a workgroup
+};
+
+// Which products a kernel suits. The first row that suits is preferred; others may still be measured.
+struct MatmulSuits {
+    int64_t least_rows = 0;       // M of C, at least
+    int64_t most_rows = 0;        // M of C, at most; 0: any
+    int64_t least_columns = 0;    // N of C, at least
+    bool one_tile_across = false; // N is at most a tile's columns
+    bool full_tiles = false;      // M is a multiple of a tile's rows, or more than 8 of them
+    int64_t least_tiles = 0;      // tiles of C, batches included, at least
+};
+
+struct MatmulKernel {
+    std::string_view name; // the variant: shaders/matmul/NAME
+    MatmulFamily family = MatmulFamily::direct;
+    int64_t tile_m = 0;     // rows of C per tile
+    int64_t tile_n = 0;     // columns of C per tile; of the families with one subgroup per tile: for each of its lanes
+    int64_t step = 1;       // the length of a split of K is a multiple of it
+    bool has_16_bit = true; // there is a variant NAME_16, which reads and writes 16-bit storage
+    bool measured = true;   // a tuner measures it also where another kernel is preferred
+    MatmulNeeds needs = {};
+    MatmulSuits suits = {};
+
+    int64_t columns(const Limits& limits) const {
+        return family == MatmulFamily::tiled ? tile_n : tile_n * limits.subgroup_size;
+    }
+};
+
+// What the choice of a kernel depends on, besides the device.
+struct MatmulShape {
+    int64_t batches = 1, m = 0, n = 0, k = 0;
+    bool transpose_b = false; // B is stored [N, K]
+    bool has_16_bit = false;  // A, B or C is stored in 16 bits
+};
+
+// All kernels, in the order of preference.
+std::span<const MatmulKernel> matmul_kernels();
+const MatmulKernel* find_matmul_kernel(std::string_view name); // null: there is none
+// The kernels that can compute a product on a device, the preferred one first. Never empty.
+std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const MatmulShape& shape);
+
+} // namespace hekla::program

@@ -1,0 +1,110 @@
+// The device memory that outlives programs: parameters, gradients, the optimizer's moments, and named states.
+#pragma once
+
+#include "base/resource_allocator.hpp"
+#include "program/lowering/parameter_table.hpp"
+#include "program/runtime.hpp"
+
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::program {
+
+class SharedWeights;
+
+struct StoreOptions {
+    bool gradients = false;
+    bool moments = false; // AdamW's m and v
+    // f16 or bf16: parameters of two dimensions and more that everything reads in 16 bits are held so, which is half
+    // their memory. For inference: such a store has neither gradients nor moments.
+    Storage weights = Storage::f32;
+    uint64_t max_chunk_bytes = 0;                             // of one allocation; 0: what the device takes
+    std::set<std::string, std::less<>> frozen = {};           // parameters that have neither
+    std::shared_ptr<const CompiledKernels> kernels = nullptr; // for the programs made with the store; null: none
+    // For inference: the parameters are made so that other stores of the same table may read them
+    // (ParameterStore::shared), or are those of such a store, and are not uploaded again.
+    bool share = false;
+    std::shared_ptr<SharedWeights> shared = nullptr;
+};
+
+// Which of the store's flat arenas, each cut into chunks of what one allocation may be. Tensor NAME lies whole in one
+// chunk, entry(NAME).chunk, at entry(NAME).offset in each of them; between tensors there are zeros, and they stay
+// zeros.
+enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2 };
+inline constexpr std::size_t kStoreArenas = 4;
+
+// Where the tensors of a table lie: fills chunk, offset, storage and trained of each. largest: bytes of one allocation.
+// Errors: a tensor is larger; two have one name; options that do not go together.
+Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
+                                                 const StoreOptions& options, uint64_t largest);
+
+// Parameters, gradients and the optimizer's moments of a run, and by name whatever else lives across programs: buffers
+// of the graph, key-value caches, recurrent states, the optimizer's counters. Zero when made.
+class ParameterStore {
+public:
+    static Result<std::unique_ptr<ParameterStore>> create(Runtime& runtime, std::vector<ParameterEntry> table,
+                                                          const StoreOptions& options = {});
+    ~ParameterStore();
+    ParameterStore(const ParameterStore&) = delete;
+    ParameterStore& operator=(const ParameterStore&) = delete;
+
+    const std::vector<ParameterEntry>& table() const { return table_; }
+    const ParameterEntry* find(std::string_view name) const; // null if there is none
+    const std::vector<StoreChunk>& chunks() const { return chunks_; }
+    std::map<std::string, Storage> storage() const; // of those parameters that are held in 16 bits
+    // Whether a chunk has memory in that arena; without a chunk: whether any has.
+    bool has(StoreArena arena) const;
+    bool has(StoreArena arena, uint32_t chunk) const;
+    const gpu::Buffer& buffer(StoreArena arena, uint32_t chunk) const; // has() must be true
+    uint64_t bytes(StoreArena arena) const;
+
+    // Float32, row-major, exactly the tensor's elements; rounded, and widened again, where they are held in 16 bits.
+    // These wait for everything submitted.
+    Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
+    Result<ResourceVector<float>> download(std::string_view name, StoreArena arena = StoreArena::parameters);
+    Status zero(StoreArena arena);
+
+    // States: made on first use (zeros), then found by name; another size for the same name is an error. A program
+    // makes those that it needs when it is compiled; a graph's `buffer` leaves are states named by
+    // buffer_state().
+    Status make_state(std::string_view name, uint64_t bytes);
+    // A state that lies in a host's buffer (gpu::Buffer::borrow): its content is the host's business.
+    Status adopt_state(std::string_view name, gpu::Buffer buffer);
+    bool has_state(std::string_view name) const;
+    Result<uint64_t> state_bytes(std::string_view name) const;
+    Status upload_state(std::string_view name, std::span<const std::byte> bytes, uint64_t offset = 0);
+    Result<ResourceVector<std::byte>> download_state(std::string_view name);
+    Status zero_state(std::string_view name);
+    const gpu::Buffer* state_buffer(std::string_view name) const; // null if there is none
+
+    std::shared_ptr<SharedWeights> shared() const; // with StoreOptions::share; else null
+    // As SharedWeights::Reader, of the runtime's queue; nothing where they are its own.
+    Status evict();
+    Status restore();
+
+    const CompiledKernels* kernels() const { return kernels_.get(); } // StoreOptions::kernels
+    uint64_t bytes() const;                                           // everything, for the memory plan
+    std::pmr::memory_resource* host_memory() const { return runtime_->gpu().device->host_memory(); }
+
+private:
+    ParameterStore() = default;
+    Result<const ParameterEntry*> entry_in(std::string_view name, StoreArena arena) const;
+    Runtime* runtime_ = nullptr;
+    std::vector<ParameterEntry> table_;
+    std::map<std::string, std::size_t, std::less<>> index_;
+    std::vector<StoreChunk> chunks_;
+    std::shared_ptr<const CompiledKernels> kernels_;
+    std::vector<gpu::Buffer> arenas_[kStoreArenas]; // by chunk; null where a chunk has none
+    class Shared;
+    std::unique_ptr<Shared> shared_; // whose parameters are read instead of arenas_[parameters]; null: its own
+    const std::vector<gpu::Buffer>& arena(StoreArena arena) const;
+    std::map<std::string, gpu::Buffer, std::less<>> states_;
+};
+
+} // namespace hekla::program

@@ -1,0 +1,19 @@
+#include "program/speed.hpp"
+
+#include <algorithm>
+
+namespace hekla::program {
+
+Speed speed_of(const Limits& limits) { return limits.cpu ? Speed{2e10, 5e9} : Speed{1e12, 1e11}; }
+
+double seconds_of(double flops, double bytes, const Speed& speed) {
+    return std::max(flops / speed.flops, bytes / speed.bytes);
+}
+
+uint64_t parts_of(uint64_t groups, double seconds, double budget) {
+    if (budget <= 0) return 1;
+    const auto parts = static_cast<uint64_t>(std::clamp(seconds / budget, 1.0, 1024.0));
+    return std::clamp<uint64_t>(parts, 1, std::max<uint64_t>(1, groups));
+}
+
+} // namespace hekla::program

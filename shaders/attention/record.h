@@ -1,0 +1,142 @@
+// What the kernels in shaders/attention and their lowering agree on: constants and argument records.
+
+// Bits of the specialization constant OPTIONS: what a score is made of, and which keys are allowed.
+HK_CONSTANT(kCausal, 1);
+HK_CONSTANT(kKeyPadding, 2);
+HK_CONSTANT(kQueryPadding, 4);
+HK_CONSTANT(kMask, 8);
+HK_CONSTANT(kBias, 16);
+HK_CONSTANT(kDistanceBias, 32);
+HK_CONSTANT(kQueryDistance, 64);
+HK_CONSTANT(kKeyDistance, 128);
+HK_CONSTANT(kQueryClass, 256);
+HK_CONSTANT(kGroups, 512);
+HK_CONSTANT(kPrefix, 1024);
+HK_CONSTANT(kPositions, 2048);
+HK_CONSTANT(kWindow, 4096);
+HK_CONSTANT(kDropout, 8192);
+HK_CONSTANT(kZeroEmpty, 16384);
+// Which gradients a gradient kernel stores besides dq, dk and dv.
+HK_CONSTANT(kBiasGradient, 0x10000);
+HK_CONSTANT(kQueryDistanceGradient, 0x20000);
+HK_CONSTANT(kKeyDistanceGradient, 0x40000);
+HK_CONSTANT(kQueryClassGradient, 0x80000);
+
+// forward, gradient_query and gradient_key. Strides are in elements; the innermost dimension is dense.
+HK_RECORD(Record) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(q);
+    HK_ADDRESS(k);
+    HK_ADDRESS(v);
+    HK_ADDRESS(y);
+    HK_ADDRESS(lse); // [B, H, Tq, 2]
+    HK_ADDRESS(dy);
+    HK_ADDRESS(delta); // [B, H, Tq]
+    HK_ADDRESS(dq);
+    HK_ADDRESS(dk);
+    HK_ADDRESS(dv);
+    HK_ADDRESS(bias);
+    HK_ADDRESS(distance_bias);  // distances as [.., P]
+    HK_ADDRESS(query_distance);
+    HK_ADDRESS(key_distance);
+    HK_ADDRESS(query_class);    // classes as [.., 2]
+    HK_ADDRESS(bias_gradient);
+    HK_ADDRESS(query_distance_gradient);
+    HK_ADDRESS(key_distance_gradient);
+    HK_ADDRESS(query_class_gradient);
+    HK_ADDRESS(table);
+    HK_ADDRESS(key_table);
+    HK_ADDRESS(q_class);
+    HK_ADDRESS(k_class);
+    HK_ADDRESS(key_padding);
+    HK_ADDRESS(query_padding);
+    HK_ADDRESS(mask);
+    HK_ADDRESS(q_group);
+    HK_ADDRESS(k_group);
+    HK_ADDRESS(q_position);
+    HK_ADDRESS(k_position);
+    HK_ADDRESS(prefix);
+    HK_ADDRESS(runtime); // RuntimeRecord
+    HK_U32(heads);
+    HK_U32(key_heads);
+    HK_U32(queries);
+    HK_U32(keys);
+    HK_U32(blocks); // workgroups per head: of queries or of keys
+    HK_U32(q_b);
+    HK_U32(q_h);
+    HK_U32(q_t);
+    HK_U32(k_b);
+    HK_U32(k_h);
+    HK_U32(k_t);
+    HK_U32(v_b);
+    HK_U32(v_h);
+    HK_U32(v_t);
+    HK_U32(y_b);
+    HK_U32(y_h);
+    HK_U32(y_t);
+    HK_U32(dy_b);
+    HK_U32(dy_h);
+    HK_U32(dy_t);
+    HK_U32(dq_b);
+    HK_U32(dq_h);
+    HK_U32(dq_t);
+    HK_U32(dk_b);
+    HK_U32(dk_h);
+    HK_U32(dk_t);
+    HK_U32(dv_b);
+    HK_U32(dv_h);
+    HK_U32(dv_t);
+    HK_U32(bias_b); // 0 repeats; rows are [i, j], dense
+    HK_U32(bias_h);
+    HK_U32(mask_b);
+    HK_U32(mask_h);
+    HK_U32(buckets); // P of the distances
+    HK_U32(key_buckets);
+    HK_I32(distance_first);
+    HK_I32(key_distance_first);
+    HK_U32(table_length);
+    HK_U32(key_table_length);
+    HK_F32(scale);
+    HK_I32(window);
+    HK_U32(stream); // of the random numbers of dropout
+    HK_U32(threshold);
+    HK_F32(dropout_factor);
+};
+
+// cached.
+HK_RECORD(CachedRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(q);
+    HK_ADDRESS(k); // the new ones
+    HK_ADDRESS(v);
+    HK_ADDRESS(y);
+    HK_ADDRESS(key_cache);   // [rows, Hkv, capacity, D], dense
+    HK_ADDRESS(value_cache); // [rows, Hkv, capacity, DV], dense
+    HK_ADDRESS(start);       // [B]
+    HK_ADDRESS(count);       // [B]
+    HK_ADDRESS(cache_row);   // [B, capacity]
+    HK_ADDRESS(distance_bias); // [H, P]
+    HK_ADDRESS(table);         // [table_length]
+    HK_U32(heads);
+    HK_U32(key_heads);
+    HK_U32(chunk); // queries per row of the batch
+    HK_U32(capacity);
+    HK_U32(cache_rows);
+    HK_U32(q_b);
+    HK_U32(q_h);
+    HK_U32(q_t);
+    HK_U32(k_b);
+    HK_U32(k_h);
+    HK_U32(k_t);
+    HK_U32(v_b);
+    HK_U32(v_h);
+    HK_U32(v_t);
+    HK_U32(y_b);
+    HK_U32(y_h);
+    HK_U32(y_t);
+    HK_U32(buckets);
+    HK_U32(table_length);
+    HK_I32(distance_first);
+    HK_I32(window);
+    HK_F32(scale);
+};

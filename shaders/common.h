@@ -1,0 +1,11 @@
+// Constants that all kernels and the host share.
+HK_CONSTANT(kMaxRank, 6);           // dimensions of a tensor
+HK_CONSTANT(kRowsPerGroup, 4);      // rows per workgroup of a row kernel
+HK_CONSTANT(kElementsPerGroup, 512); // elements per workgroup of an elementwise kernel
+
+// How a tensor's elements are stored (enum Storage). Kernels without 16-bit storage read and write float32 whatever they
+// are told.
+HK_CONSTANT(kF32, 0);
+HK_CONSTANT(kF16, 1);
+HK_CONSTANT(kBF16, 2);
+HK_CONSTANT(kI32, 3);

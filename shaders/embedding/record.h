@@ -1,0 +1,36 @@
+// Argument records of the kernels in shaders/embedding, named after them.
+HK_RECORD(LookupRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(table);
+    HK_ADDRESS(ids);
+    HK_ADDRESS(y);
+    HK_U32(rows);
+    HK_U32(width);
+    HK_U32(table_rows);
+    HK_U32(table_stride); // elements between rows of the table
+    HK_U32(per_batch);    // ids per batch
+    HK_U32(batch_stride); // elements between the tables of two batches
+};
+
+HK_RECORD(SortRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(ids);   // [batches, count]
+    HK_ADDRESS(order); // [batches, count]
+    HK_U32(count);
+    HK_U32(groups_per_batch);
+};
+
+HK_RECORD(SegmentsRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(dy);
+    HK_ADDRESS(ids);
+    HK_ADDRESS(order);
+    HK_ADDRESS(dtable);
+    HK_U32(count); // ids per batch
+    HK_U32(width);
+    HK_U32(dy_stride);
+    HK_U32(column_groups);
+    HK_I32(rows); // ids from here on have no gradient
+    HK_I32(no_gradient_id);
+    HK_U32(batch_rows); // rows of dtable per batch
+};

@@ -1,0 +1,53 @@
+// What the kernels in shaders/matmul and their lowering agree on: constants and argument records.
+
+// Bits of the specialization constant EPILOGUE: what is done to a sum before it is stored, in this order.
+HK_CONSTANT(kBias, 1);
+HK_CONSTANT(kActivationShift, 4); // the activation is EPILOGUE >> kActivationShift
+HK_CONSTANT(kActivationNone, 0);
+HK_CONSTANT(kActivationRelu, 1);
+HK_CONSTANT(kActivationGeluTanh, 2);
+HK_CONSTANT(kActivationGelu, 3);
+HK_CONSTANT(kResidual, 2);
+HK_CONSTANT(kAccumulate, 4); // added to what C holds
+
+// All kernels that multiply, and split_sum.
+HK_RECORD(Record) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(a);
+    HK_ADDRESS(b);
+    HK_ADDRESS(c);
+    HK_ADDRESS(bias);     // [N], with kBias
+    HK_ADDRESS(residual); // [M, N] with its own row stride, one for all batches, with kResidual
+    HK_U32(m);
+    HK_U32(n);
+    HK_U32(k);
+    HK_U32(lda); // elements between rows as stored
+    HK_U32(ldb);
+    HK_U32(ldc);
+    HK_U32(ldr);
+    HK_U32(batch_inner); // batches are outer * batch_inner + inner
+    HK_U32(a_outer);     // elements between batches; 0 repeats
+    HK_U32(a_inner);
+    HK_U32(b_outer);
+    HK_U32(b_inner);
+    HK_U32(c_outer);
+    HK_U32(c_inner);
+    HK_U32(tiles_m);
+    HK_U32(tiles_n);
+    HK_U32(splits);  // of K, each a workgroup per tile; above 1 C is [splits, batches, M, N] of partial sums
+    HK_U32(k_split); // the length of a split
+    HK_U32(batches);
+};
+
+HK_RECORD(TransposeRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(from);
+    HK_ADDRESS(to);
+    HK_U32(n);
+    HK_U32(k);
+    HK_U32(ld); // elements between rows of `from`
+    HK_U32(batch_inner);
+    HK_U32(outer); // elements between batches of `from`
+    HK_U32(inner);
+    HK_U32(row_groups);
+};

@@ -1,0 +1,51 @@
+// What the matmul kernels share: the storage of the operands, what is done to a sum before it is stored, and where a
+// workgroup's tile is.
+#include "math.glsl"
+#include "matmul/record.h"
+
+// How A, B and C are stored, two bits each; the rest is float32. Variants without 16-bit storage know float32 alone.
+#ifdef STORAGE16
+layout(constant_id = TYPES_ID) const uint TYPES = 0;
+#else
+const uint TYPES = 0;
+#endif
+const uint kA = TYPES & 3u;
+const uint kB = (TYPES >> 2) & 3u;
+const uint kC = (TYPES >> 4) & 3u;
+
+PUSH_RECORD(Record);
+
+float finish(float x, float bias, float residual, float before, uint epilogue) {
+    if ((epilogue & kBias) != 0u) x += bias;
+    uint activation = epilogue >> kActivationShift;
+    if (activation == kActivationRelu) x = x > 0.0 || is_nan(x) ? x : 0.0;
+    if (activation == kActivationGeluTanh) x = gelu_tanh(x);
+    if (activation == kActivationGelu) x = gelu_erf(x);
+    if ((epilogue & kResidual) != 0u) x += residual;
+    if ((epilogue & kAccumulate) != 0u) x += before;
+    return x;
+}
+
+struct Tile {
+    uint64_t a, b, c; // of this batch (c: of this split too)
+    uint m0, n0, k0, k1;
+};
+
+// Groups count splits fastest, then columns, rows, batches: neighbours share A.
+Tile tile_of(Record r, uint group, uint tile_m, uint tile_n) {
+    Tile tile;
+    uint split = group % r.splits;
+    uint rest = group / r.splits;
+    tile.n0 = (rest % r.tiles_n) * tile_n;
+    rest /= r.tiles_n;
+    tile.m0 = (rest % r.tiles_m) * tile_m;
+    uint batch = rest / r.tiles_m;
+    uint inner = batch % r.batch_inner, outer = batch / r.batch_inner;
+    tile.a = r.a + (uint64_t(outer) * r.a_outer + uint64_t(inner) * r.a_inner) * bytes_of(kA);
+    tile.b = r.b + (uint64_t(outer) * r.b_outer + uint64_t(inner) * r.b_inner) * bytes_of(kB);
+    tile.c = r.c + (uint64_t(outer) * r.c_outer + uint64_t(inner) * r.c_inner +
+                 uint64_t(split) * r.batches * r.m * r.n) * bytes_of(kC);
+    tile.k0 = split * r.k_split;
+    tile.k1 = min(tile.k0 + r.k_split, r.k);
+    return tile;
+}

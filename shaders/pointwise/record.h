@@ -1,0 +1,99 @@
+// Argument records of the kernels in shaders/pointwise, named after them.
+HK_RECORD(AccumulateRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(x);
+    HK_ADDRESS(gradient);
+    HK_ADDRESS(runtime); // RuntimeRecord
+    HK_U32(count);
+};
+
+HK_RECORD(CopyRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(from);
+    HK_ADDRESS(to);
+    HK_U32(count);
+    HK_U32_ARRAY(dims, kMaxRank);
+    HK_U32_ARRAY(factors, kMaxRank); // of dims, for hekla_divide
+    HK_U32_ARRAY(shifts, kMaxRank);
+    HK_I32_ARRAY(from_strides, kMaxRank);
+    HK_I32_ARRAY(to_strides, kMaxRank);
+};
+
+HK_RECORD(CopyRowsRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(from);
+    HK_ADDRESS(to);
+    HK_U32(rows);
+    HK_U32(width);
+    HK_U32_ARRAY(dims, 5); // outside the rows, outermost first
+    HK_I32_ARRAY(from_strides, 5);
+    HK_I32_ARRAY(to_strides, 5);
+};
+
+HK_RECORD(DropoutRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(x);
+    HK_ADDRESS(y);
+    HK_ADDRESS(runtime); // RuntimeRecord
+    HK_U32(count);
+    HK_U32(example); // elements per example
+    HK_U32(stream);
+    HK_U32(threshold);
+    HK_F32(factor);
+    HK_U32_ARRAY(dims, kMaxRank);
+    HK_U32_ARRAY(factors, kMaxRank); // of dims, for hekla_divide
+    HK_U32_ARRAY(shifts, kMaxRank);
+    HK_I32_ARRAY(strides, kMaxRank);
+};
+
+HK_RECORD(To16BitRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(from);
+    HK_ADDRESS(to);
+    HK_U32(words); // pairs of elements
+};
+
+HK_RECORD(PadRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(x); // dense
+    HK_ADDRESS(y);
+    HK_U32(count);
+    HK_U32(places);
+    HK_U32(inner);
+    HK_U32(parts);
+    HK_U32(start);
+    HK_U32(stride);
+    HK_U32(value);        // its bits
+    HK_U32(inner_factor); // for hekla_divide
+    HK_U32(inner_shift);
+    HK_U32(places_factor);
+    HK_U32(places_shift);
+    HK_U32(stride_factor);
+    HK_U32(stride_shift);
+};
+
+HK_RECORD(RandomRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(y);
+    HK_ADDRESS(runtime); // RuntimeRecord
+    HK_U32(count);
+    HK_U32(example); // elements per example
+    HK_U32(stream);
+};
+
+HK_RECORD(SingleRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(a);
+    HK_ADDRESS(b);
+    HK_ADDRESS(c);
+    HK_ADDRESS(y);
+    HK_U32(count);
+    HK_F32(p); // numbers of the operation (clamp's bounds)
+    HK_F32(q);
+    HK_U32_ARRAY(dims, kMaxRank);
+    HK_U32_ARRAY(factors, kMaxRank); // of dims, for hekla_divide
+    HK_U32_ARRAY(shifts, kMaxRank);
+    HK_I32_ARRAY(a_strides, kMaxRank); // with RANK 0: [0] is 1 or 0
+    HK_I32_ARRAY(b_strides, kMaxRank);
+    HK_I32_ARRAY(c_strides, kMaxRank);
+};

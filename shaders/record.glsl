@@ -1,0 +1,40 @@
+// What kernels and the host agree on is written once, in headers that both languages include: constants, argument records
+// (FAMILY/record.h) and buffers. These are the macros of those headers for GLSL; engine/program/lowering/records.hpp has
+// them for C++. The layout is scalar.
+#ifndef HEKLA_RECORD_GLSL
+#define HEKLA_RECORD_GLSL
+
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+
+#include "group.glsl"
+
+#define HK_CONSTANT(name, value) const uint name = value
+#define HK_F32_CONSTANT(name, value) const float name = value
+#define HK_RECORD(name) layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer name
+#define HK_BUFFER(name) layout(buffer_reference, scalar, buffer_reference_align = 4) buffer name
+#define HK_ADDRESS(name) uint64_t name
+#define HK_U32(name) uint name
+#define HK_I32(name) int name
+#define HK_F32(name) float name
+#define HK_U32_ARRAY(name, size) uint name[size]
+#define HK_I32_ARRAY(name, size) int name[size]
+// The two words that every argument record begins with: the first linear group of this part of the dispatch, and one past
+// the last of all parts. The host fills them in when it records the dispatch.
+#define HK_RECORD_HEAD                                                                                                 \
+    uint first_group;                                                                                                  \
+    uint end_group
+
+// Declares `record`, a kernel's argument record: the push constant is its address.
+#define PUSH_RECORD(name) layout(push_constant, scalar) uniform Push { name record; }
+
+// Declares `name`, the workgroup's number within the whole dispatch, and leaves where folding added groups past the end.
+// `name` is clamped, so that addresses made of it are inside their buffers even where a driver continues with no
+// invocation left.
+#define HEKLA_GROUP(name, record)                                                                                      \
+    const uint name##_unclamped = hekla_group() + (record).first_group;                                                \
+    const uint name = min(name##_unclamped, (record).end_group - 1u);                                                  \
+    if (name##_unclamped >= (record).end_group) return;
+
+#endif

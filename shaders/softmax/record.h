@@ -1,0 +1,20 @@
+// Argument records of the kernels in shaders/softmax, named after them.
+HK_RECORD(ForwardRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(x);
+    HK_ADDRESS(y);
+    HK_U32(rows);
+    HK_U32(width);
+    HK_U32(stride);
+};
+
+HK_RECORD(GradientRecord) {
+    HK_RECORD_HEAD;
+    HK_ADDRESS(dy);
+    HK_ADDRESS(y);
+    HK_ADDRESS(dx);
+    HK_U32(rows);
+    HK_U32(width);
+    HK_U32(dy_stride);
+    HK_U32(y_stride);
+};
