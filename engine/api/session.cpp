@@ -286,7 +286,13 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
         };
     if (given.stop != nullptr)
         options.stop = [](void* u) -> int32_t { return static_cast<Session*>(u)->asked_to_stop() ? 1 : 0; };
-    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(place(), &options, train::Purpose::train));
+    Result<std::unique_ptr<train::Trainer>> made = trainer_of(place(), &options, train::Purpose::train);
+    if (made.code() == Code::cancelled && !stopping_) { // by the host's callback, while data was read
+        const std::lock_guard guard(mutex_);
+        stopped_ = true;
+        return {};
+    }
+    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, std::move(made));
     step_ = trainer->step();
     set_progress(0.7);
     HK_TRY(measure([&] { return trainer->rehearse(); }));

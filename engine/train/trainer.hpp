@@ -36,7 +36,9 @@ struct TrainerEvents {
     std::function<void(const StepReport&)> step;
     std::function<void(const EvaluationReport&)> evaluation;
     std::function<void(const std::string&)> message; // one line about what is being done
-    std::function<bool()> stop; // asked after every step: true saves a resumable checkpoint and ends the run
+    // Asked while data is read, where true ends create() with Code::cancelled, and after every step, where true saves a
+    // resumable checkpoint and ends the run.
+    std::function<bool()> stop;
     bool own_threads = true;    // false: no thread is begun, everything is done by the one that calls
 };
 

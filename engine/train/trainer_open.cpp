@@ -40,7 +40,7 @@ Status Trainer::read() {
     HK_TRY(find_checkpoint());
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
-    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory()));
+    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
     HK_TRY(open_tokenizer());
     return describe();
 }
