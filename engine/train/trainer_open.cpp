@@ -128,6 +128,7 @@ Status Trainer::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(scalars_, StepScalars::create(recipe_.schedules, described_));
     std::vector<std::string> names;
     std::vector<std::string> teacher;
     for (const auto& [name, value] : described_.parameters())
