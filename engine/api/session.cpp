@@ -80,9 +80,13 @@ Session::~Session() {
 }
 
 CallEnvironment Session::place() {
-    return {context_->registry(),    context_->log(),
-            runtime_.get(),          [this] { return stopping_.load(std::memory_order_relaxed); },
-            context_->own_threads(), &context_->weights()};
+    return {context_->registry(),
+            context_->log(),
+            runtime_.get(),
+            [this] { return stopping_.load(std::memory_order_relaxed); },
+            context_->own_threads(),
+            &context_->weights(),
+            [this] { return scalars(); }};
 }
 
 void Session::begin(std::function<Status()> body) {
@@ -294,6 +298,7 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
     }
     HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, std::move(made));
     step_ = trainer->step();
+    publish_scalars(trainer->scalars().names());
     set_progress(0.7);
     HK_TRY(measure([&] { return trainer->rehearse(); }));
     HK_TRY(prepared());
@@ -548,6 +553,7 @@ Status Session::run_forward(Passes& p) {
         HK_TRY(runtime_->gpu().staging->reserve());
     HK_TRY(prepared());
     const Shown shown(*this, *model.store);
+    publish_scalars(forward->step_scalars());
     {
         const std::lock_guard guard(mutex_);
         state_ = p.wanted ? HK_SESSION_WORKING : HK_SESSION_IDLE;
@@ -569,6 +575,7 @@ Status Session::run_forward(Passes& p) {
         if (!ids.empty()) HK_TRY(put("input_ids", ids));
         if (!mask.empty()) HK_TRY(put("attention_mask", mask));
         if (!decoder.empty()) HK_TRY(put("decoder_input_ids", decoder));
+        for (const auto& [name, value] : scalars()) HK_TRY(forward->set_scalar(name, value));
         HK_TRY(forward->run());
         ++step_;
         {
