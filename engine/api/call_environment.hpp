@@ -7,6 +7,8 @@
 #include "program/shared_weights.hpp"
 
 #include <functional>
+#include <map>
+#include <string>
 
 namespace hekla::api {
 
@@ -17,6 +19,8 @@ struct CallEnvironment {
     std::function<bool()> stopping;      // whether what runs should end
     bool own_threads = true;
     program::WeightsPool* weights = nullptr; // of the other sessions; null: none are shared
+    // Step scalars that the host has set so far; empty: it cannot set any.
+    std::function<std::map<std::string, double, std::less<>>()> scalars = {};
 };
 
 } // namespace hekla::api

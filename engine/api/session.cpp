@@ -67,9 +67,13 @@ Session::~Session() {
 }
 
 CallEnvironment Session::place() {
-    return {context_->registry(),    context_->log(),
-            runtime_.get(),          [this] { return stopping_.load(std::memory_order_relaxed); },
-            context_->own_threads(), &context_->weights()};
+    return {context_->registry(),
+            context_->log(),
+            runtime_.get(),
+            [this] { return stopping_.load(std::memory_order_relaxed); },
+            context_->own_threads(),
+            &context_->weights(),
+            [this] { return scalars(); }};
 }
 
 void Session::begin(std::function<Status()> body) {
@@ -273,8 +277,15 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
         };
     if (given.stop != nullptr)
         options.stop = [](void* u) -> int32_t { return static_cast<Session*>(u)->asked_to_stop() ? 1 : 0; };
-    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(place(), &options, train::Purpose::train));
+    Result<std::unique_ptr<train::Trainer>> made = trainer_of(place(), &options, train::Purpose::train);
+    if (made.code() == Code::cancelled && !stopping_) { // by the host's callback, while data was read
+        const std::lock_guard guard(mutex_);
+        stopped_ = true;
+        return {};
+    }
+    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, std::move(made));
     step_ = trainer->step();
+    publish_scalars(trainer->scalars().names());
     set_progress(0.7);
     HK_TRY(measure([&] { return trainer->rehearse(); }));
     HK_TRY(prepared());
@@ -525,6 +536,7 @@ Status Session::run_forward(Passes& p) {
         HK_TRY(runtime_->gpu().staging->reserve());
     HK_TRY(prepared());
     const Shown shown(*this, *model.store);
+    publish_scalars(forward->step_scalars());
     {
         const std::lock_guard guard(mutex_);
         state_ = p.wanted ? HK_SESSION_WORKING : HK_SESSION_IDLE;
@@ -546,6 +558,7 @@ Status Session::run_forward(Passes& p) {
         if (!ids.empty()) HK_TRY(put("input_ids", ids));
         if (!mask.empty()) HK_TRY(put("attention_mask", mask));
         if (!decoder.empty()) HK_TRY(put("decoder_input_ids", decoder));
+        for (const auto& [name, value] : scalars()) HK_TRY(forward->set_scalar(name, value));
         HK_TRY(forward->run());
         ++step_;
         {

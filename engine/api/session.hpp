@@ -12,6 +12,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -46,6 +47,8 @@ public:
     Status parameters(const std::function<void(const hk_parameter&)>& give);
     Status parameter(const std::string& name, int32_t what, hk_tensor& out);
     Status prompt(std::vector<std::string> prompts);
+    // Sets a step scalar, from the next step or pass on.
+    Status set_scalar(const std::string& name, double value);
     void wait(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
     Status run(); // of a context that begins no threads: on this one, until it ends
@@ -107,6 +110,9 @@ private:
     Status wait_for_work(const std::function<bool()>& wanted);
     void set_progress(double progress);
     void set_state(int32_t state);
+    // The step scalars of the session's graph: from now on the host may set them.
+    void publish_scalars(std::vector<std::string> names);
+    std::map<std::string, double, std::less<>> scalars(); // those that the host has set
     CallEnvironment place();
     std::shared_ptr<gpu::BudgetedQueue> queue();
 
@@ -156,7 +162,9 @@ private:
     std::size_t rows_ = 0;                            // of the first prompts
     bool interrupted_ = false;                        // new prompts came while it writes
     std::shared_ptr<Passes> passes_;                  // of a forward session
-    program::ParameterStore* store_ = nullptr;        // once prepared, of a training or forward session
+    std::optional<std::vector<std::string>> scalar_names_;
+    std::map<std::string, double, std::less<>> scalars_; // set by the host
+    program::ParameterStore* store_ = nullptr;           // once prepared, of a training or forward session
 };
 
 } // namespace hekla::api

@@ -156,6 +156,12 @@ int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t
     });
 }
 
+int32_t hk_session_set_scalar(hk_session session, hk_string name, double value, hk_error* error) {
+    const auto arguments = [&] { return ordered_json{{"name", hekla::api::view(name)}, {"value", value}}; };
+    return on_session(session, "hk_session_set_scalar", error, arguments,
+                      [&](Session& found) { return found.set_scalar(hekla::api::string_of(name), value); });
+}
+
 int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_info* out, hk_error* error) {
     const auto look = [&](Session& found) -> Status {
         HK_TRY(complete(out, "hk_session_info"));

@@ -123,6 +123,7 @@ Status RunLog::step(const StepReport& r) {
     record["loss"] = r.loss; // JSON has no NaN: it becomes null, and "skipped" says why
     record["grad_norm"] = r.gradient_norm;
     record["learning_rate"] = r.learning_rate;
+    for (const auto& [name, value] : r.scalars) record["scalars"][name] = value;
     if (r.skipped) record["skipped"] = true;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;

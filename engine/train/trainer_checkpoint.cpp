@@ -64,6 +64,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         best_step_ = state.at("best_step").get<int64_t>();
         evaluations_since_best_ = state.value("evaluations_since_best", int64_t{0});
         trained_seconds_ = state.at("seconds").get<double>();
+        scalars_.restore(state.value("scalars", json::object()));
         loss_window_ = LossWindow();
         for (const json& loss : state.at("loss_window")) loss_window_.add(loss.get<double>());
         const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
@@ -130,6 +131,7 @@ Status Trainer::save_checkpoint() {
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
     state["loss_window"] = loss_window_.losses();
+    if (const json set = scalars_.state(); !set.empty()) state["scalars"] = set;
     state["kernels_of"] = runtime_->tuning().identity();
     state["kernel_choices"] = kernel_choices();
     state["evaluations_since_best"] = evaluations_since_best_;

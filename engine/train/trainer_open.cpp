@@ -40,7 +40,7 @@ Status Trainer::read() {
     HK_TRY(find_checkpoint());
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
-    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory()));
+    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
     HK_TRY(open_tokenizer());
     return describe();
 }
@@ -128,6 +128,7 @@ Status Trainer::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(scalars_, StepScalars::create(recipe_.schedules, described_));
     std::vector<std::string> names;
     std::vector<std::string> teacher;
     for (const auto& [name, value] : described_.parameters())

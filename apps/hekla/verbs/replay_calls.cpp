@@ -377,6 +377,9 @@ void Replay::play_session(const std::string& name, const json& line) {
             uint64_t count = 0;
             reader->list("prompts", prompts, count);
             ended(hk_session_prompt(session.handle, prompts, count, error_.error));
+        } else if (name == "hk_session_set_scalar") {
+            const std::string scalar = arguments.value("name", std::string());
+            ended(hk_session_set_scalar(session.handle, text(scalar), arguments.value("value", 0.0), error_.error));
         } else if (name == "hk_session_wait") {
             hk_session_info info{};
             info.struct_size = sizeof info;

@@ -1,0 +1,31 @@
+// hk_session_set_scalar: step scalars that the host sets.
+#include "api/session.hpp"
+
+#include "train/step_scalars.hpp"
+
+namespace hekla::api {
+
+Status Session::set_scalar(const std::string& name, double value) {
+    const std::lock_guard guard(mutex_);
+    HK_TRY(failed_);
+    if (writes_)
+        return unsupported("a generation session has no step scalars to set: use hk_session_train or "
+                           "hk_session_forward");
+    if (ended_) return failed_precondition("the session has ended");
+    if (!scalar_names_) return failed_precondition("the session is still being prepared: call hk_session_wait first");
+    HK_TRY(train::check_step_scalar(*scalar_names_, name, value));
+    scalars_[name] = value;
+    return {};
+}
+
+void Session::publish_scalars(std::vector<std::string> names) {
+    const std::lock_guard guard(mutex_);
+    scalar_names_ = std::move(names);
+}
+
+std::map<std::string, double, std::less<>> Session::scalars() {
+    const std::lock_guard guard(mutex_);
+    return scalars_;
+}
+
+} // namespace hekla::api
