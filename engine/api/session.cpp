@@ -771,14 +771,14 @@ Status Session::rest() {
             if (gone.code() == Code::internal) return gone;
             const std::lock_guard guard(mutex_);
             answer(releases_, gone);
-            queue_->set_parked({});
+            queue_->set_suspended({});
             changed_.notify_all();
             return {};
         }
         std::unique_lock lock(mutex_);
         released_ = stays_released_ = true;
         answer(releases_, {});
-        queue_->set_parked({});
+        queue_->set_suspended({});
         changed_.notify_all();
         for (;;) {
             wait_here(lock, [&] { return !stays_released_ || destroyed_; });
@@ -802,7 +802,7 @@ Status Session::rest() {
         const std::lock_guard guard(mutex_);
         if (releases_.empty()) return {}; // the last caller's time was up
     }
-    return queue_->park(rests);
+    return queue_->suspend(rests);
 }
 
 Status Session::wait_for_work(const std::function<bool()>& wanted) {
@@ -825,12 +825,12 @@ Result<bool> Session::release_memory(std::chrono::nanoseconds time) {
     if (released_ && stays_released_) return true;
     MemoryRequest mine;
     releases_.push_back(&mine);
-    queue->set_parked([this] { return rest(); });
+    queue->set_suspended([this] { return rest(); });
     changed_.notify_all();
     wait_for(lock, std::chrono::steady_clock::now() + time, [&] { return mine.answer || ended_; });
     if (mine.answer) return mine.answer->ok() ? Result<bool>(true) : Result<bool>(*mine.answer);
     std::erase(releases_, &mine);
-    if (releases_.empty()) queue->set_parked({});
+    if (releases_.empty()) queue->set_suspended({});
     if (ended_) return failed_precondition("the session has ended: it holds no memory");
     return false;
 }
@@ -855,7 +855,7 @@ bool Session::leave(std::chrono::steady_clock::time_point until) {
         const std::lock_guard guard(mutex_);
         stays_released_ = false; // what it still has to do needs its memory
         answer(releases_, failed_precondition("the context's device is being released"));
-        if (queue_ != nullptr) queue_->set_parked({});
+        if (queue_ != nullptr) queue_->set_suspended({});
         changed_.notify_all();
     }
     if (const auto queue = this->queue()) queue->drain();
