@@ -45,7 +45,7 @@ Result<api::CallEnvironment> environment_of(const Context::Call& call, int32_t r
 Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {
     HK_ASSIGN(const api::CallEnvironment place, environment_of(call, o.reference));
     HK_ASSIGN(const auto generation, api::Generation::open(place, o));
-    HK_ASSIGN(const generate::Output output, generation->say({texts(o.prompts, o.prompt_count), 0, {}, {}}));
+    HK_ASSIGN(const generate::Output output, generation->write({texts(o.prompts, o.prompt_count), 0, {}, {}}));
     if (result != nullptr) {
         result->stopped = output.stopped ? 1 : 0;
         result->context = output.context;

@@ -8,11 +8,8 @@ namespace hekla::api {
 Status Session::set_scalar(const std::string& name, double value) {
     const std::lock_guard guard(mutex_);
     HK_TRY(failed_);
-    if (writes_)
-        return unsupported("a generation session has no step scalars to set: use hk_session_train or "
-                           "hk_session_forward");
-    if (ended_) return failed_precondition("the session has ended");
-    if (!scalar_names_) return failed_precondition("the session is still being prepared: call hk_session_wait first");
+    if (ended()) return failed_precondition("the session has ended");
+    if (!scalar_names_) return not_prepared();
     HK_TRY(train::check_step_scalar(*scalar_names_, name, value));
     scalars_[name] = value;
     return {};

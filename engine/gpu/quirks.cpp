@@ -27,9 +27,8 @@ Status read_row(const Json& row, Quirk& quirk) {
     if (!row.is_object()) return corrupt("a quirk is not an object");
     for (const auto& [key, value] : row.items()) {
         const auto number = [&](std::optional<uint32_t>& to) -> Status {
-            if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX) {
+            if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX)
                 return corrupt(fmt::format("quirk key \"{}\" needs a number from 0 to 4294967295", key));
-            }
             to = value.get<uint32_t>();
             return {};
         };
@@ -68,9 +67,8 @@ Status read_row(const Json& row, Quirk& quirk) {
             return corrupt(fmt::format("a quirk has no key \"{}\"", key));
         }
     }
-    if (quirk.reason.empty() || quirk.link.empty() || quirk.takes.empty()) {
+    if (quirk.reason.empty() || quirk.link.empty() || quirk.takes.empty())
         return corrupt("a quirk needs what it takes, a reason and a link");
-    }
     return {};
 }
 
