@@ -1,5 +1,6 @@
 #include "infer/model.hpp"
 
+#include "base/json.hpp"
 #include "infer/base_model.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/model_tensors.hpp"
@@ -150,7 +151,7 @@ Result<fs::path> weights_folder(const fs::path& folder) {
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options) {
     plugin::CompositionSpec spec;
-    spec.config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     spec.refuse_unknown_keys = false;
     HK_TRY(choose_parts(registry, folder, options, spec));
     return spec;
@@ -228,7 +229,7 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     } else {
         HK_ASSIGN(m.tokenizer, text::lying_in(options.memory, tokenizer.take()));
     }
-    m.config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
