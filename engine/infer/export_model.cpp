@@ -7,6 +7,7 @@
 #include "infer/exported_model.hpp"
 #include "infer/forward.hpp"
 #include "infer/prompt_fields.hpp"
+#include "model/auxiliary_files.hpp"
 #include "plugin/model_names.hpp"
 #include "plugin/stored_plugins.hpp"
 #include "text/files/tokenizer_files.hpp"
@@ -420,6 +421,7 @@ private:
         HeldFiles held;
         for (const std::string& name : text::tokenizer_files_in(folder)) {
             HK_ASSIGN(std::string content, (folder / name).read());
+            HK_TRY(model::check_auxiliary(model.path / name, content));
             names.push_back(name);
             held[name] = contents.contents["tokenizer/" + name] = std::move(content);
         }
