@@ -18,7 +18,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
                                             .stopping = environment.stopping},
                                            environment.log));
     const infer::Model& m = g->model_;
-    HK_ASSIGN(g->both_sides_, infer::reads_both_sides(environment.registry, m));
+    HK_ASSIGN(g->style_, infer::prompt_style(environment.registry, m));
     if (environment.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
@@ -36,16 +36,15 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
         request.fields = std::move(rows.fields);
         return request;
     }
-    const std::string prefix = infer::trained_prefix(model_.config, "prompt");
     for (const std::string& prompt : prompts) {
-        HK_ASSIGN(std::vector<int32_t> ids, model_.tokenizer->encode(infer::with_prefix(prefix, prompt)));
-        if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
+        HK_ASSIGN(std::vector<int32_t> ids, infer::prompt_ids(model_, style_, prompt));
         request.prompts.push_back(std::move(ids));
     }
-    // Without a prompt a row begins with the token that begins a text, or with a line end.
-    const text::Tokenizer& tokenizer = *model_.tokenizer;
-    if (prompts.empty())
-        request.prompts.push_back({tokenizer.special(text::TokenRole::bos).value_or(tokenizer.find("\n").value_or(0))});
+    if (prompts.empty()) { // as a text begins, or else after a line end
+        Result<std::vector<int32_t>> begin = infer::prompt_ids(model_, style_, "");
+        request.prompts.push_back(begin.ok() ? begin.take()
+                                             : std::vector<int32_t>{model_.tokenizer->find("\n").value_or(0)});
+    }
     return request;
 }
 
@@ -53,7 +52,7 @@ Result<generate::Output> Generation::write(const Round& round) {
     const hk_generate_options& o = options_;
     HK_ASSIGN(generate::Request request, request_of(round.prompts));
     request.length = round.length;
-    request.both_sides = both_sides_;
+    request.both_sides = style_.both_sides;
     if (round.prepared) request.begun = [&] { return round.prepared(*decoder_); };
     nlohmann::json arguments = nlohmann::json::object();
     arguments["max_new_tokens"] = o.max_new_tokens;
@@ -74,6 +73,8 @@ Result<generate::Output> Generation::write(const Round& round) {
         for (std::size_t row = 0; row < round.prompts.size(); ++row) o.text(o.user, row, view(round.prompts[row]));
 
     std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*model_.tokenizer, true));
+    for (std::size_t row = 0; row < round.prompts.size() && !encodes; ++row) // the first word made stands after a word
+        for (const int32_t id : request.prompts[row]) static_cast<void>(streams[row].push(id));
     const auto on_token = [&](std::size_t row, int32_t token) {
         if (o.text != nullptr && row < streams.size()) {
             const std::string piece = streams[row].push(token);

@@ -37,7 +37,7 @@ private:
     hk_generate_options options_;
     infer::Model model_;
     std::unique_ptr<generate::Decoder> decoder_;
-    bool both_sides_ = false; // see generate::Request
+    infer::PromptStyle style_;
 };
 
 } // namespace hekla::api

@@ -123,8 +123,13 @@ Status tokenize(const text::Tokenizer& tokenizer, const CorpusOptions& options, 
         options.separate_files ? tokenizer.special(text::TokenRole::eos) : std::nullopt;
     uint64_t done = 0;
     for (std::size_t i = 0; i < sources.files.size(); ++i) {
-        if (i > 0 && separator) HK_TRY(writer.append(std::span(&*separator, 1)));
+        const text::TextFrame& frame = tokenizer.frame();
+        if (options.separate_files) HK_TRY(writer.append(frame.before));
         HK_TRY(tokenize_file(tokenizer, options, sources.files[i], sources.bytes, done, writer));
+        if (options.separate_files && !frame.after.empty())
+            HK_TRY(writer.append(frame.after));
+        else if (separator && i + 1 < sources.files.size())
+            HK_TRY(writer.append(std::span(&*separator, 1)));
     }
     return writer.commit();
 }

@@ -1,6 +1,7 @@
 // JSON lines: one object per line.
 #include "data/example_rows.hpp"
 
+#include "base/json.hpp"
 #include "text/files/json_file.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ public:
             row.bad = {Defect::empty, "the line is empty"};
             return true;
         }
-        const Result<Json> json = text::parse_json(line->text, "the line");
+        const Result<Json> json = parse_json_line(line->text, "the line");
         if (!json.ok() || !json.value().is_object()) {
             row.bad = {Defect::malformed, json.ok() ? "the line is JSON but not an object" : json.message()};
             return true;

@@ -1,5 +1,7 @@
 #include "gpu/quirks.hpp"
 
+#include "base/json.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
@@ -96,8 +98,7 @@ std::vector<uint32_t> version_in_text(std::string_view text) {
 }
 
 Result<std::vector<Quirk>> parse_quirks(std::string_view json) {
-    const Json file = Json::parse(json, nullptr, false);
-    if (file.is_discarded() || !file.is_object()) return corrupt("the quirk table is no JSON object");
+    HK_ASSIGN(const Json file, parse_json_object(json, "the quirk table"));
     std::vector<Quirk> quirks;
     for (const auto& [key, value] : file.items()) {
         if (key == "comment") continue;

@@ -2,6 +2,7 @@
 #include "train/trainer.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -204,7 +205,7 @@ Status Trainer::fit() {
 std::map<std::string, std::string> Trainer::recorded_choices() const {
     const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
     const Result<std::string> text = read_file(file);
-    const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+    const json record = text.ok() ? json_or_null(text.value()) : json();
     std::map<std::string, std::string> choices;
     if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_->tuning().identity()))
         return choices;
