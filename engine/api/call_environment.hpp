@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
 
 #include <functional>
@@ -13,8 +14,8 @@ namespace hekla::api {
 struct CallEnvironment {
     const plugin::Registry& registry;
     const Log& log;
-    program::Runtime* runtime = nullptr; // null: the interpreter
-    std::function<bool()> stopping;      // whether what runs should end
+    program::RuntimeSource device;  // none: the interpreter
+    std::function<bool()> stopping; // whether what runs should end
     bool own_threads = true;
     program::WeightsPool* weights = nullptr; // of the other sessions; null: none are shared
 };

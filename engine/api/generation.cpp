@@ -15,7 +15,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& plac
     if (o.reference != 0 && o.weights != 0)
         return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
     std::unique_ptr<Generation> g(new Generation(place, o));
-    HK_ASSIGN(g->model_, infer::open_model(place.registry, place.runtime, string_of(o.model),
+    HK_ASSIGN(g->model_, infer::open_model(place.registry, place.device, string_of(o.model),
                                            {.head = "lm",
                                             .weights = static_cast<program::Storage>(o.weights),
                                             .pool = place.weights,
@@ -24,10 +24,10 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& plac
                                            place.log));
     const infer::Model& m = g->model_;
     HK_ASSIGN(g->both_sides_, infer::reads_both_sides(place.registry, m));
-    if (place.runtime == nullptr) {
+    if (m.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
-        HK_ASSIGN(g->decoder_, generate::make_program_decoder(*place.runtime, *m.store, *m.composition));
+        HK_ASSIGN(g->decoder_, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
     }
     return g;
 }

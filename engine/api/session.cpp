@@ -455,7 +455,7 @@ Result<std::shared_ptr<Session>> Session::forward(const std::shared_ptr<Context>
 
 Status Session::run_forward(Passes& p) {
     const CallEnvironment here = place();
-    HK_ASSIGN(infer::Model model, infer::open_model(here.registry, here.runtime, p.model,
+    HK_ASSIGN(infer::Model model, infer::open_model(here.registry, here.device, p.model,
                                                     {.tokenizer_required = false,
                                                      .pool = here.weights,
                                                      .may_wait = here.own_threads,
@@ -481,7 +481,7 @@ Status Session::run_forward(Passes& p) {
         for (const auto& [bound, buffer] : p.bindings) {
             if (bound != name) continue;
             std::erase(unused, name);
-            return borrowed(*here.runtime->gpu().device, name, buffer, bytes);
+            return borrowed(*runtime_->gpu().device, name, buffer, bytes);
         }
         return gpu::Buffer();
     };
@@ -513,7 +513,7 @@ Status Session::run_forward(Passes& p) {
                 std::memcpy(&t.buffer.buffer, &handle, sizeof t.buffer.buffer);
                 t.buffer.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                  VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
-                t.buffer.queue_family = here.runtime->gpu().device->queue_family();
+                t.buffer.queue_family = runtime_->gpu().device->queue_family();
                 t.buffer.memory_has_address = 1;
             }
             t.buffer.address = buffer->address() - t.buffer.offset;

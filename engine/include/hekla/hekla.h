@@ -34,6 +34,9 @@ HK_EXPORT hk_string hk_plugin_folder(void);
 #define HK_DEVICE_OWN ((int32_t)0)
 #define HK_DEVICE_WRAPPED ((int32_t)1) // hk_context_options.vulkan
 #define HK_DEVICE_NONE ((int32_t)2)    // models are read and described, and run by the interpreter (`reference`) alone
+// A device of the context's own, created by the first call that needs it, when it has checked everything that can be
+// checked without one. Until then hk_context_device is "". Errors of the device are that call's.
+#define HK_DEVICE_ON_DEMAND ((int32_t)3)
 
 // Where plugins describe their graphs. In a process of its own (hekla-describe, started by exec), a plugin that
 // crashes, hangs, throws or takes too much memory is an error that names it, and is not used again by the context.
