@@ -61,9 +61,16 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
     HK_ASSIGN(const graph::Graph graph, any_graph(*m.composition));
     const plugin::NameRules& names = candidate.architecture.provided->names;
-    HK_ASSIGN(const std::vector<plugin::StoredTensor> found,
-              plugin::find_tensors(graph, folder.weights(), names, &m.ignored));
-    for (const plugin::StoredTensor& tensor : found) m.tensors.push_back({tensor.tensor.name, tensor.stored});
+    const Result<std::vector<plugin::StoredTensor>> found =
+        plugin::find_tensors(graph, folder.weights(), names, &m.ignored);
+    if (!found.ok() && !candidate.architecture.manifest->built_in)
+        return Status(
+            found.code(),
+            fmt::format("{}\n  \"names\" of architecture '{}' in {} maps the names in a file to the model's: "
+                        "\"prefix\", \"renames\" ([[\"old suffix\", \"new suffix\"]]), \"ignore\" and \"ties\"",
+                        found.message(), candidate.architecture.provided->id, candidate.architecture.manifest->file));
+    HK_TRY(found.status());
+    for (const plugin::StoredTensor& tensor : found.value()) m.tensors.push_back({tensor.tensor.name, tensor.stored});
     name_as_saved(names.prefix, *m.reference, m.tensors);
     return m;
 }
@@ -111,6 +118,33 @@ Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, c
     return candidates;
 }
 
+// What the manifest of the architecture that config.json names lacks for this folder; ok where it lacks nothing.
+Status missing_in_manifest(const plugin::Registry& registry, const fs::path& folder, const json& config) {
+    const json own = config.value("hekla", json());
+    const auto text = [](const json& object, const char* key) {
+        const json value = object.is_object() ? object.value(key, json()) : json();
+        return value.is_string() ? value.get<std::string>() : std::string();
+    };
+    const std::string type = text(config, "model_type");
+    Result<plugin::Registry::Entry> entry = registry.find_model_type(type);
+    const bool has_type = entry.ok();
+    if (!has_type) entry = registry.find(HK_ARCHITECTURE_INTERFACE, text(own, "architecture"));
+    if (!entry.ok() || (has_type && !entry->provided->classes.empty())) return {};
+    std::string lines;
+    if (!has_type && !type.empty()) lines += fmt::format("\n  \"model_types\": [\"{}\"]", type);
+    if (entry->provided->classes.empty()) {
+        const json named = config.value("architectures", json());
+        lines += fmt::format("\n  \"classes\": [{{\"class\": \"{}\", \"head\": \"{}\", \"objective\": \"{}\"}}]",
+                             named.is_array() && !named.empty() && named[0].is_string() ? named[0].get<std::string>()
+                                                                                        : "MyModelForTask",
+                             text(own, "head"), text(own, "objective"));
+    }
+    return not_found(
+        fmt::format("{}: the manifest of its architecture does not name the class of such a folder; add to "
+                    "architecture '{}' in {}:{}",
+                    folder.string(), entry->provided->id, entry->manifest->file, lines));
+}
+
 } // namespace
 
 Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs::path& path,
@@ -123,7 +157,10 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
                                        "generate, eval, predict and embed",
                                        folder_path.string()));
     Says named = Says::nobody;
-    HK_ASSIGN(const std::vector<Candidate> candidates, candidates_of(registry, folder, asked_class, named));
+    Result<std::vector<Candidate>> possible = candidates_of(registry, folder, asked_class, named);
+    if (asked_class.empty() && (!possible.ok() || possible->empty()))
+        HK_TRY(missing_in_manifest(registry, folder_path, config));
+    HK_ASSIGN(const std::vector<Candidate> candidates, std::move(possible));
     std::optional<StoredModel> best;
     Status problem = not_found("no plugin provides a class");
     for (const Candidate& candidate : candidates) {

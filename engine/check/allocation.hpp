@@ -1,20 +1,20 @@
-// Memory that runs out on purpose: the operator new of the whole program, which counts on the threads that ask for it.
+// Injects allocation failures: replaces operator new of the whole program and counts on threads that ask for it.
 #pragma once
 
 #include <cstdint>
 
 namespace hekla::check {
 
-// While this lives, on the thread that made it, the allocation after `after` counted ones throws std::bad_alloc; those
-// behind it succeed again. One at a time a thread.
+// While this exists, the allocation after `after` counted ones of its thread throws std::bad_alloc; later ones succeed.
+// At most one per thread.
 class FailingMemory {
 public:
     explicit FailingMemory(int64_t after);
     ~FailingMemory();
     FailingMemory(const FailingMemory&) = delete;
     FailingMemory& operator=(const FailingMemory&) = delete;
-    bool failed() const;            // it came to that
-    static void count(bool counts); // whether what this thread allocates from now on counts; at first nothing does
+    bool failed() const;            // whether the allocation was reached
+    static void count(bool counts); // whether allocations of this thread count from now on; they do not at first
 };
 
 } // namespace hekla::check

@@ -1,4 +1,4 @@
-// A program run apart: what it does to itself, or never finishes, stays with it.
+// Runs a program with limits, so that a crash or hang of it does not affect this process.
 #pragma once
 
 #include "base/status.hpp"
@@ -10,19 +10,19 @@
 namespace hekla::check {
 
 struct ChildLimits {
-    double seconds = 60.0;     // of wall time; then it is killed with all that it started
-    uint64_t memory_bytes = 0; // of its address space; 0: no limit
+    double seconds = 60.0;     // of wall time; then it is killed with its children
+    uint64_t memory_bytes = 0; // limit of its address space; 0: none
 };
 
 struct ChildResult {
-    int status = -1; // what it exited with; -1 where a signal ended it
+    int status = -1; // exit status; -1 if a signal ended it
     int signal = 0;
     bool timed_out = false;
     double seconds = 0.0;
     std::string out, error; // at most 1 MiB of each: the first half and the last
 };
 
-// command: the program's absolute path and its arguments. Errors: it cannot be started. Thread: any.
+// command: the program's absolute path and its arguments. Error: it cannot be started. Thread: any.
 Result<ChildResult> run_child(const std::vector<std::string>& command, const ChildLimits& limits);
 
 } // namespace hekla::check

@@ -1,4 +1,4 @@
-// What a shared library says of itself before it is loaded: ELF, as the System V ABI has it.
+// Properties of a shared library, read from its ELF file without loading it (System V ABI).
 #pragma once
 
 #include "base/status.hpp"
@@ -10,13 +10,13 @@
 namespace hekla::check {
 
 struct ElfFile {
-    std::vector<std::string> exports; // names that others can bind to, sorted
-    std::vector<std::string> needed;  // libraries that it is linked with
-    bool text_relocations = false;    // the loader must write into its code
+    std::vector<std::string> exports; // exported symbols, sorted
+    std::vector<std::string> needed;  // libraries that it links
+    bool text_relocations = false;    // whether the loader must write to its code
     bool executable_stack = false;
 };
 
-// Errors: no ELF shared library of this machine's kind, contents that point outside the file.
+// Errors: not an ELF shared library for this machine, offsets outside the file.
 Result<ElfFile> read_elf(const std::filesystem::path& file);
 
 } // namespace hekla::check

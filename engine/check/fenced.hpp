@@ -1,4 +1,4 @@
-// Memory with a fence behind it: what is written or read past its end is a crash, what is written before it is seen.
+// A buffer followed by a guard page; a canary before it detects underruns.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace hekla::check {
 
-// Memory whose end is the end of what may be touched: one byte further is a crash.
+// A buffer that ends at a guard page: an access of the next byte is a crash.
 class Fenced {
 public:
     explicit Fenced(std::size_t bytes) {
@@ -29,7 +29,7 @@ public:
         if (begin_ != nullptr) ::munmap(begin_, size_);
     }
     std::byte* data() const { return data_; }
-    // Whether something was written between the page's beginning and data().
+    // Whether the canary between the beginning of the page and data() is damaged.
     bool touched_before() const {
         return std::ranges::any_of(before_, [](std::byte b) { return b != std::byte{0}; });
     }

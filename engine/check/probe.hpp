@@ -1,5 +1,5 @@
-// A graph that is held against what it must be, with everything that it reads: its gradients against finite
-// differences, and what a device makes of it against float64.
+// A graph with everything that it reads, to compare its gradients with finite differences and its results on a device
+// with float64.
 #pragma once
 
 #include "check/trial.hpp"
@@ -10,31 +10,31 @@ namespace hekla::check {
 
 struct Probe {
     std::string name;   // for messages: "architecture 'mixer'"
-    graph::Graph graph; // as described: with its losses, and outputs to compare
-    graph::Feeds feeds; // every field and parameter; parameters as a device holds them (rounded())
+    graph::Graph graph; // as described, with losses and the outputs to compare
+    graph::Feeds feeds; // every field and parameter; parameters are rounded to float32
 };
 
-// Parameters that float32 can hold.
+// Rounds parameters to float32.
 void round_parameters(graph::Feeds& feeds);
 
-// The network around something that the plugin provides, with a batch of so many rows: as it is evaluated, every port
-// an output, and as it is trained.
+// The network around something that the plugin provides, with a batch of `rows` rows: in evaluation mode with every
+// port as an output, and in training mode.
 Result<Probe> evaluation_probe(const Trial& trial, const plugin::Provided& provided, int64_t rows);
 Result<Probe> training_probe(const Trial& trial, const plugin::Provided& provided, int64_t rows);
-// Every operation of the plugin's own, alone, in several shapes (operation_tests.cpp).
+// Each of the plugin's own operations, alone, in several shapes (operation_tests.cpp).
 Result<std::vector<Probe>> operation_probes(Trial& trial);
 
-// Gradients of the losses, in float64, against finite differences at some elements. Names the worst.
+// Compares gradients of the losses with finite differences, in float64, at some elements. Reports the worst.
 Status compare_with_differences(Trial& trial, const Probe& probe);
 
-// How results are compared: in float32 each element with the largest of its tensor; in 16 bits, where rounding adds up,
-// tensors by their norms.
+// Compares results of a device. Errors are relative: in float32 to the largest element of the tensor; in 16 bits, where
+// rounding errors add up, by norms of whole tensors.
 Status compare_outputs(Trial& trial, program::Runtime& runtime, const Probe& probe, program::Storage precision,
                        bool count_accesses = false);
 Status compare_gradients(Trial& trial, program::Runtime& runtime, const Probe& probe, program::Storage precision);
 
-// The outputs' bits with the invocations of plugins' own GLSL in the usual order and in the opposite one, and once more
-// in the usual one: all alike.
+// Compares the bits of the outputs with the invocations of plugins' own GLSL in the usual order, in reverse, and in the
+// usual order again.
 Status compare_orders(Trial& trial, program::Runtime& runtime, const Probe& probe);
 
 } // namespace hekla::check

@@ -1,12 +1,12 @@
-// The tests of check.hpp, by what they look at. Each says what it finds through its trial; an error that it returns is
-// a finding too.
+// The tests of check.hpp, by subject. Each reports findings through its trial; an error that it returns is a finding
+// too.
 #pragma once
 
 #include "check/trial.hpp"
 
 namespace hekla::check {
 
-// The file and its entry (file_tests.cpp): nothing of the engine is needed.
+// The file and its entry (file_tests.cpp), without the engine.
 Status test_exports(Trial& trial);
 Status test_relocations(Trial& trial);
 Status test_opens(Trial& trial);
@@ -15,7 +15,7 @@ Status test_unknown_ids(Trial& trial);
 Status test_lifecycle(Trial& trial);
 Status test_host_without(Trial& trial, const char* interface_id);
 
-// Instances and what they describe (instance_tests.cpp).
+// Instances and their graphs (instance_tests.cpp).
 Status test_many_instances(Trial& trial);
 Status test_same_graph(Trial& trial);
 Status test_own_configuration(Trial& trial);
@@ -34,7 +34,7 @@ Status test_bounds(Trial& trial);
 Status test_strange_examples(Trial& trial);
 Status test_decoding(Trial& trial);
 
-// The network that is described, in float64 on the CPU (network_tests.cpp).
+// The network, in float64 on the CPU (network_tests.cpp).
 Status test_causal(Trial& trial);
 Status test_rows_apart(Trial& trial);
 Status test_padding(Trial& trial);
@@ -43,7 +43,7 @@ Status test_gradient(Trial& trial);
 // Decode mode against the whole row (decode_mode_tests.cpp).
 Status test_decode_mode(Trial& trial);
 
-// Operations of the plugin's own, each alone (operation_tests.cpp).
+// Each of the plugin's own operations, alone (operation_tests.cpp).
 Status test_operation_shapes(Trial& trial);
 Status test_operation_reference(Trial& trial);
 Status test_operation_gradient(Trial& trial);
@@ -51,9 +51,9 @@ Status test_operation_device(Trial& trial, program::Storage precision);
 Status test_operation_order(Trial& trial);
 Status test_operation_bounds(Trial& trial);
 
-// Trained on the device (training_tests.cpp).
+// On the device (training_tests.cpp).
 Status test_device(Trial& trial, DeviceSetting setting);
-Status test_precision(Trial& trial, program::Storage precision); // float32: the gradients alone
+Status test_precision(Trial& trial, program::Storage precision); // float32: only the gradients
 Status test_bounds_on_device(Trial& trial);
 Status test_learns(Trial& trial);
 Status test_repeats(Trial& trial);

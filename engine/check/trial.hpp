@@ -1,5 +1,4 @@
-// What a test has while it runs: the plugin, a place to say what it finds, and small networks that the plugin is part
-// of.
+// The environment of a test: the plugin, a way to report findings, and small networks with the plugin.
 #pragma once
 
 #include "check/check.hpp"
@@ -20,24 +19,24 @@ class Trial {
 public:
     const plugin::Manifest& manifest() const { return *manifest_; }
     const plugin::Registry& registry() const { return *registry_; }
-    // Operations of the plugin's own; they are not among what its manifest provides, from level 2 on.
+    // The plugin's own operations. From level 2 on, manifest() does not contain them.
     const std::vector<plugin::Provided>& operations() const { return operations_; }
-    // Told which plugin's function is about to run in this process, and when none does any more.
+    // Sets a callback for plugin functions that run in this process (see Registry::Witness).
     void watch(plugin::Registry::Witness witness) { registry_->set_witness(std::move(witness)); }
     uint64_t seed() const { return seed_; }
-    const std::filesystem::path& folder() const { return folder_; } // of its own, empty at first
+    const std::filesystem::path& folder() const { return folder_; } // of this test, empty at first
 
-    // Said before something that may not come back: a crash or a hang is put down to it.
+    // Announces an action; a crash or hang is attributed to the last one.
     void doing(const std::string& what) const;
     void fail(const std::string& what);                          // the test goes on
-    void skip(const std::string& why);                           // of one thing that the plugin provides
-    void note(const std::string& what);                          // to be read, and no fault
-    void require(const Status& status, const std::string& what); // fail() where it is none
+    void skip(const std::string& why);                           // for one thing that the plugin provides
+    void note(const std::string& what);                          // a remark, not a failure
+    void require(const Status& status, const std::string& what); // fail() if it is an error
 
     const std::filesystem::path& cache_folder() const { return cache_; }
 
 private:
-    void done() const; // everything was tried
+    void done() const; // the test has finished
     friend Status run_test(const std::string& name, const CheckOptions& options);
     const plugin::Manifest* manifest_ = nullptr;
     plugin::Registry* registry_ = nullptr;
@@ -46,7 +45,7 @@ private:
     std::filesystem::path folder_, cache_;
 };
 
-// What is wrong with how something was refused: without a reason, or by an exception. Empty where nothing is.
+// What is wrong with a refusal: no reason, or an exception. Empty if nothing is.
 std::string bad_refusal(const Status& status);
 
 // "architecture 'mixer'"
@@ -55,40 +54,39 @@ std::string name_of(const plugin::Provided& provided);
 // Whether the manifest promises that a token sees only those before it, with this configuration.
 bool is_causal(const plugin::Provided& provided, const nlohmann::json& config);
 
-// A network around one thing that the plugin provides, as small as its manifest's "check" says: with it config, head,
-// objective, head_config, objective_config and, for heads and objectives, architecture may be chosen; "skip", with the
-// reason, leaves it out. Data for it,
-// which can be learnt, is written into `folder`. Errors: parts that do not fit together; cancelled: there is nothing to
-// be tried.
+// A small network around one thing that the plugin provides. "check" of its manifest may set config, head, objective,
+// head_config, objective_config, learning_rate and, for heads and objectives, architecture; plugins/README.md documents
+// it. Data that the network can learn is written to `folder`. Errors: parts that do not fit together; cancelled:
+// nothing to test.
 Result<train::Recipe> small_recipe(const Trial& trial, const plugin::Provided& provided);
 
 // The same network with its tokenizer and examples.
 struct Small {
-    std::unique_ptr<train::Recipe> recipe; // the data points at it
+    std::unique_ptr<train::Recipe> recipe; // referenced by the data
     train::RunData data;
     std::unique_ptr<text::Tokenizer> tokenizer;
     plugin::CompositionSpec spec;
     std::unique_ptr<plugin::Composition> composition;
     std::vector<data::EncodedExample> examples;
-    int64_t length = 0; // of rows
+    int64_t length = 0; // tokens per row
 };
 Result<Small> small_network(const Trial& trial, const plugin::Provided& provided);
 
-// The batch of these examples; rows behind them are the objective's padding.
+// Makes the batch of these examples; further rows are the objective's padding.
 Result<std::vector<data::Field>> batch_of(const Small& small, std::span<const data::EncodedExample> examples,
                                           int64_t batch, int64_t length, uint64_t seed);
 
-// Parameters and buffers of a graph for the interpreter: as they begin, plus noise, so that no gain is exactly 1 and no
-// bias 0; the same for the same name and seed.
+// Parameters and buffers of a graph for the interpreter: initial values plus noise, so that no gain is exactly 1 and no
+// bias 0. Equal for equal names and seeds.
 graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fields, uint64_t seed);
 
-// How a device is to be.
+// Overrides of device properties.
 struct DeviceSetting {
-    uint32_t subgroup = 0;            // lanes; 0: as it is
-    uint32_t shared_memory_bytes = 0; // of a group, at most; 0: as it is
-    bool assisted = false;            // with the validation layer, which finds addresses out of bounds; slow
+    uint32_t subgroup = 0;            // lanes; 0: no override
+    uint32_t shared_memory_bytes = 0; // limit per workgroup; 0: no override
+    bool assisted = false;            // with the validation layer, which finds out-of-bounds addresses; slow
 };
-// Once a process: a driver reads some of this when it is loaded. cancelled: no device here can be so.
+// Call it once per process, since drivers read some settings when they are loaded. cancelled: no device supports them.
 Result<std::unique_ptr<program::Runtime>> make_runtime(const Trial& trial, const DeviceSetting& setting = {});
 
 } // namespace hekla::check

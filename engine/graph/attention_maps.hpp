@@ -1,4 +1,4 @@
-// The weights that attention gives to each key, as outputs of the graph: for pictures, not for training.
+// Attention maps (the weight of each key) as outputs of a graph: for pictures, not for training.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -7,15 +7,15 @@ namespace hekla::graph {
 
 struct AttentionMap {
     std::string output; // its name among the graph's outputs: "attention.0", "attention.1", ...
-    std::string place;  // the scope it was described in: "block.3/attention"
+    std::string place;  // scope of the node: "block.3/attention"
     Shape shape;        // [B, H, Tq, Tk]; rows sum to 1
-    // Whether its rows and columns are places of what an encoder-decoder writes: made of the field "decoder_input_ids".
+    // Whether its rows and columns are positions of the decoder, that is computed from the field "decoder_input_ids".
     bool queries_written = false, keys_written = false;
 };
 
-// Adds an output for every attention node, in the graph's order. The map is the same attention again over the
-// identity in place of its values, so that every option of it counts without being said twice. Where there is no such
-// node, what the network offers as its weights is the map: a value `offered` [B, Tq, Tk] or [B, H, Tq, Tk], or kNone.
+// Adds an output for every attention node, in the graph's order: the same attention with the identity as its values, so
+// that all options apply. In a graph without attention nodes, the map is the network's own value `offered` [B, Tq, Tk]
+// or [B, H, Tq, Tk], or kNone.
 // unsupported: attention over a cache (decode mode).
 Result<std::vector<AttentionMap>> add_attention_maps(Graph& graph, ValueId offered = kNone);
 

@@ -1,5 +1,5 @@
-// What the rules of reverse mode share: gradients that came in from above, gradients that go out below. Internal to the
-// room; the one entry is differentiate().
+// State that the rules of reverse mode share: gradients of outputs and of inputs. Internal to the room; the only entry
+// point is differentiate().
 #pragma once
 
 #include "graph/builder.hpp"
@@ -12,27 +12,27 @@ namespace hekla::graph {
 
 class Backward {
 public:
-    // Marks what depends on a parameter that is not frozen.
+    // Marks values that depend on a parameter that is not frozen.
     Backward(Graph graph, const std::set<std::string, std::less<>>& frozen);
 
-    // The node that is being differentiated, and its place.
+    // The node that is differentiated, and its id.
     void enter(NodeId id);
     const Node& node() const { return node_; }
     ValueId x(std::size_t input = 0) const { return input < node_.inputs.size() ? node_.inputs[input] : kNone; }
     ValueId y(std::size_t output = 0) const { return node_.outputs[output]; }
-    // The gradient of an output in its own shape; 0 if nothing read it on the way to a loss.
+    // The gradient of an output, in its shape; 0 if no loss depends on it.
     ValueId dy(std::size_t output = 0) const { return gradients_[node_.outputs[output]]; }
     bool any_dy() const;
 
-    // Whether a gradient of this input is of use: it is there, floating and depends on a parameter.
+    // Whether the gradient of this input is needed: it is given, floating and depends on a parameter.
     bool wants(std::size_t input) const { return x(input) != kNone && active_[x(input)]; }
-    // Adds to the gradient of an input. Broadcasting is undone, the kind is made the input's.
+    // Adds to the gradient of an input. Undoes broadcasting and converts to the input's kind.
     void give(std::size_t input, ValueId gradient);
     void give_value(ValueId value, ValueId gradient);
     ValueId gradient(ValueId value) const { return gradients_[value]; }
     bool active(ValueId value) const { return active_[value]; }
 
-    // Short names for what rules are written in.
+    // Short forms of operations, for rules.
     ValueId number(ValueId like, double value); // a scalar of the kind of `like`
     ValueId add(ValueId a, ValueId b) { return b_(Op::add, {a, b}); }
     ValueId sub(ValueId a, ValueId b) { return b_(Op::sub, {a, b}); }
@@ -48,10 +48,10 @@ public:
     ValueId compare(ValueId a, Relation relation, double b) { return compare(a, relation, number(a, b)); }
     ValueId where(ValueId condition, ValueId a, ValueId b) { return b_(Op::where, {condition, a, b}); }
     ValueId sum(ValueId a, std::vector<int64_t> axes, bool keep);
-    ValueId reshape(ValueId a, const Shape& shape); // a itself where the shape is that already
+    ValueId reshape(ValueId a, const Shape& shape); // a itself if it has this shape
     ValueId broadcast(ValueId a, const Shape& shape);
     ValueId cast(ValueId a, Kind kind);
-    ValueId reduce_to(ValueId a, const Shape& shape); // sums over what broadcasting to a's shape repeated
+    ValueId reduce_to(ValueId a, const Shape& shape); // sums over the axes that were broadcast to a's shape
     ValueId matmul(ValueId a, ValueId b, bool transpose_a, bool transpose_b) {
         return b_(Op::matmul, {a, b}, {{"transpose_a", int64_t{transpose_a}}, {"transpose_b", int64_t{transpose_b}}});
     }
@@ -67,13 +67,13 @@ private:
     Builder b_;
     Node node_;
     std::vector<bool> active_;       // by value of the original graph
-    std::vector<ValueId> gradients_; // by value of the original graph; grows no further
+    std::vector<ValueId> gradients_; // by value of the original graph; does not grow
 };
 
 // An axis that may count from the end, of a tensor of this rank.
 inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-// The rules by family; false where the operation is not of the family. Called with any_dy() true.
+// The rules by family; false if the operation is not in the family. Called when any_dy() is true.
 bool pointwise_gradient(Backward& backward);
 bool shape_gradient(Backward& backward);
 bool reduce_gradient(Backward& backward);

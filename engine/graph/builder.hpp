@@ -8,30 +8,31 @@
 
 namespace hekla::graph {
 
-// Named attributes for emit(); those left out have the table's defaults.
+// Named attributes for emit(); missing ones get the defaults of the table.
 struct NamedAttribute {
     std::string_view name;
     AttributeValue value;
 };
 
-// Every attribute of the row, given or by default; the error says which one is missing, unknown or of another type.
+// Returns every attribute of the operation, given or default; the error names one that is missing, unknown or of
+// another type.
 Result<std::vector<Attribute>> complete_attributes(const OperationInfo& row, std::span<const NamedAttribute> given);
 
 class Builder {
 public:
     Builder() = default;
-    explicit Builder(Graph graph) : graph_(std::move(graph)) {} // goes on with a graph that is already checked
+    explicit Builder(Graph graph) : graph_(std::move(graph)) {} // continues a checked graph
 
-    // Any operation of the table; gives all outputs, or none of them after an error (empty). Trailing optional inputs
-    // may be left out.
+    // Adds an operation of the table. Returns all outputs, or nothing after an error. Trailing optional inputs may be
+    // left out.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
-                       std::initializer_list<NamedAttribute> attributes = {}); // its first output
-    // The same for a plugin's own operation, used for exactly these shapes.
+                       std::initializer_list<NamedAttribute> attributes = {}); // returns the first output
+    // The same for a plugin's own operation, for exactly these shapes.
     std::vector<ValueId> emit_own(std::shared_ptr<const OwnUse> use, std::span<const ValueId> inputs,
                                   std::span<const NamedAttribute> attributes = {});
 
-    // Leaves. A parameter, buffer, input or step scalar asked for again by the same name is the same value.
+    // Leaves. The same name of a parameter, buffer, input or step scalar gives the same value.
     ValueId input(const std::string& field, Kind kind, const Shape& shape);
     ValueId parameter(const std::string& name, const Shape& shape, int64_t initializer, double a, double b,
                       uint32_t flags);
@@ -47,24 +48,24 @@ public:
     void scope_end();
     void recompute_begin();
     void recompute_end();
-    // New nodes get this scope instead of the current one (a gradient stays where its operation is).
+    // New nodes get this scope instead of the current one (a gradient has the scope of its operation).
     void set_scope(ScopeId scope) { scope_ = scope; }
     void set_region(uint32_t region) { region_ = region; }
 
-    void output(const std::string& name, ValueId value); // a second one of the same name replaces the first
+    void output(const std::string& name, ValueId value); // replaces an output of the same name
     void loss(const std::string& name, ValueId sum, ValueId count, double weight);
     void metric(const std::string& name, ValueId sum, ValueId count);
 
-    void fail(Status status); // adds the scope; the first one sticks
+    void fail(Status status); // adds the scope; only the first error is kept
     const Status& status() const { return status_; }
     bool ok() const { return status_.ok(); }
 
     const Graph& graph() const { return graph_; }
-    Graph& mutable_graph() { return graph_; }                  // for passes that keep the invariants themselves
-    Shape shape(ValueId id) const { return graph_.shape(id); } // a copy: values move as the graph grows
+    Graph& mutable_graph() { return graph_; }                  // for passes that preserve the invariants
+    Shape shape(ValueId id) const { return graph_.shape(id); } // a copy, since values move when the graph grows
     Kind kind(ValueId id) const { return graph_.kind(id); }
 
-    Result<Graph> finish(); // closes nothing by itself: an open scope or region is an error
+    Result<Graph> finish(); // an open scope or region is an error
 
 private:
     std::vector<ValueId> emit(Node node, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes);
@@ -80,7 +81,7 @@ private:
     std::map<std::string, int64_t> streams_;
 };
 
-// NumPy's rule; nothing where two shapes do not fit.
+// The shape by NumPy's broadcasting rule; nothing if the shapes do not fit.
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 
 } // namespace hekla::graph

@@ -1,5 +1,5 @@
-// The tensor graph: nodes in an order in which every value is made before it is read. A graph is a plain value: passes
-// take one and give another (see rewrite.hpp), and nothing points into it from outside but by number.
+// The tensor graph: nodes in an order in which every value is computed before it is read. A graph is a plain value:
+// passes take one and return another (see rewrite.hpp). Ids are the only references to its contents.
 #pragma once
 
 #include "base/status.hpp"
@@ -20,18 +20,18 @@ using ScopeId = uint32_t; // 0 is the root
 inline constexpr ValueId kNone = 0;
 
 struct Attribute {
-    const char* name; // the table's own string, or that of the node's own operation
+    const char* name; // string of the table or of the plugin's own operation
     AttributeValue value;
 };
 
 struct Node {
     Op op{};
-    std::vector<ValueId> inputs;       // one for each of the table's inputs (0: left out), or any number if variadic
-    std::vector<ValueId> outputs;      // one for each of the table's outputs, hidden ones too
-    std::vector<Attribute> attributes; // one for each of the table's, in its order
+    std::vector<ValueId> inputs;       // one for each input of the table (0: left out), or any number if variadic
+    std::vector<ValueId> outputs;      // one for each output of the table, including hidden ones
+    std::vector<Attribute> attributes; // one for each attribute of the table, in order
     ScopeId scope = 0;
     uint32_t region = 0;                    // recompute region, 0 is none
-    std::shared_ptr<const OwnUse> own = {}; // of Op::own alone: what it is and does
+    std::shared_ptr<const OwnUse> own = {}; // of Op::own only
 
     int64_t integer(std::string_view name) const;
     double real(std::string_view name) const;
@@ -41,12 +41,12 @@ struct Node {
     void set(std::string_view name, AttributeValue value);
 };
 
-// The row that describes a node: the table's, or a plugin's own.
+// The description of a node's operation, from the table or of a plugin's own.
 const OperationInfo& info(const Node& node);
 
 struct Value {
     NodeId node = 0;
-    uint32_t output = 0; // which of the node's
+    uint32_t output = 0; // index into the node's outputs
     Kind kind = Kind::float_;
     Shape shape;
 };
@@ -72,9 +72,9 @@ struct Metric {
 
 struct Graph {
     std::vector<Node> nodes;
-    std::vector<Value> values{1};                        // values[0] is the place of "none"
+    std::vector<Value> values{1};                        // values[0] stands for kNone
     std::vector<Scope> scopes{1};                        // scopes[0] is the root
-    std::map<std::string, ValueId, std::less<>> outputs; // ports and whatever else must be computed and kept, by name
+    std::map<std::string, ValueId, std::less<>> outputs; // ports and other values to compute and keep, by name
     std::vector<LossTerm> losses;
     std::vector<Metric> metrics;
 
@@ -84,24 +84,24 @@ struct Graph {
     Kind kind(ValueId id) const { return values[id].kind; }
     std::string scope_path(ScopeId scope) const; // "block.3/attention"; "" for the root
 
-    // A place in words, for messages: "matmul in block.3/attention".
+    // The place of a node, for messages: "matmul in block.3/attention".
     std::string describe(NodeId node) const;
 
-    // The value of the leaf parameter, buffer, input or step_scalar of that name; 0 if there is none.
+    // The value of the parameter, buffer, input or step_scalar of this name; 0 if it does not exist.
     ValueId find_leaf(Op leaf, std::string_view name) const;
 
-    // Names of all parameters, in the order in which they were asked for, with their values.
+    // Names and values of all parameters, in the order in which they were created.
     std::vector<std::pair<std::string, ValueId>> parameters() const;
 };
 
-// Attributes of leaves: the attribute that holds the name ("name" or "field"), or null where there is none.
+// The attribute that holds the name of a leaf ("name" or "field"), or null.
 const char* leaf_name_attribute(Op leaf);
 
-// Kinds and shapes of the outputs of a node whose inputs and attributes are complete (infer.cpp); the error names the
-// shapes and says what differs.
+// Kinds and shapes of the outputs of a node whose inputs and attributes are complete (shape_inference.cpp); the error
+// contains the shapes and what does not fit.
 Result<std::vector<std::pair<Kind, Shape>>> infer(const Graph& graph, const Node& node);
 
-// Every invariant: order, counts, kinds, shapes by the shape rules, names. For tests and after parsing text.
+// Checks every invariant: order, counts, kinds, shapes, names. For tests and after parsing text.
 Status check(const Graph& graph);
 
 } // namespace hekla::graph

@@ -1,5 +1,5 @@
-// Layered layout of nested boxes (Sugiyama, Tagawa and Toda 1981): longest-path layers, orders by barycentre, long
-// edges through places of their own. For pictures; internal to the room.
+// Layered layout of nested boxes (Sugiyama, Tagawa and Toda 1981): longest-path layers, orders by barycenter,
+// dummy nodes on long edges. For pictures; internal to the room.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ struct LayoutPoint {
     double y = 0;
 };
 
-// A node of given size, or a box of children. Children stand in an order in which edges point forward. Give sizes,
-// nesting and edges; layout() gives positions.
+// A node of given size, or a box of children. Children are in an order in which edges point forward. Sizes, nesting and
+// edges are given; layout() sets positions.
 struct LayoutItem {
-    std::size_t parent = kNobody; // nobody: the root, which is item 0
+    std::size_t parent = kNobody; // kNobody: the root, which is item 0
     bool is_box = false;
     double width = 0, height = 0; // given for nodes, found for boxes
     double x = 0, y = 0;          // found: top left, absolute
@@ -25,7 +25,7 @@ struct LayoutItem {
 
 struct LayoutEdge {
     std::size_t from = 0, to = 0; // nodes
-    std::size_t value = 0;        // edges of one value share their way
+    std::size_t value = 0;        // edges of one value share their path
 };
 
 // A part of one or several edges, within one box: a smooth line through these points.

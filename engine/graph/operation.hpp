@@ -1,5 +1,5 @@
-// The table of operations: what each is called, takes and gives. Made from operations.json, which documents their
-// meaning.
+// The table of operations: their names, inputs, attributes and outputs. Generated from operations.json, which documents
+// their meaning.
 #pragma once
 
 #include "graph/shape.hpp"
@@ -21,7 +21,8 @@ enum class InputKind : uint8_t { any, floating, integer };
 enum class AttributeType : int32_t { integer = 0, real = 1, text = 2, ints = 3, reals = 4 }; // the ABI's HK_ATTRIBUTE_*
 
 using AttributeVariant = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
-// Copied by assignment: libstdc++ 12 destroys what a variant's copy constructor had no memory for.
+// Copies by assignment: if an allocation fails, the variant's copy constructor of libstdc++ 12 destroys a member that
+// was not constructed. Replace it by the plain std::variant when libstdc++ 13 is the oldest supported one.
 class AttributeValue : public AttributeVariant {
 public:
     using AttributeVariant::AttributeVariant;
@@ -43,7 +44,7 @@ struct InputInfo {
 struct AttributeInfo {
     const char* name;
     AttributeType type;
-    std::optional<AttributeValue> fallback; // none: must be given
+    std::optional<AttributeValue> fallback; // default; none: the attribute is required
 };
 struct OutputInfo {
     const char* name;
@@ -53,7 +54,7 @@ struct OperationInfo {
     Op op;
     const char* name;
     uint32_t revision;
-    bool internal; // made by the engine, refused from a plugin
+    bool internal; // created by the engine only; refused from plugins
     std::vector<InputInfo> inputs;
     std::vector<AttributeInfo> attributes;
     std::vector<OutputInfo> outputs;
@@ -61,12 +62,12 @@ struct OperationInfo {
 
 const std::vector<OperationInfo>& operation_table();
 const OperationInfo& info(Op op);
-const OperationInfo* find_operation(std::string_view name); // null if there is none
+const OperationInfo* find_operation(std::string_view name); // null if unknown
 
-// The numbers of attribute `relation` of compare.
+// Values of the attribute `relation` of compare.
 enum class Relation : int64_t { equal = 0, not_equal = 1, less = 2, less_equal = 3, greater = 4, greater_equal = 5 };
 
-bool is_pointwise(Op op); // reads and writes one element a place, after broadcasting
+bool is_pointwise(Op op); // computes each element from the elements at the same index, after broadcasting
 bool is_leaf(Op op);
 
 } // namespace hekla::graph

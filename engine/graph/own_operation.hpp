@@ -1,5 +1,5 @@
-// Operations that are not of the table: a plugin's own, as data. A graph's node of one (Op::own) carries its use, which
-// is shared and never changes, so that passes copy nodes without knowing more.
+// Plugins' own operations, which are not in the table, as data. Their nodes (Op::own) hold a use, which is shared and
+// never changes, so that passes can copy them like other nodes.
 #pragma once
 
 #include "graph/operation.hpp"
@@ -19,11 +19,11 @@ struct Attribute;
 struct Graph;
 struct Tensor;
 
-// Computes the outputs (of their kinds and shapes, full of zeros) in double precision.
+// Computes the outputs, which have their kinds and shapes and are zeros before, in double precision.
 using OwnReference = std::function<Status(std::span<const Tensor* const> inputs, std::span<const Attribute> attributes,
                                           std::span<Tensor> outputs)>;
 
-// What never changes within a revision; hekla/plugin/operation.h says what each member means.
+// The constant part of a revision; hekla/plugin/operation.h documents the members.
 struct OwnDeclaration {
     struct Input {
         std::string name;
@@ -42,7 +42,7 @@ struct OwnDeclaration {
     uint32_t local_size = 0;
     std::string glsl; // or empty, with spirv
     std::vector<uint32_t> spirv;
-    // Of this process and these sources alone, not of the graph's text and hash:
+    // Not part of the graph's text and hash:
     std::string glsl_file;
     uint32_t glsl_line = 0;
     OwnReference reference; // null in a graph that was read from text
@@ -58,7 +58,7 @@ public:
     const OwnDeclaration& declaration() const { return declaration_; }
     const OperationInfo& info() const { return info_; } // as a row of the table; points into this
     std::string label() const;                          // "acme.swish_gate/1"
-    bool same(const OwnOperation& other) const;         // in all that the graph's text says
+    bool same(const OwnOperation& other) const;         // in everything that is part of the graph's text
 
 private:
     explicit OwnOperation(OwnDeclaration declaration);
@@ -66,7 +66,7 @@ private:
     OperationInfo info_;
 };
 
-// One use, for the shapes that it was described for.
+// One use of an operation, for certain shapes.
 struct OwnUse {
     std::shared_ptr<const OwnOperation> operation;
     std::vector<Shape> inputs;
@@ -74,7 +74,7 @@ struct OwnUse {
     int64_t invocations = 0;
     double flops = 0, bytes = 0;
     // Leaves are inputs "x.NAME", "y.NAME", "dy.NAME" of inputs, outputs and their gradients; outputs are "dx.NAME" of
-    // those inputs that one reaches. Null: the operation has no gradient.
+    // inputs with a gradient. Null: the operation has no gradient.
     std::shared_ptr<const Graph> gradient;
 };
 
@@ -83,11 +83,11 @@ inline constexpr const char* kOwnOutput = "y.";
 inline constexpr const char* kOwnOutputGradient = "dy.";
 inline constexpr const char* kOwnInputGradient = "dx.";
 
-// Counts, kinds, sizes and the cost of a use.
+// Checks counts, kinds, sizes and the cost of a use.
 Status check_own_use(const OwnUse& use);
 
-// Whether a graph may be the gradient of this use: its leaves and outputs are those above, with these kinds and shapes,
-// and it has nothing else that comes from outside, draws random numbers, or lives across steps.
+// Checks that a graph can be the gradient of this use: its leaves and outputs are those above, with matching kinds and
+// shapes, and it has no other leaves, random numbers or state.
 Status check_own_gradient(const OwnUse& use, const Graph& gradient);
 
 } // namespace hekla::graph

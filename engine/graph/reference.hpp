@@ -1,5 +1,5 @@
-// The float64 interpreter: every operation of the table on the CPU, plainly. It is what kernels, passes and plugins are
-// held against, and `hekla verify --reference` runs whole models on it.
+// The float64 interpreter: a simple CPU implementation of every operation. Kernels, passes and plugins are compared
+// with it, and `hekla verify --reference` runs whole models on it.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -14,8 +14,8 @@ struct Tensor {
     std::vector<double> data; // row-major; integers are exact
 };
 
-// Everything that a run of a graph reads from outside. Leaves that are missing are an error naming them; a buffer that
-// is not given has the value described in the graph.
+// All inputs of a graph. A missing leaf is an error with its name; a buffer that is not given has the value described
+// in the graph.
 struct Feeds {
     std::map<std::string, Tensor, std::less<>> fields; // inputs
     std::map<std::string, Tensor, std::less<>> parameters;
@@ -30,20 +30,20 @@ struct Feeds {
 // within the example, row-major) uses word e mod 4 of philox({e / 4, first_example + b, step, stream}, {seed low, seed
 // high}); uniform = word / 2^32. dropout keeps where word >= probability * 2^32. attention's e = (h * Tq + i) * Tk + j.
 // random_normal: Box-Muller of words (0, 1) for even e and (2, 3) for odd e of element pair block e / 2:
-// sqrt(-2 log((w0 + 1) / 2^32)) cos(2 pi w1 / 2^32). A counter keeps the low 32 bits of what does not fit.
+// sqrt(-2 log((w0 + 1) / 2^32)) cos(2 pi w1 / 2^32). Counters keep the low 32 bits.
 //
-// Where kernels could differ and must not: integers wrap at 32 bits; attention's lse [B, Hq, Tq, 2] is a row's greatest
-// score m and log(sum exp(score - m)), apart because their sum loses the latter where a bias of -1e30 is on all keys;
-// of a row with nothing allowed it is (0, 1e30), so that exp(score - lse) is 0, and dropout leaves that row's mean
-// alone; attention_cached gives 0 in rows from count[b] on. Where a kernel has to make something up and this is an
-// error: indices, labels, positions and lengths outside their range, and integer division by 0.
+// Cases in which kernels must not differ: integers wrap at 32 bits; attention's lse [B, Hq, Tq, 2] is a row's greatest
+// score m and log(sum exp(score - m)), stored separately because their sum loses the latter if all keys have a bias of
+// -1e30; for a row with nothing allowed it is (0, 1e30), so that exp(score - lse) is 0, and dropout does not
+// change that row's mean; attention_cached gives 0 in rows from count[b] on. These are errors here and undefined in
+// kernels: indices, labels, positions and lengths outside their range, and integer division by 0.
 
-// Values of the wanted nodes, in their order. Computes only what they need; frees what is not needed any more.
+// Returns the wanted values, in order. Computes only what they need, and frees values after their last use.
 // Caches of attention_cached live in `caches` by cache name and are updated (keys "NAME.k", "NAME.v").
 Result<std::vector<Tensor>> evaluate(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
                                      std::map<std::string, Tensor>* caches = nullptr);
 
-// As evaluate(), and hands every node's outputs to `visit` as they are computed (verify --bisect, dumps).
+// Like evaluate(), and calls `visit` with every node's outputs (verify --bisect, dumps).
 Result<std::vector<Tensor>> evaluate_visiting(const Graph& graph, const Feeds& feeds, std::span<const ValueId> wanted,
                                               const std::function<void(NodeId, std::span<const Tensor>)>& visit);
 

@@ -1,4 +1,4 @@
-// Inside of the interpreter: what one operation sees, and the loops that several families share.
+// Internal to the interpreter: the arguments of one operation, and loops that several families share.
 #pragma once
 
 #include "graph/reference.hpp"
@@ -14,11 +14,11 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Neither branch overflows.
 inline double sigmoid(double x) { return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
 
-// One node with its values at hand. Outputs have their kind and shape, and are full of zeros.
+// A node with its values. Outputs have their kind and shape and are zeros before.
 struct Call {
     const Graph& graph;
     const Node& node;
-    std::span<const Tensor* const> inputs; // null where an optional input is left out
+    std::span<const Tensor* const> inputs; // null for an optional input that is left out
     std::span<Tensor> outputs;
     const Feeds& feeds;
     std::map<std::string, Tensor>* caches;
@@ -29,7 +29,7 @@ struct Call {
     Tensor& out(std::size_t i = 0) const { return outputs[i]; }
 };
 
-// The families. Each computes the outputs of a node of its own operations.
+// One function for each family of operations; each computes the outputs of a node.
 Status run_shape(const Call& call);
 Status run_pointwise(const Call& call);
 Status run_random(const Call& call);
@@ -51,7 +51,7 @@ Status run_own(const Call& call);
 Strides broadcast_strides(const Shape& from, const Shape& to);
 
 // Calls row(offsets, length, steps) for rows of elements that together visit every index of `shape` once, in row-major
-// order, where operand n lies at offsets[n] + its strides. Axes that lie together in all operands are walked as one.
+// order, where operand n is at offsets[n] + its strides. Axes that are contiguous in all operands are merged.
 template<std::size_t N, class Row>
 void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std::array<int64_t, N> offsets,
                   Row&& row) {
@@ -91,8 +91,7 @@ void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std
     }
 }
 
-// c [m, n] = a [m, k] b [k, n], or added to what c holds. A transposed operand is stored the other way round ([k, m],
-// [n, k]).
+// c [m, n] = a [m, k] b [k, n], or added to what c holds. A transposed operand is stored as [k, m] or [n, k].
 struct Product {
     int64_t m = 0, k = 0, n = 0;
     bool transpose_a = false, transpose_b = false;
@@ -103,7 +102,7 @@ void multiply(const Product& product, const double* a, const double* b, double* 
 // The 32-bit word of element `element` of example `example` of a stream (see reference.hpp).
 uint32_t random_word(const Feeds& feeds, int64_t stream, int64_t example, int64_t element);
 
-// What dropout multiplies an element by: 0 or 1 / (1 - probability).
+// The factor of dropout for an element: 0 or 1 / (1 - probability).
 double dropout_factor(const Feeds& feeds, int64_t stream, double probability, int64_t example, int64_t element);
 
 // Integers wrap like int32 in the shaders.

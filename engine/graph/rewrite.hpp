@@ -1,4 +1,4 @@
-// Copying a graph with changes: the ground of every pass.
+// Copies a graph with changes; every pass is based on it.
 #pragma once
 
 #include "graph/builder.hpp"
@@ -14,11 +14,11 @@ namespace hekla::graph {
 using Replace = std::function<bool(Builder& builder, const Node& node, NodeId id, std::vector<ValueId>& outputs)>;
 Result<Graph> rewrite(const Graph& graph, const Replace& replace, bool prune);
 
-// A node, its inputs already the builder's, as it is; what rewrite() does where nothing replaces it.
+// Copies a node whose inputs are already the builder's; rewrite() does this for nodes that are not replaced.
 void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs);
 
-// Removes what nothing needs, parameters too: whoever loads and saves weights asks the graph as described for their
-// names.
+// Removes nodes that no output, loss or metric needs, also parameters. Names of the weights to load and save come from
+// the graph before pruning.
 Result<Graph> prune(const Graph& graph);
 
 } // namespace hekla::graph

@@ -1,6 +1,6 @@
-// One text for the graphs of a network at many sizes. Where texts of graph/text.hpp that were made for other sizes
-// (rows, tokens) differ only in numbers that are sums of products of the sizes, and in lists (tables of positions and
-// of distances) of which each begins the longest, ends it or is its middle, the sizes can be left open.
+// One text for the graphs of a network at many sizes (rows, tokens). It exists if the texts of graph/text.hpp for
+// different sizes differ only in numbers that are sums of products of the sizes, and in lists (tables of positions and
+// distances) that are the beginning, end or middle of the longest one.
 #pragma once
 
 #include "base/status.hpp"
@@ -18,12 +18,12 @@ struct SizedText {
     std::string text;
 };
 
-// The text with its sizes left open. With n sizes the first 2^n samples are those of two values of each size: bit i of
-// a sample's number says which of the two size i has. All others are made again and compared. unsupported: the texts
-// differ otherwise.
+// Returns the text with open sizes. With n sizes the first 2^n samples are those of two values of each size: bit i of a
+// sample's number selects the value of size i. All other samples are generated and compared. unsupported: the texts
+// differ in another way.
 Result<std::string> open_text(std::span<const SizedText> samples);
 
-// The text for these sizes. corrupt: it is none of as many sizes.
+// Returns the text for these sizes. corrupt: it has another number of sizes.
 Result<std::string> close_text(std::string_view text, std::span<const int64_t> sizes);
 
 } // namespace hekla::graph

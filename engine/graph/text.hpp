@@ -1,4 +1,4 @@
-// A graph as text that reads like the mathematics, and back: parse(print(graph)) is the same graph.
+// A graph as readable text, and back: parse(print(graph)) is the same graph.
 //
 //     hekla graph 1
 //     ids = input(field="ids", kind=2, shape=[2, 16]) : int32 [2, 16]
@@ -9,12 +9,12 @@
 //     metric "accuracy" = %42 / %41
 //     output "logits" = %33
 //
-// Inputs stand in the table's order; after one that is left out they are written name=value. Attributes that have the
-// table's default are left out. A leaf with a name that is one word is called by it, every other value by its number. A
-// line `scope PATH` opens the next scope (the second of one path is PATH~2); `recompute N` before the # is the region.
+// Inputs are in the order of the table; after one that is left out they are written name=value. Attributes with the
+// default of the table are left out. A leaf whose name is one word is written by its name, every other value by its
+// number. A line `scope PATH` opens the next scope (the second of one path is PATH~2); `recompute N` before the # is
+// the region.
 //
-// A plugin's own operation stands before its first use, with its kernel line by line, and so does the graph of a use's
-// gradient:
+// A plugin's own operation, with its kernel line by line, and the graph of a use's gradient are before their first use:
 //
 //     operation acme.scale/1(float x, int ids; real factor = 1) -> y local 0 glsl
 //     | void operation(uint i) { store_y(i, factor * load_x(i)); }
@@ -34,24 +34,24 @@
 
 namespace hekla::graph {
 
-// The graph is one that check() accepts. ends, if given: where in the text each node's line ends; what a node needs to
-// have been introduced (scopes, operations, gradients) stands before its line, behind the last one's.
+// Prints a graph that check() accepts. ends, if given: where in the text each node's line ends. Lines that a node needs
+// (scopes, operations, gradients) are between the line of the node before and its own.
 std::string print(const Graph& graph, std::vector<std::size_t>* ends = nullptr);
 
-// Any text: what is no graph is an error with its line. The result has passed check(). complete: adds to a declaration
-// what no text has (where the kernel's source stands, the reference).
+// Parses any text; errors contain the line. The result has passed check(). complete: adds to a declaration what a text
+// does not contain (source file of the kernel, reference).
 using CompleteDeclaration = std::function<void(OwnDeclaration& declaration)>;
 Result<Graph> parse(std::string_view text, const CompleteDeclaration& complete = {});
 
-// The same for the same graph on every machine and in every version that prints it alike.
+// Equal for equal graphs, on every machine and in every version that prints them alike.
 Hash128 hash(const Graph& graph);
 
-// The name that print() gives each scope: unique, "" for the root.
+// The unique name that print() gives each scope; "" for the root.
 std::vector<std::string> scope_labels(const Graph& graph);
 
-// Where two graphs' texts, or parts of them, differ, as base/line_difference.hpp has it; empty where they are the same.
-// Values are numbered otherwise behind an operation that came or went: that alone is no difference, unless there is no
-// other.
+// Differences of the texts of two graphs or parts of them, in the form of base/line_difference.hpp; empty if they are
+// equal. Numbers of values change after an added or removed operation; this alone does not count as a difference unless
+// it is the only one.
 std::string text_difference(const std::string& before, const std::string& after);
 
 // "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\ \n \t \xHH.

@@ -1,4 +1,4 @@
-// Architecture + head + objective = one graph. Holds the plugin instances of one model.
+// Composes architecture, head and objective into one graph. Holds the plugin instances of one model.
 #pragma once
 
 #include "plugin/host_tokenizer.hpp"
@@ -14,7 +14,7 @@
 
 namespace hekla::plugin {
 
-// Before the names of a teacher's parameters and ports.
+// Prefix of the names of a teacher's parameters and ports.
 inline constexpr const char* kTeacher = "teacher.";
 
 struct CompositionSpec {
@@ -22,42 +22,42 @@ struct CompositionSpec {
     nlohmann::json config = nlohmann::json::object(); // config.json, or a recipe's [model] table
     std::string adapter;                              // "" for none; the names of its parameters begin with kAdapter
     nlohmann::json adapter_config = nlohmann::json::object();
-    std::string head; // "" for none; several that stand side by side: "mlm+span_boundary"
+    std::string head; // "" for none; several heads: "mlm+span_boundary"
     nlohmann::json head_config = nlohmann::json::object();
     std::string objective; // "" for none
     nlohmann::json objective_config = nlohmann::json::object();
     // Members of config.json that no plugin reads, eg: the names of classes.
     nlohmann::json notes = nlohmann::json::object();
-    // A second model in the same graph, described as it is evaluated, that an objective learns from: without an
-    // objective of its own. Its ports and parameters are named "teacher.NAME".
+    // Teacher model for distillation, in the same graph, in evaluation mode and without an objective. Its ports and
+    // parameters are named "teacher.NAME".
     std::shared_ptr<const CompositionSpec> teacher;
-    int64_t context_length = 0;                // of the rows it was trained with, for config.json; 0: not said
-    std::map<std::string, std::string> prefix; // before each text of a column, as it was trained, for config.json
-    // Keys that no plugin knows are an error (a recipe) or a warning in the log (a downloaded config.json).
+    int64_t context_length = 0;                // tokens per row in training, for config.json; 0: unknown
+    std::map<std::string, std::string> prefix; // put before each text of a column in training, for config.json
+    // Unknown keys are an error (a recipe) or a warning in the log (a downloaded config.json).
     bool refuse_unknown_keys = true;
-    // Keep the regions whose activations may be computed again (graph::recompute) in mode train. Otherwise, and in
-    // other modes, graphs come without them: operations fuse and are shared across their borders.
+    // Keep the regions whose activations may be recomputed (graph::recompute) in mode train. Otherwise, and in other
+    // modes, graphs have none, so that operations fuse across their borders.
     bool recompute = false;
-    // Collate and decode run in worker processes, whatever Processes::isolate says.
+    // Run collate and decode in worker processes, regardless of Processes::isolate.
     bool isolate = false;
 };
 
-// The columns that an objective reads, before a model is made with it; none for windows and documents.
+// Returns the columns that an objective reads, without a model; none for windows and documents.
 Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, const std::string& objective,
                                                   const nlohmann::json& config);
 
-// Where the plugins describe, and where they collate and decode, is as Registry::processes() says: what they say is the
-// same. A plugin that describes in a process of its own is opened in this one when its collate or decode is first used,
-// unless they are isolated.
+// The composed model. Registry::processes() chooses the processes in which plugins describe, collate and decode; the
+// results are the same. A plugin that describes in another process is opened in this one when its collate or decode is
+// first used, unless they are isolated.
 //
-// Thread: what describes, one at a time; batch_fields, example_length, collate and decode from many threads at once.
+// Thread: functions that describe, one at a time; batch_fields, example_length, collate and decode, any.
 class Composition {
 public:
     // `registry` and `tokenizer` (may be null) must outlive this. A plugin that crashes, hangs, throws or takes too
-    // much memory is an error that names it, its file, what happened and how to see it again.
+    // much memory is an error that names it, its file, what happened and how to reproduce it.
     static Result<std::unique_ptr<Composition>> create(const Registry& registry, const CompositionSpec& spec,
                                                        const text::Tokenizer* tokenizer, const Log& log = {});
-    // Of a model whose descriptions were kept (parts_stored.hpp): no plugin takes part.
+    // Restores a model whose descriptions were stored (stored_plugins.hpp). No plugin is loaded.
     static std::unique_ptr<Composition> restore(const Registry& registry, const std::string& architecture,
                                                 const std::string& head, nlohmann::json config,
                                                 std::unique_ptr<PluginSet> parts, const text::Tokenizer* tokenizer);
@@ -65,45 +65,45 @@ public:
     Composition(const Composition&) = delete;
     Composition& operator=(const Composition&) = delete;
 
-    // The whole network for these fields. Ports named in `ports` become outputs of that name (a missing one is an error
-    // that names those there are); with all_ports every port does, as "port.NAME". An objective is only built in modes
-    // train and evaluate. calls: see Joint::calls_left.
+    // Builds the whole network for these fields. Ports named in `ports` become outputs of that name (a missing one is
+    // an error that lists the existing ones); with all_ports every port does, as "port.NAME". An objective is only
+    // built in modes train and evaluate. calls: see Joint::calls_left.
     Result<graph::Graph> build(int32_t mode, std::span<const BatchField> fields,
                                std::span<const std::string> ports = {}, bool all_ports = false,
                                int64_t calls = -1) const;
 
-    // Whether build() would describe it; the error is the plugin's.
+    // Checks whether build() would succeed; the error is the plugin's.
     Status check(int32_t mode, std::span<const BatchField> fields) const;
 
-    // The same with what each plugin said of it, as it was described: with all regions.
+    // Like build(), with the part of each plugin and with all recompute regions.
     Result<Described> describe(const BuildRequest& request) const;
 
-    // From now on the body is described as it is evaluated, also in mode train: nothing of it learns.
+    // From now on the body is described in evaluation mode, also in mode train: none of it is trained.
     void freeze_body() { body_frozen_ = true; }
-    // The names of the parameters that the body has without adapter, head and objective.
+    // Names of the parameters of the body alone, without adapter, head and objective.
     Result<std::set<std::string>> body_parameters(std::span<const BatchField> fields) const;
 
-    // The batch of this objective. failed_precondition without one.
+    // Fields of the objective's batch. failed_precondition without an objective.
     Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) const;
     bool can_collate() const { return can_collate_; }
-    int32_t example_kind() const { return example_kind_; } // HK_EXAMPLE_*; has an objective
+    int32_t example_kind() const { return example_kind_; } // HK_EXAMPLE_*; needs an objective
     Result<int64_t> tokens_per_example(int64_t length) const;
     // The columns of a table that this objective reads; none for windows and documents.
     Result<std::vector<ColumnNeed>> columns() const;
-    // The length of a row that cuts nothing off; 0 where the objective does not say.
+    // Tokens of a row that holds the whole example; 0 if the objective does not define it.
     int64_t example_length(const hk_example& example) const;
-    // fields: as batch_fields() gave them, with zeroed storage of their sizes.
+    // fields: those of batch_fields(), with zeroed storage of their sizes.
     Status collate(const hk_batch& batch, std::span<hk_field> fields) const;
 
-    // The ports that the head's decode reads; empty where it has none, or there is no head.
+    // Ports that decode() of the head reads; empty without a head or without decode().
     Result<std::vector<std::string>> decode_ports() const;
-    // One JSON object a row.
+    // Returns one JSON object per row.
     Result<std::vector<std::string>> decode(const hk_decode_input& input) const;
     const hk_tokenizer* tokenizer() const { return tokenizer_.view != nullptr ? &tokenizer_ : nullptr; }
 
-    // config.json of the reference, as the architecture writes it, with what else was given and the class that has this
-    // head; with an objective also a member "hekla": architecture, head and objective by their ids here, so that a
-    // folder whose parts no class has can be opened again.
+    // config.json of the reference implementation, as the architecture writes it, with other given members and the
+    // class that has this head. With an objective also a member "hekla" with the ids of architecture, head and
+    // objective, so that a folder can be opened if no class has this combination.
     Result<std::string> write_config() const;
 
     const Registry& registry() const { return *registry_; }
@@ -113,18 +113,18 @@ public:
     const Provided& architecture() const { return *architecture_.entry.provided; }
     bool recompute() const { return recompute_; }             // as asked for in the spec
     const nlohmann::json& config() const { return config_; }  // defaults included
-    bool described_apart() const { return describes_apart_; } // in a process of its own
-    bool isolated() const { return isolated_; }               // collate and decode are
+    bool described_apart() const { return describes_apart_; } // in another process
+    bool isolated() const { return isolated_; }               // collate and decode run in worker processes
 
 private:
     Composition() = default;
-    // What can be said without a plugin's code: who takes part, and with which configuration.
+    // Finds the plugins and their configurations, without running their code.
     static Result<std::unique_ptr<Composition>> resolve(const Registry& registry, const CompositionSpec& spec);
     Status start(const text::Tokenizer* tokenizer);
     Status check_keys(const ReadKeys& read, const Log& log) const;
-    // The parts that collate and decode.
+    // The plugins that collate and decode.
     Result<PluginSet*> working() const;
-    // Runs what a plugin describes; where it is to blame, the error says how to see that again.
+    // Runs f, which describes; if a plugin fails in it, adds the command that reproduces it to the error.
     template<class F>
     auto described(const BuildRequest* request, F&& f) const -> decltype(f());
     std::string command(const BuildRequest* request) const;
@@ -138,7 +138,7 @@ private:
     const Registry* registry_ = nullptr;
     std::unique_ptr<Composition> teacher_;
     Part architecture_, adapter_, objective_; // adapter_: entry without a manifest: there is none
-    std::vector<Part> heads_;                 // entry without a plugin: only the architecture has it
+    std::vector<Part> heads_;                 // without a plugin if only the architecture has the head
     std::string head_name_, objective_name_;
     nlohmann::json head_config_, objective_config_;   // as given
     nlohmann::json given_ = nlohmann::json::object(); // the configuration without defaults
@@ -153,11 +153,10 @@ private:
     std::unique_ptr<TokenizerView> view_;
     hk_tokenizer tokenizer_;
     std::unique_ptr<PluginSet> parts_;
-    std::unique_ptr<Provided> restored_; // what there is instead of a manifest
+    std::unique_ptr<Provided> restored_; // used instead of a manifest
     mutable std::mutex lock_;
-    mutable std::unique_ptr<PluginSet> working_; // where that is not parts_
-    mutable std::map<std::pair<int64_t, int64_t>, std::vector<BatchField>>
-        fields_; // of batch_fields(): asked for often
+    mutable std::unique_ptr<PluginSet> working_;                                    // null: parts_ is used
+    mutable std::map<std::pair<int64_t, int64_t>, std::vector<BatchField>> fields_; // results of batch_fields()
 };
 
 } // namespace hekla::plugin

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-// What the plugin side sees as hk_error.
+// The type behind hk_error.
 struct hk_error {
     int32_t code = HK_OK;
     std::string message;
@@ -28,17 +28,17 @@ bool is_utf8(std::string_view s);
 
 const hk_error_interface* host_error_interface();
 
-// Tells the plugin of an exception that came up in a function of the host's; the code, which is that of memory for
+// Stores the current exception of a host function in the plugin's hk_error and returns the code: HK_OUT_OF_MEMORY for
 // std::bad_alloc.
 int32_t refuse_exception(hk_error* error, const std::exception& e);
 
-// The Status of a plugin's call: its code, with what it said, or a sentence that it said nothing.
+// The Status of a plugin's call: its code with its message, or a message that the plugin gave no reason.
 Status status_of(int32_t code, const hk_error& error, const std::string& what);
-// The same of a call whose graph is wrong: the builder's error, and what the plugin adds, which is where in its source
-// it went wrong [graph.10].
+// The same for a call that ended with an error of the graph: the builder's error and the plugin's own message, which
+// contains the place in its source [graph.10].
 Status status_of(const Status& builder, int32_t code, const hk_error& error, const std::string& what);
 
-// A call into a plugin. One that throws although it must not is an error of that plugin, not the end of the host.
+// Calls a plugin. An exception, which plugins must not throw, becomes an error of that plugin.
 template<class F>
 int32_t guarded(hk_error& error, F&& f) {
     constexpr const char* kThrew = "the plugin threw an exception; plugins must not";

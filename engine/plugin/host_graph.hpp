@@ -1,4 +1,4 @@
-// The host's side of hekla.graph/1: what a plugin says becomes nodes of a graph::Builder, checked on the way.
+// The host's side of hekla.graph/1: turns a plugin's calls into checked nodes of a graph::Builder.
 #pragma once
 
 #include "graph/builder.hpp"
@@ -20,19 +20,19 @@ struct BatchField {
     graph::Shape shape;
 };
 
-// What several plugins describe together: one builder, one table of fields, the ports that connect them.
+// State that the plugins of one graph share: the builder, the fields, the ports that connect them.
 struct Joint {
     graph::Builder builder;
     std::vector<BatchField> fields;
     int32_t mode = HK_MODE_TRAIN;
     std::map<std::string, graph::ValueId, std::less<>> ports;
-    OwnOperations* own = nullptr; // plugins' own operations; null: there are none
+    OwnOperations* own = nullptr; // plugins' own operations; may be null
     bool in_gradient = false;     // of such an operation
-    // Of the names of parameters and ports of the part that is being described; "" for the only part.
+    // Prefix of parameters and ports of the current part; "" if there is one part.
     std::string prefix;
-    // What is computed with in place of a parameter of that name; null: the parameter.
+    // Replaces a parameter by the value to compute with; null: no adapter.
     const std::function<graph::ValueId(const std::string& name, graph::ValueId)>* adapt = nullptr;
-    int64_t calls_left = -1; // of the graph's functions, before one fails as if memory had run out; -1: no end
+    int64_t calls_left = -1; // calls of the graph's functions until one fails as if out of memory; -1: none fails
 };
 
 const hk_graph_interface* host_graph_interface();
@@ -43,7 +43,7 @@ const hk_graph_interface* host_graph_interface();
 struct hk_builder {
     hk_builder(hekla::plugin::Joint& joint, uint32_t tag) : joint(joint), tag(tag) {}
     hekla::plugin::Joint& joint;
-    uint32_t tag;                                 // 1 to 4095, another for every view
+    uint32_t tag;                                 // 1 to 4095, different for every view
     std::vector<hekla::graph::ValueId> values{0}; // by handle number; 0 is none
     int open_scopes = 0;
     bool open_region = false;
@@ -51,14 +51,14 @@ struct hk_builder {
 
 namespace hekla::plugin {
 
-// Handles of different views must differ, whichever threads build: the tag counts through the 4,095 there are.
+// Returns the tag of a new view. Tags count from 1 to 4095 and repeat, over all threads.
 uint32_t next_tag();
 
-// The handle of a value, 0 for none; and back: kNone, with an error where the handle is not this view's.
+// Converts values to handles (0: none) and back (kNone with an error if the handle is not from this view).
 hk_value handle_of(hk_builder* view, graph::ValueId value);
 graph::ValueId value_of(hk_builder* view, hk_value handle, const char* what);
 
-// An attribute as a plugin gave it.
+// Reads an attribute from a plugin.
 Result<graph::AttributeValue> read_attribute(const hk_attribute& attribute);
 
 } // namespace hekla::plugin

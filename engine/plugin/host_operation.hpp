@@ -17,9 +17,9 @@ struct Joint;
 // The operations that one description of a graph uses. Thread: one at a time.
 class OwnOperations {
 public:
-    // The table of an id ("acme.swish_gate", "acme.swish_gate/1"); not_found where no plugin has it.
+    // Finds the table of an id ("acme.swish_gate", "acme.swish_gate/1"). Error: not_found.
     using Find = std::function<Result<const hk_operation*>(const std::string& id)>;
-    // Called before a function of the operation's plugin (after: null) and after it, with what it left there.
+    // Called before a function of the operation's plugin (after: null) and after it, with the error that it set.
     using Calling = std::function<void(const std::string& id, const char* function, const hk_error* after)>;
     OwnOperations(Find find, Calling calling = {}) : find_(std::move(find)), calling_(std::move(calling)) {}
 
@@ -28,11 +28,11 @@ public:
         const hk_operation* table = nullptr;
         std::shared_ptr<const graph::OwnOperation> operation;
     };
-    // Described and checked once. Errors say which revision there is.
+    // Describes and checks an operation once. Errors name the existing revision.
     Result<const Known*> find(const std::string& name, uint32_t revision);
-    uint32_t newest_revision(const std::string& name); // 0: there is none
+    uint32_t newest_revision(const std::string& name); // 0: unknown operation
 
-    // A call into the operation's plugin.
+    // Calls the operation's plugin.
     template<class F>
     int32_t call(const std::string& id, const char* function, hk_error& error, F&& f) const {
         if (calling_) calling_(id, function, nullptr);
@@ -48,14 +48,14 @@ private:
     std::map<std::string, Known, std::less<>> known_; // by id
 };
 
-// What a plugin's functions are given; what these point to is the caller's. Inputs' data is only read.
+// Arguments of a plugin's functions; they point into memory of the caller. Data of inputs is only read.
 std::vector<hk_attribute> raw_attributes(std::span<const graph::Attribute> attributes);
 hk_operation_tensor raw_tensor(graph::Kind kind, const graph::Shape& shape, const double* data);
 hk_operation_use raw_use(std::span<const hk_operation_tensor> inputs, std::span<const hk_attribute> attributes,
                          std::span<hk_operation_tensor> outputs);
 
 // Asks the plugin for shapes, cost and, in the modes that may be differentiated, the gradient of this use, and emits
-// it. Errors, without the scope, go to the joint's builder; then nothing comes back.
+// it. Errors, without the scope, go to the joint's builder; the result is then empty.
 std::vector<graph::ValueId> emit_own(Joint& joint, uint32_t tag, const OwnOperations::Known& known,
                                      std::span<const graph::ValueId> inputs,
                                      std::span<const graph::NamedAttribute> attributes);

@@ -1,5 +1,5 @@
-// Data structs across the ABI. The other side's may be shorter than ours, of an older version, or longer; what it says
-// of itself is not believed blindly. [abi.5]
+// Data structs across the ABI. A struct of the other side may be shorter than ours (an older version) or longer; its
+// struct_size is checked. [abi.5]
 #pragma once
 
 #include "hekla/plugin/architecture.h"
@@ -14,7 +14,7 @@
 
 namespace hekla::plugin {
 
-// The size of a struct when it was first released: none is shorter.
+// Size of a struct in its first release, in bytes. No valid struct is smaller.
 template<class T>
 inline constexpr std::size_t kFirstSize = 0;
 #define HK_FIRST_SIZE(type, size)                                                                                      \
@@ -23,8 +23,8 @@ inline constexpr std::size_t kFirstSize = 0;
 #include "plugin/first_sizes.inc"
 #undef HK_FIRST_SIZE
 
-// A copy of a plugin's struct: members that it is too short for are zero. Nothing where it is null, or its struct_size
-// cannot be.
+// Returns a copy of a plugin's struct, with zeros for members that it does not have; nothing if it is null or its
+// struct_size is invalid.
 template<class T>
 std::optional<T> struct_of(const T* given) {
     static_assert(kFirstSize<T> > 0);
@@ -34,7 +34,8 @@ std::optional<T> struct_of(const T* given) {
     return copy;
 }
 
-// Element i of a plugin's array: the first says how far it is from one to the next, and all are alike.
+// Returns element i of a plugin's array. struct_size of the first element is the distance between elements; all must
+// have the same.
 template<class T>
 std::optional<T> struct_at(const T* first, std::size_t i) {
     if (!struct_of(first)) return {};
@@ -43,7 +44,7 @@ std::optional<T> struct_at(const T* first, std::size_t i) {
     return at->struct_size == step ? struct_of(at) : std::nullopt;
 }
 
-// Fills a plugin's struct as far as it goes; false where it is null, or its struct_size cannot be.
+// Fills a plugin's struct up to its struct_size; false if it is null or its struct_size is invalid.
 template<class T>
 bool fill_struct(T* to, const T& from) {
     static_assert(kFirstSize<T> > 0);

@@ -11,12 +11,12 @@
 
 namespace hekla::plugin {
 
-// What plugins may ask of a tokenizer. Thread: any, many at once.
+// A tokenizer as plugins see it. Thread: any.
 class TokenizerView {
 public:
     virtual ~TokenizerView() = default;
     virtual int64_t size() const = 0;
-    virtual int64_t special(std::string_view role) const = 0; // -1: it has none
+    virtual int64_t special(std::string_view role) const = 0; // -1: no such token
     virtual bool begins_word(int64_t id) const = 0;
     virtual bool ends_sentence(int64_t id) const = 0;
     virtual std::string decode(std::span<const int64_t> ids) const = 0;
@@ -29,7 +29,7 @@ const hk_tokenizer_interface* host_tokenizer_interface();
 
 } // namespace hekla::plugin
 
-// What a plugin sees as hk_tokenizer: borrowed, and valid as long as the view.
+// The type behind hk_tokenizer: borrowed, valid as long as the view.
 struct hk_tokenizer {
     const hekla::plugin::TokenizerView* view = nullptr;
 };

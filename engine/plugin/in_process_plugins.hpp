@@ -1,4 +1,4 @@
-// Plugins' instances in this process.
+// Plugin instances that run in this process.
 #pragma once
 
 #include "plugin/plugin_set.hpp"
@@ -6,7 +6,7 @@
 
 namespace hekla::plugin {
 
-// registry and tokenizer (may be null) must outlive the parts.
+// registry and tokenizer (may be null) must outlive the result.
 Result<std::unique_ptr<PluginSet>> make_in_process_plugins(const Registry& registry, const PartsSpec& spec,
                                                            const hk_tokenizer* tokenizer);
 

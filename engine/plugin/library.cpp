@@ -1,11 +1,10 @@
 #include "plugin/library.hpp"
 
-#include "base/file.hpp"
-#include "base/sha256.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
 #include "plugin/host_tokenizer.hpp"
+#include "plugin/library_file.hpp"
 #include "plugin/trace.hpp"
 
 #include "hekla/plugin/architecture.h"
@@ -29,7 +28,7 @@
 
 namespace hekla::plugin {
 
-// What every Library of one file has in common. hk_host is its first member, so that calls find their way back.
+// What every Library of one file has in common. hk_host is its first member, so that a call with it finds this.
 struct Library::Shared {
     hk_host host{};
     std::string plugin;
@@ -47,12 +46,13 @@ struct Library::Shared {
     }
 };
 
-// The files that are initialized, by dlopen's handle. The dynamic linker's state is the process's, and so is this.
+// The files that are initialized, by dlopen's handle. The dynamic linker's state belongs to the process, and so does
+// this.
 struct Library::Process {
     std::mutex lock;
     std::map<void*, std::unique_ptr<Shared>> shared;
     static Process& get() {
-        static Process* process = new Process(); // outlives whatever else is destroyed at the end
+        static Process* process = new Process(); // outlives everything that is destroyed at the end
         return *process;
     }
 };
@@ -76,10 +76,11 @@ constexpr TableSlot kTableSlots[] = {
 #undef HK_SLOT
 };
 
-// Why a plugin of that version cannot run here, and which line to change; empty if it can. `said_by`: who asks.
-std::string version_problem(uint32_t major, uint32_t minor, const std::string& said_by, const Manifest& manifest) {
+// Why a plugin of that version cannot run here, and which line to change; empty if it can. `source`: where the version
+// is from.
+std::string version_problem(uint32_t major, uint32_t minor, const std::string& source, const Manifest& manifest) {
     if (major == HK_ABI_MAJOR && minor <= HK_ABI_MINOR) return {};
-    const std::string asked = fmt::format("{} asks for plugin ABI {}.{}, this Hekla {} offers {}.{}", said_by, major,
+    const std::string asked = fmt::format("{} asks for plugin ABI {}.{}, this Hekla {} offers {}.{}", source, major,
                                           minor, kVersion, HK_ABI_MAJOR, HK_ABI_MINOR);
     if (major != HK_ABI_MAJOR)
         return fmt::format(
@@ -90,7 +91,7 @@ std::string version_problem(uint32_t major, uint32_t minor, const std::string& s
                        asked, HK_ABI_MINOR, manifest.file, HK_ABI_MINOR);
 }
 
-// What is wrong with an entry as a piece of memory; empty: nothing.
+// What is wrong with an entry as a piece of memory; empty if nothing is.
 std::string damage(const hk_plugin_entry* entry) {
     if (entry == nullptr) return "it is null";
     if (entry->magic != HK_ENTRY_MAGIC)
@@ -105,7 +106,7 @@ std::string damage(const hk_plugin_entry* entry) {
     return {};
 }
 
-// The functions that a struct of this interface must have and this one lacks.
+// The functions that a table of this interface must have and this one lacks.
 std::vector<std::string_view> missing_functions(std::string_view interface_id, const void* table) {
     std::vector<std::string_view> missing;
     for (const TableSlot& slot : kTableSlots) {
@@ -160,26 +161,26 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
             version_problem(manifest.abi_major, manifest.abi_minor_needed, "its manifest", manifest);
         !problem.empty())
         return refuse(Code::unsupported, problem);
+    Result<LibraryFile> file = LibraryFile::open(path);
+    if (!file.ok()) return refuse(file.code(), file.message());
     if (!manifest.sha256.empty()) {
-        const Result<MappedFile> file = MappedFile::open(manifest.library);
-        if (!file.ok()) return refuse(Code::not_found, fmt::format("cannot be loaded: {}", file.message()));
-        if (const std::string found = sha256_hex(file.value().text()); found != manifest.sha256)
+        const Result<std::string> hash = file->sha256();
+        if (!hash.ok()) return refuse(hash.code(), hash.message());
+        const std::string& found = hash.value();
+        if (found != manifest.sha256)
             return refuse(
                 Code::corrupt,
-                fmt::format("is not the file that its manifest was written for: its sha256 is {}, {} says {}: "
-                            "build the plugin again (hekla_add_plugin writes both), or, where you changed the "
-                            "file, set \"sha256\": \"{}\" there",
-                            found, manifest.file, manifest.sha256, found));
+                fmt::format("is not the file that its manifest was written for: its sha256 is {0}, \"sha256\" "
+                            "in {1} is {2}; build the plugin again (hekla_add_plugin writes both) or, if you "
+                            "changed the file on purpose, set \"sha256\": \"{0}\" there",
+                            found, manifest.file, manifest.sha256));
     }
-    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-        const char* reason = ::dlerror();
-        return refuse(Code::not_found,
-                      fmt::format("cannot be loaded: {}", reason != nullptr ? reason : "no reason given"));
-    }
+    const Result<void*> opened = file.take().load();
+    if (!opened.ok()) return refuse(opened.code(), opened.message());
+    void* const library = opened.value();
     void* symbol = ::dlsym(library, HK_ENTRY_SYMBOL);
     if (symbol == nullptr)
-        return refuse(Code::unsupported, fmt::format("does not export {}: it is no Hekla plugin", HK_ENTRY_SYMBOL));
+        return refuse(Code::unsupported, fmt::format("does not export {}: it is not a Hekla plugin", HK_ENTRY_SYMBOL));
     const auto entry_function = reinterpret_cast<const hk_plugin_entry* (*)(void)>(symbol);
     const hk_plugin_entry* entry = nullptr;
     try {
@@ -207,11 +208,10 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
 
     for (const std::string_view draft : manifest.drafts)
         if (std::ranges::none_of(drafts, [&](const Draft& d) { return d.id == draft; }))
-            return refuse(
-                Code::unsupported,
-                fmt::format("its manifest asks for the draft {}, this Hekla {} has {}: drafts come and go with "
-                            "a release; get a build of the plugin for this one",
-                            draft, kVersion, drafts.empty() ? "none" : "others"));
+            return refuse(Code::unsupported,
+                          fmt::format("its manifest asks for the draft {}, this Hekla {} has {}; drafts change with "
+                                      "every release: get a build of the plugin for this one",
+                                      draft, kVersion, drafts.empty() ? "none" : "others"));
 
     std::unique_ptr<Library> result(new Library());
     {
@@ -252,15 +252,15 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
         }
         result->shared_ = place.get(); // from here on deinit() is owed
     }
-    // All or nothing: what the manifest promises is there and whole, whichever of it is wanted now.
+    // All or nothing: everything that the manifest promises must be there and complete, whatever is used now.
     for (const Provided& provided : manifest.provides) {
         if (!is_known_interface(provided.interface_id) && !is_draft(provided.interface_id))
-            continue; // of another host; it may be served there
+            continue; // for another host
         const void* table = result->get_interface(provided.interface_id, provided.id);
         if (table == nullptr)
             return refuse(
                 Code::corrupt,
-                fmt::format("its manifest promises {} '{}', its code does not have it: correct \"provides\" in {}",
+                fmt::format("its manifest promises {} '{}', and its code does not have it: correct \"provides\" in {}",
                             provided.interface_id, provided.id, manifest.file));
         if (const auto missing = missing_functions(provided.interface_id, table); !missing.empty())
             return refuse(Code::corrupt, fmt::format("its {} '{}' lacks functions that may not be null: {}",

@@ -1,4 +1,4 @@
-// Loading one plugin library and agreeing with it on a version.
+// Loads a plugin library and checks that its ABI version is supported.
 #pragma once
 
 #include "base/log.hpp"
@@ -10,24 +10,24 @@
 
 namespace hekla::plugin {
 
-// Whether this host can use what plugins give under this id, eg: "hekla.architecture/1".
+// Whether this host uses interfaces with this id, eg: "hekla.architecture/1".
 bool is_known_interface(std::string_view interface_id);
 
 // An interface that is not stable yet.
 struct Draft {
     std::string id;              // "hekla.adapter.draft/1"
-    const void* table = nullptr; // the host's; null where plugins give it
+    const void* table = nullptr; // the host's table; null for drafts that plugins provide
 };
 
-// A loaded plugin. Its code stays mapped after destruction (unloading code that has thread-local or unique symbols does
-// not work, and pretending is worse). A file that is loaded twice, by two contexts of a process, is one: it is
-// initialized by the first and ends with the last. [entry.8] What it logs goes to the one that came last.
+// A loaded plugin library. Its code stays mapped after destruction, since code with thread-local or unique symbols
+// cannot be unloaded safely. If two contexts of a process load the same file, they share it: the first initializes it
+// and the last calls deinit(). [entry.8] Its messages go to the log of the context that loaded it last.
 class Library {
 public:
-    // Opens by absolute path with RTLD_NOW | RTLD_LOCAL, checks the entry, calls init, and sees that everything that
-    // the manifest promises of interfaces that this host knows is there and whole. The error says what was asked, what
-    // is offered and which line to change; after one nothing of the library is used.
-    // drafts: those that this host has. Thread: any.
+    // Opens the file once, compares its hash with the manifest, loads that open file with RTLD_NOW | RTLD_LOCAL, checks
+    // the entry, calls init, and checks that everything that the manifest promises exists and is complete (of
+    // interfaces that this host knows). An error contains what was requested, what is offered and which line to change;
+    // nothing of the library is used then. drafts: those of this host. Thread: any.
     static Result<std::unique_ptr<Library>> load(const Manifest& manifest, const Log& log,
                                                  const std::vector<Draft>& drafts = {});
     ~Library();

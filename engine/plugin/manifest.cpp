@@ -2,10 +2,13 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/nearest_name.hpp"
 #include "hekla/plugin/abi.h"
+#include "plugin/library.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 
 namespace hekla::plugin {
@@ -13,136 +16,216 @@ namespace {
 
 using nlohmann::json;
 
-// Reads members of one object and keeps them; the first problem is kept too, with the path to it.
+// What all objects of one manifest share: where texts are kept, and the first problem.
+struct Reading {
+    StringInterner& kept;
+    Status status;
+    // Whether unknown keys are errors: not in manifests for another ABI, nor in what is provided to another host.
+    bool strict = true;
+
+    void fail(const std::string& where, const std::string& what) {
+        if (status.ok()) status = corrupt(where.empty() ? what : fmt::format("{}: {}", where, what));
+    }
+};
+
+// A value for a message: as JSON, cut short.
+std::string shown(const json& value) {
+    constexpr std::size_t kLongest = 60;
+    std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+    return text;
+}
+
+// Reads the members of one object. The first problem is reported with the path to it; finish() reports keys that were
+// never asked for.
 class Reader {
 public:
-    Reader(const json& object, std::string where, StringInterner& kept, Status& status)
-        : object_(object), where_(std::move(where)), kept_(kept), status_(status) {
-        if (!object.is_object()) fail("", "an object");
+    Reader(const json& object, std::string path, Reading& reading)
+        : object_(object), path_(std::move(path)), reading_(reading) {
+        if (!object.is_object()) reading_.fail(path_, expected("an object", object));
     }
 
-    std::string_view text(const char* key, bool required) { return kept_.text(read_text(key, required)); }
-    // As it stands in what is read.
-    std::string_view read_text(const char* key, bool required) {
+    std::string_view text(const char* key, bool required) { return reading_.kept.text(borrow_text(key, required)); }
+    // Valid as long as the JSON value that is read.
+    std::string_view borrow_text(const char* key, bool required) {
         const json* value = find(key, required);
         if (value == nullptr) return {};
-        if (!value->is_string()) return fail(key, "a text"), std::string_view();
+        if (!value->is_string()) return fail(key, expected("a string", *value)), std::string_view();
         return value->get_ref<const std::string&>();
     }
     uint32_t number(const char* key) {
         const json* value = find(key, true);
         if (value == nullptr) return 0;
-        if (!value->is_number_unsigned()) return fail(key, "a number from 0"), 0u;
+        if (!value->is_number_unsigned() || value->get<uint64_t>() > UINT32_MAX)
+            return fail(key, expected("an integer from 0 to 2^32 - 1", *value)), 0u;
         return value->get<uint32_t>();
     }
     Texts texts(const char* key) {
         std::vector<std::string_view> result;
-        each(key, [&](const json& value, const std::string& where) {
+        each(key, [&](const json& value, const std::string& path) {
             if (value.is_string())
-                result.push_back(kept_.text(value.get_ref<const std::string&>()));
+                result.push_back(reading_.kept.text(value.get_ref<const std::string&>()));
             else
-                fail(where.c_str(), "a text");
+                reading_.fail(path, expected("a string", value));
         });
-        return kept_.list(result);
+        return reading_.kept.list(result);
     }
-    // An object of texts, or an array of pairs of texts (which keeps its order).
+    // An object of strings, or an array of pairs of strings (which keeps its order).
     TextPairs pairs(const char* key) {
         std::vector<TextPair> result;
         const auto add = [&](const std::string& from, const json& to) {
-            result.push_back({kept_.text(from), kept_.text(to.get_ref<const std::string&>())});
+            result.push_back({reading_.kept.text(from), reading_.kept.text(to.get_ref<const std::string&>())});
         };
         const json* value = find(key, false);
         if (value == nullptr) return {};
         if (value->is_object()) {
             for (const auto& [from, to] : value->items()) {
-                if (!to.is_string()) return fail(key, "texts"), TextPairs();
+                if (!to.is_string()) {
+                    fail(key, fmt::format("'{}': {}", from, expected("a string", to)));
+                    return {};
+                }
                 add(from, to);
             }
-            return kept_.list(result);
+            return reading_.kept.list(result);
         }
-        each(key, [&](const json& pair, const std::string& where) {
+        each(key, [&](const json& pair, const std::string& path) {
             if (pair.is_array() && pair.size() == 2 && pair[0].is_string() && pair[1].is_string())
                 add(pair[0].get_ref<const std::string&>(), pair[1]);
             else
-                fail(where.c_str(), "a pair of texts");
+                reading_.fail(path, expected("a pair of strings", pair));
         });
-        return kept_.list(result);
+        return reading_.kept.list(result);
     }
     const json& object(const char* key) {
         static const json none = json::object();
         const json* value = find(key, false);
         if (value == nullptr) return none;
-        if (!value->is_object()) return fail(key, "an object"), none;
+        if (!value->is_object()) return fail(key, expected("an object", *value)), none;
         return *value;
     }
     JsonText json_text(const char* key) { return json_text(object(key)); }
-    JsonText json_text(const json& object) { return object.empty() ? JsonText() : JsonText{kept_.text(object.dump())}; }
+    JsonText json_text(const json& object) {
+        return object.empty() ? JsonText() : JsonText{reading_.kept.text(object.dump())};
+    }
     template<class F>
     void each(const char* key, F&& f, bool required = false) {
         const json* value = find(key, required);
         if (value == nullptr) return;
-        if (!value->is_array()) return fail(key, "an array");
-        for (std::size_t i = 0; i < value->size(); ++i) f((*value)[i], fmt::format("{}[{}]", key, i));
+        if (!value->is_array()) return fail(key, expected("an array", *value));
+        for (std::size_t i = 0; i < value->size(); ++i) f((*value)[i], fmt::format("{}{}[{}]", path_dot(), key, i));
     }
-    void fail(const char* key, const std::string& expected) {
-        if (status_.ok()) status_ = corrupt(fmt::format("manifest: {}{}: expected {}", where_, key, expected));
-    }
-
     std::optional<double> bound(const char* key) {
         const json* value = find(key, false);
         if (value == nullptr) return {};
         if (value->is_number()) return value->get<double>();
-        fail(key, "a number");
+        fail(key, expected("a number", *value));
         return {};
     }
-
-private:
     const json* find(const char* key, bool required) {
+        asked_.emplace_back(key);
         if (!object_.is_object()) return nullptr;
         const auto found = object_.find(key);
         if (found != object_.end()) return &*found;
-        if (required) fail(key, "this key");
+        if (required) reading_.fail(path_, fmt::format("the key \"{}\" is missing", key));
         return nullptr;
     }
+    void fail(const char* key, const std::string& what) { reading_.fail(path_dot() + key, what); }
+
+    // Call it after the last key was asked for.
+    void finish() {
+        if (!reading_.strict || !object_.is_object()) return;
+        for (const auto& [key, value] : object_.items()) {
+            if (std::ranges::find(asked_, key) != asked_.end()) continue;
+            const std::string_view near = nearest_name(key, asked_);
+            reading_.fail(path_, fmt::format("unknown key \"{}\"{}", key,
+                                             near.empty() ? fmt::format("; known are {}", fmt::join(asked_, ", "))
+                                                          : fmt::format("; did you mean \"{}\"?", near)));
+        }
+    }
+
+private:
+    static std::string expected(const char* what, const json& found) {
+        return fmt::format("expected {}, found {}", what, shown(found));
+    }
+    std::string path_dot() const { return path_.empty() ? "" : path_ + "."; }
+
     const json& object_;
-    std::string where_;
-    StringInterner& kept_;
-    Status& status_;
+    std::string path_;
+    Reading& reading_;
+    std::vector<std::string_view> asked_;
 };
 
-// A circle of ties would leave no tensor to hold the values.
-void check_ties(TextPairs ties, const std::string& where, Status& status) {
+// A cycle of ties would leave no tensor to hold the values.
+void check_ties(TextPairs ties, const std::string& path, Reading& reading) {
     for (const auto& [alias, parameter] : ties) {
         std::string_view at = parameter;
-        std::string path = fmt::format("'{}' -> '{}'", alias, parameter);
+        std::string cycle = fmt::format("'{}' -> '{}'", alias, parameter);
         for (std::size_t hops = 0; hops < ties.size() && at != alias; ++hops) {
             const auto next = std::ranges::find(ties, at, &TextPair::from);
             if (next == ties.end()) break;
             at = next->to;
-            path += fmt::format(" -> '{}'", at);
+            cycle += fmt::format(" -> '{}'", at);
         }
-        if (at != alias || !status.ok()) continue;
-        status = corrupt(fmt::format("manifest: {}names.ties: {} is a circle: name the parameter that holds the values",
-                                     where, path));
+        if (at == alias)
+            reading.fail(path + ".names.ties",
+                         fmt::format("{} is a cycle; name the parameter that holds the values", cycle));
     }
 }
 
-Provided read_provided(const json& value, const std::string& where, StringInterner& kept, Status& status) {
-    Reader in(value, where, kept, status);
+// One parameter: its key, its default and what its number may be.
+void read_parameter(const json& value, const std::string& path, Reading& reading, std::vector<std::string_view>& keys,
+                    json& defaults, std::map<std::string_view, Range>& ranges) {
+    Reader in(value, path, reading);
+    const std::string_view key = in.text("key", true);
+    in.borrow_text("about", false);
+    const Range range{key, in.bound("minimum"), in.bound("maximum")};
+    const json* fallback = in.find("default", false);
+    in.finish();
+    if (std::ranges::find(keys, key) != keys.end())
+        in.fail("key", fmt::format("the parameter \"{}\" is listed twice", key));
+    keys.push_back(key);
+    if (range.minimum && range.maximum && *range.minimum > *range.maximum)
+        in.fail("minimum", fmt::format("{} is above the maximum {}", *range.minimum, *range.maximum));
+    if (range.minimum || range.maximum) ranges[key] = range;
+    if (fallback == nullptr) return;
+    defaults[key] = *fallback;
+    if ((!range.minimum && !range.maximum) || fallback->is_null() || fallback->is_array()) return;
+    if (!fallback->is_number())
+        return in.fail("default", fmt::format("{} is not a number, and the parameter has a range", shown(*fallback)));
+    const auto number = fallback->get<double>();
+    if (range.minimum && number < *range.minimum)
+        in.fail("default", fmt::format("{} is below the minimum {}", shown(*fallback), *range.minimum));
+    if (range.maximum && number > *range.maximum)
+        in.fail("default", fmt::format("{} is above the maximum {}", shown(*fallback), *range.maximum));
+}
+
+// The keys of "check"; what their values may be is known to the tests that read them.
+void check_keys_of_check(const json& value, const std::string& path, Reading& reading) {
+    Reader in(value, path, reading);
+    for (const char* key : {"architecture", "attributes", "config", "head", "head_config", "integers", "learning_rate",
+                            "objective", "objective_config", "range", "shapes", "skip"})
+        in.find(key, false);
+    const json& waived = in.object("waive");
+    for (const auto& [test, reason] : waived.items())
+        if (!reason.is_string() || reason.get_ref<const std::string&>().empty())
+            in.fail("waive", fmt::format("\"{}\" needs the reason as a string, found {}", test, shown(reason)));
+    in.finish();
+}
+
+Provided read_provided(const json& value, const std::string& path, Reading& reading) {
+    Reader in(value, path, reading);
+    StringInterner& kept = reading.kept;
     Provided p;
     p.interface_id = in.text("interface", true);
+    const bool was_strict = reading.strict;
+    reading.strict = was_strict && (is_known_interface(p.interface_id) || is_draft(p.interface_id));
     p.id = in.text("id", true);
     p.about = in.text("about", false);
     std::vector<std::string_view> parameters;
     json defaults = json::object();
     std::map<std::string_view, Range> ranges;
     in.each("parameters", [&](const json& parameter, const std::string& at) {
-        Reader one(parameter, where + at + ".", kept, status);
-        const std::string_view key = one.text("key", true);
-        parameters.push_back(key);
-        if (parameter.is_object() && parameter.contains("default")) defaults[key] = parameter["default"];
-        const Range range{key, one.bound("minimum"), one.bound("maximum")};
-        if (range.minimum || range.maximum) ranges[key] = range;
+        read_parameter(parameter, at, reading, parameters, defaults, ranges);
     });
     p.parameters = kept.list(parameters);
     p.defaults = in.json_text(defaults);
@@ -153,32 +236,35 @@ Provided read_provided(const json& value, const std::string& where, StringIntern
     p.causal = in.text("causal", false);
     p.roles = in.texts("roles");
     p.check = in.json_text("check");
+    check_keys_of_check(in.object("check"), path + ".check", reading);
     p.model_types = in.texts("model_types");
-    Reader rules(in.object("names"), where + "names.", kept, status);
+    Reader rules(in.object("names"), path + ".names", reading);
     p.names.prefix = rules.text("prefix", false);
     p.names.renames = rules.pairs("renames");
     p.names.ignore = rules.texts("ignore");
     p.names.ties = rules.pairs("ties");
-    check_ties(p.names.ties, where, status);
+    rules.finish();
+    check_ties(p.names.ties, path, reading);
     std::vector<Ancestor> ancestors;
     in.each("begins_as", [&](const json& entry, const std::string& at) {
-        Reader one(entry, where + at + ".", kept, status);
+        Reader one(entry, at, reading);
         Ancestor ancestor;
         ancestor.model_type = one.text("model_type", true);
         ancestor.keys = one.pairs("keys");
         ancestor.names = one.pairs("names");
         ancestor.ignore = one.texts("ignore");
+        one.finish();
         for (const auto& [theirs, ours] : ancestor.keys)
             if (std::ranges::find(p.parameters, ours) == p.parameters.end())
-                one.fail("keys", fmt::format("keys of `parameters` on the right, not \"{}\"", ours));
+                one.fail("keys", fmt::format("\"{}\" on the right is not a key of \"parameters\"", ours));
         for (const auto& [theirs, ours] : ancestor.names)
-            if (theirs.empty()) one.fail("names", "a part of a name on the left, not nothing");
+            if (theirs.empty()) one.fail("names", "a name on the left is empty");
         ancestors.push_back(ancestor);
     });
     p.begins_as = kept.list(ancestors);
     std::vector<ReferenceClass> classes;
     in.each("classes", [&](const json& entry, const std::string& at) {
-        Reader one(entry, where + at + ".", kept, status);
+        Reader one(entry, at, reading);
         ReferenceClass c;
         c.name = one.text("class", true);
         c.head = one.text("head", false);
@@ -186,9 +272,12 @@ Provided read_provided(const json& value, const std::string& where, StringIntern
         c.outputs = one.pairs("outputs");
         c.head_config = one.json_text("head_config");
         c.objective_config = one.json_text("objective_config");
+        one.finish();
         classes.push_back(c);
     });
     p.classes = kept.list(classes);
+    in.finish();
+    reading.strict = was_strict;
     return p;
 }
 
@@ -214,42 +303,45 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, ReadOnlyArena&
 Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner& kept) {
     HK_ASSIGN(const std::string content, read_file(file));
     HK_ASSIGN(const json root, parse_json_object(content, file.string()));
-    Status status;
+    Reading reading{kept, {}};
     Manifest m;
     m.file = kept.text(file.string());
-    Reader in(root, "", kept, status);
+    Reader in(root, "", reading);
+    m.abi_major = in.number("abi_major");
+    m.abi_minor_needed = in.number("abi_minor_needed");
+    // A newer manifest may have newer keys; loading the library reports the version.
+    reading.strict = m.abi_major == HK_ABI_MAJOR && m.abi_minor_needed <= HK_ABI_MINOR;
     m.plugin = in.text("plugin", true);
     m.version = in.text("version", true);
     m.licence = in.text("licence", true);
-    const std::string_view library = in.read_text("library", true);
+    const std::string_view library = in.borrow_text("library", true);
     if (library.find('/') != std::string_view::npos)
-        in.fail("library", "a file name beside the manifest, without a folder");
+        in.fail("library",
+                fmt::format("\"{}\" is a path; expected the name of a file in the manifest's folder", library));
     std::error_code ignored;
     m.library = kept.text((std::filesystem::absolute(file, ignored).parent_path() / library).string());
     m.sha256 = in.text("sha256", false);
     const bool hexadecimal =
         std::ranges::all_of(m.sha256, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
     if (!m.sha256.empty() && (m.sha256.size() != 64 || !hexadecimal))
-        in.fail("sha256", "64 digits of 0 to 9 and a to f");
-    m.abi_major = in.number("abi_major");
-    m.abi_minor_needed = in.number("abi_minor_needed");
+        in.fail("sha256", fmt::format("\"{}\" is not 64 digits of 0 to 9 and a to f", m.sha256));
     m.drafts = in.texts("drafts");
     for (const std::string_view draft : m.drafts)
-        if (!is_draft(draft)) in.fail("drafts", "ids of drafts, as in \"hekla.adapter.draft/1\"");
+        if (!is_draft(draft))
+            in.fail("drafts", fmt::format("\"{}\" is not the id of a draft, such as \"hekla.adapter.draft/1\"", draft));
     std::vector<Provided> provides;
     in.each(
         "provides",
-        [&](const json& value, const std::string& at) {
-            provides.push_back(read_provided(value, at + ".", kept, status));
-        },
+        [&](const json& value, const std::string& path) { provides.push_back(read_provided(value, path, reading)); },
         true);
     m.provides = kept.list(provides);
-    if (!status.ok()) return status.with_context(file.string());
+    in.finish();
     for (const Provided& p : m.provides)
         if (is_draft(p.interface_id) && std::ranges::find(m.drafts, p.interface_id) == m.drafts.end())
-            return corrupt(fmt::format("{}: manifest: provides {} '{}', a draft, and claims to be stable: add "
-                                       "\"drafts\": [\"{}\"], and it loads where that very draft is",
-                                       file.string(), p.interface_id, p.id, p.interface_id));
+            in.fail("provides", fmt::format("{} '{}' is a draft, and the manifest claims to be stable; add \"drafts\": "
+                                            "[\"{}\"], and the plugin loads where that very draft is",
+                                            p.interface_id, p.id, p.interface_id));
+    if (!reading.status.ok()) return reading.status.with_context(file.string());
     return m;
 }
 

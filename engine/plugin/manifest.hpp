@@ -1,4 +1,4 @@
-// A plugin's manifest: what a library holds, read without running it. LIBRARY.json lies beside LIBRARY.so.
+// A plugin's manifest: the contents of a library, known without loading it. LIBRARY.json is next to LIBRARY.so.
 #pragma once
 
 #include "base/read_only_arena.hpp"
@@ -12,37 +12,37 @@
 
 namespace hekla::plugin {
 
-// All of this is views of what read_manifest() kept, and is copied as such.
+// These are views into the arena given to read_manifest(), and copies are views too.
 struct TextPair {
     std::string_view from, to;
 };
 using Texts = std::span<const std::string_view>;
 using TextPairs = std::span<const TextPair>;
 
-// An object as its text: parsed, it would be many small pieces of memory for what is asked for now and then.
+// A JSON object stored as text and parsed when needed, which takes one allocation instead of many.
 struct JsonText {
     std::string_view text = "{}";
     nlohmann::json parse() const;
 };
 
-// How tensors of a model's files are explained. All four are data of the architecture, applied by the model room.
+// Maps the tensor names in a model's files to those of the architecture. Applied by the model room.
 struct NameRules {
-    std::string_view prefix; // may be missing in files, eg "transformer."
-    TextPairs renames;       // suffix in an old file -> suffix today: "gamma" -> "weight"
-    Texts ignore;            // patterns with *, eg "*.attn.bias"
-    TextPairs ties;          // a name that files may repeat -> the parameter it equals
+    std::string_view prefix; // may be missing in files, eg: "transformer."
+    TextPairs renames;       // suffix in a file -> suffix of the parameter: "gamma" -> "weight"
+    Texts ignore;            // tensors that are not read; patterns with *, eg: "*.attn.bias"
+    TextPairs ties;          // name that files may contain in addition -> the parameter that it equals
 };
 
-// Another architecture whose trained weights this one can begin with (DistilBERT with BERT's). All of it is applied to
+// Another architecture whose trained weights this one can start from (DistilBERT from BERT's). Its rules are applied to
 // that model's files before this architecture's own rules.
 struct Ancestor {
     std::string_view model_type; // "bert"
-    TextPairs keys;              // of its configuration -> of this one's; others are dropped
-    TextPairs names;             // a part of its tensors' names -> what stands there here
-    Texts ignore;                // of its tensors, by their old names: patterns with *
+    TextPairs keys;              // key of its configuration -> our key; other keys are dropped
+    TextPairs names;             // part of its tensors' names -> our part
+    Texts ignore;                // its tensors that are not read, by their own names; patterns with *
 };
 
-// What a class of the reference implementation is made of here.
+// A class of the reference implementation, as head and objective of ours.
 struct ReferenceClass {
     std::string_view name; // "GPT2LMHeadModel"
     std::string_view head;
@@ -52,54 +52,54 @@ struct ReferenceClass {
     JsonText objective_config;
 };
 
-// What the number of a key may be, both ends included.
+// Allowed range of a number, both ends included.
 struct Range {
     std::string_view key;
     std::optional<double> minimum, maximum;
 };
 
-// One thing that a library offers.
+// One interface that a library provides.
 struct Provided {
     std::string_view interface_id; // "hekla.architecture/1"
     std::string_view id;           // "gpt2"
     std::string_view about;
-    JsonText defaults;             // every parameter that has a default
-    Texts parameters;              // every key it knows
-    std::span<const Range> ranges; // of those that have one, by key
-    Texts ignored;                 // keys that change nothing here (patterns with *)
-    // Objectives: "yes" where each token is predicted from those before it, so that a body must not see what stands
-    // behind. Architectures: "yes" where it does not, or the key of the configuration that says so.
+    JsonText defaults;             // values of all parameters with a default
+    Texts parameters;              // all keys of its configuration
+    std::span<const Range> ranges; // ranges of parameters, sorted by key
+    Texts ignored;                 // keys without an effect; patterns with *
+    // Objectives: "yes" if each token is predicted from the earlier ones, so that the body must not use later ones.
+    // Architectures: "yes" if no token depends on later ones, or the key of the configuration that selects this.
     std::string_view causal;
-    // Objectives only: what the special tokens of a tokenizer that is trained for them stand for ("mask").
+    // Objectives only: roles of special tokens that a tokenizer trained for them must have ("mask").
     Texts roles;
-    // How `hekla plugin check` makes a small network with it: check/trial.hpp.
+    // Settings of `hekla plugin check`: see check/trial.hpp.
     JsonText check;
     // Architectures only:
     Texts model_types;
     NameRules names;
     std::span<const Ancestor> begins_as;
-    const Ancestor* ancestor(std::string_view model_type) const; // of begins_as, or null
+    const Ancestor* ancestor(std::string_view model_type) const; // element of begins_as, or null
     std::span<const ReferenceClass> classes;
 };
 
 struct Manifest {
-    std::string_view file;    // of the manifest
-    std::string_view library; // absolute
+    std::string_view file;    // path of the manifest
+    std::string_view library; // absolute path
     std::string_view plugin, version, licence;
-    std::string_view sha256; // of the library, as the build wrote it down; empty: it did not
-    bool built_in = false;   // it lies in the installation's own folder
+    std::string_view sha256; // of the library, in hexadecimal; empty: not checked
+    bool built_in = false;   // in the installation's own folder
     uint32_t abi_major = 0, abi_minor_needed = 0;
-    // Interfaces that are not stable yet and that it uses or provides; empty: it claims to be stable. [drafts.2]
+    // Ids of unstable interfaces that it uses or provides; empty: it claims to be stable. [drafts.2]
     Texts drafts;
     std::span<const Provided> provides;
 };
 
-// Whether an interface of that id is a draft: "hekla.adapter.draft/1".
+// Whether this is the id of a draft: "hekla.adapter.draft/1".
 bool is_draft(std::string_view interface_id);
 
-// Reads and checks one manifest, whose texts and lists lie in `kept` (of a damaged one some of them, too). Errors name
-// the file, the key and what was expected.
+// Reads and checks one manifest. Its texts and lists are stored in `kept`, in part also after an error. Errors contain
+// the file, the key, what was found and what was expected; syntax errors the line and column.
 Result<Manifest> read_manifest(const std::filesystem::path& file, ReadOnlyArena& kept);
-Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner& kept); // one of many
+Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner& kept); // for reading several
 
 } // namespace hekla::plugin

@@ -1,5 +1,5 @@
-// What a host and a process with plugins say to each other (base/channel.hpp). The host asks for one thing at a time;
-// until its answer comes the process may say what it is doing, log, and ask back.
+// Messages between a host and a worker process with plugins (base/channel.hpp). The host sends one request at a time;
+// before the answer, the process may report what it runs, log, and ask questions.
 #pragma once
 
 #include "base/wire.hpp"
@@ -9,11 +9,11 @@
 
 namespace hekla::plugin {
 
-// Of this format and of what it carries; both sides are of one build.
+// Version of the format and its contents; both sides must be from the same build.
 inline constexpr const char* kProtocol = "hekla-describe 1 of 0.1.0";
 
 enum class MessageKind : uint32_t {
-    // Of the host.
+    // From the host.
     create = 1,
     build,
     parameters,
@@ -28,13 +28,13 @@ enum class MessageKind : uint32_t {
     collate, // examples and fields are in the shared memory
     decode,  // outputs and fields are
     reply,   // to ask_*
-    // Of the process.
-    answer = 64,   // flag: ok, then what was asked for; else code, message, and the manifest of who is to blame, or ""
-    doing,         // manifest, function: what runs now
-    out_of_memory, // said by a handler of signals: no memory could be had
+    // From the process.
+    answer = 64,   // flag: ok, then the result; else code, message, and the manifest of the plugin that failed, or ""
+    doing,         // manifest, function: the plugin function that runs now
+    out_of_memory, // sent by a signal handler when an allocation failed
     log,           // severity, text
     ask_special,   // role
-    ask_words,     // one byte an id: bit 0 begins a word, bit 1 ends a sentence
+    ask_words,     // one byte per id: bit 0 begins a word, bit 1 ends a sentence
     ask_decode,    // ids
     ask_example,   // index, of the batch's corpus
 };
@@ -50,7 +50,7 @@ ReadKeys get_read_keys(WireReader& in, int depth = 0);
 
 void put_example(WireWriter& out, const hk_example& example);
 
-// Examples as they were put, pointing into what was read.
+// Reads examples; they point into the message.
 class ReadExamples {
 public:
     hk_example get(WireReader& in);

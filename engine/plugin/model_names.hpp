@@ -1,4 +1,4 @@
-// Which tensors a model's files hold for a graph, by what its architecture's manifest says of names.
+// Finds the tensors of a graph in a model's files, by the name rules of its architecture's manifest.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -10,7 +10,7 @@
 
 namespace hekla::plugin {
 
-// A tensor that a model's files keep: a parameter, or a buffer (saved, not trained).
+// A tensor that is saved with a model: a parameter or a buffer (saved, not trained).
 struct ModelTensor {
     std::string name;
     graph::NodeId leaf = 0;
@@ -22,10 +22,10 @@ struct ModelTensor {
 // The parameters of a graph, then its buffers.
 std::vector<ModelTensor> model_tensors(const graph::Graph& graph);
 
-// A buffer's values as it was described: zeros where none were.
+// Returns a buffer's described values; zeros if it has none.
 std::vector<double> described_values(const graph::Graph& graph, const ModelTensor& buffer);
 
-// The model room's rules, which may be added to.
+// Converts the rules for the model room; more may be added.
 model::NameRules model_rules(const NameRules& manifest);
 
 struct StoredTensor {
@@ -33,16 +33,16 @@ struct StoredTensor {
     const model::TensorView* stored = nullptr; // into `weights`
 };
 
-// Every tensor of the graph with the stored one. A buffer that no file holds is left out: it stays as it is described.
-// `ignored`, if given: the stored tensors that are known to be no part of it. Errors: see model::resolve_names.
+// Finds the stored tensor of every tensor of the graph. A buffer that is not stored is left out and keeps its described
+// values. `ignored`, if given: stored tensors that are known not to belong to it. Errors: see model::resolve_names.
 Result<std::vector<StoredTensor>> find_tensors(const graph::Graph& graph, const model::Weights& weights,
                                                const NameRules& names, std::vector<std::string>* ignored = nullptr);
 
-// The same for a part of the graph's tensors: those that `wanted` takes. `where`: what messages call the stored ones,
-// which must outlive the result.
+// The same for those tensors of the graph for which `wanted` is true. `where`: name of the stored tensors in messages.
+// They must outlive the result.
 struct FoundTensors {
     std::vector<StoredTensor> tensors;
-    std::vector<std::string> ignored; // stored ones that are no part of it
+    std::vector<std::string> ignored; // stored tensors that do not belong to it
 };
 Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<const model::TensorView> stored,
                                        const std::string& where, model::NameRules rules,

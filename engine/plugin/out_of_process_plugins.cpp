@@ -1,6 +1,5 @@
 #include "plugin/out_of_process_plugins.hpp"
 
-#include "base/child_process.hpp"
 #include "base/json.hpp"
 #include "base/module.hpp"
 #include "graph/reference.hpp"
@@ -8,14 +7,13 @@
 #include "plugin/host_error.hpp"
 #include "plugin/host_operation.hpp"
 #include "plugin/host_tokenizer.hpp"
-#include "plugin/messages.hpp"
+#include "plugin/worker_pool.hpp"
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/draft/adapter.h"
 #include "hekla/plugin/objective.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,11 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostTries = 3;      // of one batch
-constexpr int kMostRestarts = 16;  // in the life of the parts
-constexpr std::size_t kAlign = 64; // of fields in the shared memory
+constexpr int kMostTries = 3;            // of one batch
+constexpr int kMostRestarts = 16;        // of all processes of one OutOfProcessPlugins
+constexpr std::size_t kMostWorkers = 64; // processes that collate and decode
+constexpr std::size_t kAlign = 64;       // of fields in the shared memory, in bytes
 
-Result<fs::path> describing_program(const fs::path& given) {
+Result<fs::path> worker_program(const fs::path& given) {
     const fs::path own = own_folder();
     const std::vector<std::string> places =
         given.empty() ? std::vector{(own / "hekla-describe").string(),
@@ -38,13 +37,14 @@ Result<fs::path> describing_program(const fs::path& given) {
                       : std::vector{given.string()};
     for (const std::string& place : places)
         if (::access(place.c_str(), X_OK) == 0) return fs::absolute(place);
-    return not_found(fmt::format("hekla-describe, which loads plugins in a process of its own, is not at {}: say where "
-                                 "it is, or let plugins describe in this process (--describe-in process, "
-                                 "HK_DESCRIBE_IN_PROCESS)",
-                                 fmt::join(places, " nor at ")));
+    return not_found(
+        fmt::format("hekla-describe, the program that runs plugins in their own process, was not found at {}: "
+                    "give its path (--describe-program), or run plugins in this process (--describe-in process, "
+                    "HK_DESCRIBE_IN_PROCESS)",
+                    fmt::join(places, " nor at ")));
 }
 
-// Whoever described the graph has the operation; it is opened here when float64 asks for it.
+// The reference of an operation whose graph was described elsewhere; its library is opened at the first use.
 graph::OwnReference reference_here(const Registry& registry, std::string name, uint32_t revision) {
     return [&registry, name = std::move(name), revision](std::span<const graph::Tensor* const> inputs,
                                                          std::span<const graph::Attribute> attributes,
@@ -56,19 +56,13 @@ graph::OwnReference reference_here(const Registry& registry, std::string name, u
     };
 }
 
-// What a process was asked for, as its answer; or how it ended instead.
-struct Exchanged {
-    Result<Message> answer = internal_error("nothing was asked");
-    std::string died; // "crashed with SIGSEGV (Segmentation fault)"; empty: it did not
-    const Manifest* doing = nullptr;
-    std::string function;
-};
-
 class OutOfProcessPlugins final : public PluginSet {
 public:
     OutOfProcessPlugins(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose,
                         fs::path program)
-        : registry_(registry), tokenizer_(tokenizer), purpose_(purpose), program_(std::move(program)) {}
+        : registry_(registry), tokenizer_(tokenizer), purpose_(purpose), program_(std::move(program)),
+          protocol_(registry, tokenizer, purpose),
+          pool_(purpose == WorkerPurpose::describing ? 1 : kMostWorkers, [this] { return start(); }) {}
 
     Status create(const PartsSpec& spec) {
         put_spec(create_, spec);
@@ -93,7 +87,7 @@ public:
         create_.texts(files);
         create_.integer(tokenizer_ != nullptr ? tokenizer_->view->size() : -1);
         HK_ASSIGN(std::unique_ptr<Worker> first, start());
-        idle_.push_back(std::move(first));
+        pool_.add(std::move(first));
         return {};
     }
 
@@ -130,7 +124,7 @@ public:
             part.first = first;
             part.end = first = static_cast<std::size_t>(in.number());
         }
-        HK_TRY(in.finish("the process that describes"));
+        HK_TRY(in.finish("the worker process"));
         Result<graph::Graph> graph = graph::parse(text, [&](graph::OwnDeclaration& d) {
             if (const auto found = sources.find(fmt::format("{}/{}", d.name, d.revision)); found != sources.end()) {
                 d.glsl_file = found->second.file;
@@ -138,12 +132,12 @@ public:
             }
             d.reference = reference_here(registry_, d.name, d.revision);
         });
-        if (!graph.ok()) return graph.status().with_context("what the process that describes says is no graph");
+        if (!graph.ok()) return graph.status().with_context("the worker process sent an invalid graph");
         described.graph = graph.take();
         std::size_t last = 0;
         for (const GraphPart& part : described.parts) {
             if (part.end < last || part.end > described.graph.nodes.size())
-                return corrupt("the process that describes: parts that are none of the graph");
+                return corrupt("the worker process sent parts outside of the graph");
             last = part.end;
         }
         return described;
@@ -160,8 +154,8 @@ public:
         HK_ASSIGN(const Message message, ask(MessageKind::write_config, WireWriter()));
         WireReader in = answer_of(message);
         const std::string_view text = in.text();
-        HK_TRY(in.finish("the process that describes"));
-        return parse_ordered_json_object(text, "the process that describes: write_config");
+        HK_TRY(in.finish("the worker process"));
+        return parse_ordered_json_object(text, "the worker process: write_config");
     }
 
     Result<std::vector<std::string>> decode_ports() override {
@@ -194,9 +188,9 @@ public:
             need.optional = in.flag();
             need.target = in.flag();
             if (need.kind < HK_COLUMN_TOKENS || need.kind > HK_COLUMN_SPANS)
-                return corrupt(fmt::format("the process that describes: a column of kind {}", need.kind));
+                return corrupt(fmt::format("the worker process: a column of the unknown kind {}", need.kind));
         }
-        HK_TRY(in.finish("the process that describes"));
+        HK_TRY(in.finish("the worker process"));
         return needs;
     }
 
@@ -208,8 +202,8 @@ public:
         WireReader in = answer_of(message);
         Status status;
         std::vector<BatchField> fields = get_fields(in, status);
-        HK_TRY(status.with_context("the process that describes"));
-        HK_TRY(in.finish("the process that describes"));
+        HK_TRY(status.with_context("the worker process"));
+        HK_TRY(in.finish("the worker process"));
         return fields;
     }
 
@@ -217,7 +211,7 @@ public:
         WireWriter out;
         put_example(out, example);
         const Result<int64_t> length = ask_integer(MessageKind::example_length, out);
-        return length.ok() ? length.value() : 0; // collate says what is wrong
+        return length.ok() ? length.value() : 0; // collate reports the error
     }
 
     Status collate(const hk_batch& batch, std::span<hk_field> fields) override {
@@ -253,38 +247,14 @@ public:
         HK_ASSIGN(const Message message, ask_shared(MessageKind::decode, values, fields, nullptr, {}, "decode"));
         WireReader in = answer_of(message);
         std::vector<std::string> rows = in.texts();
-        HK_TRY(in.finish("the process that decodes"));
+        HK_TRY(in.finish("the worker process"));
         if (rows.size() != input.row_count)
-            return corrupt(fmt::format("decode said something of {} rows, there are {}", rows.size(), input.row_count));
+            return corrupt(
+                fmt::format("decode gave results for {} rows; the batch has {}", rows.size(), input.row_count));
         return rows;
     }
 
 private:
-    struct Worker {
-        std::unique_ptr<ChildProcess> program;
-        const Manifest* doing = nullptr;
-        std::string function;
-    };
-    // A process for one question; given back, unless it died.
-    class Held {
-    public:
-        Held(OutOfProcessPlugins& parts, std::unique_ptr<Worker> worker) : parts_(parts), worker_(std::move(worker)) {}
-        Held(Held&& other) noexcept : parts_(other.parts_), worker_(std::move(other.worker_)) {}
-        Held& operator=(Held&&) = delete;
-        ~Held() {
-            if (worker_ != nullptr) parts_.release(std::move(worker_));
-        }
-        Worker& operator*() const { return *worker_; }
-        void drop() {
-            worker_.reset();
-            parts_.release(nullptr);
-        }
-
-    private:
-        OutOfProcessPlugins& parts_;
-        std::unique_ptr<Worker> worker_;
-    };
-
     template<class T>
     static std::size_t elements_of(const T& tensor) {
         std::size_t count = 1;
@@ -293,217 +263,42 @@ private:
     }
     static std::size_t bytes_of(const hk_field& field) { return elements_of(field) * 4; }
 
-    // An answer that exchange() found to be ok: what stands behind the flag.
-    static WireReader answer_of(const Message& message) {
-        WireReader in(message.bytes);
-        in.flag();
-        return in;
-    }
-
     // A process with its plugins created.
     Result<std::unique_ptr<Worker>> start() {
         auto worker = std::make_unique<Worker>();
         const uint64_t memory = registry_.processes().memory_bytes;
         Result<std::unique_ptr<ChildProcess>> program =
             ChildProcess::start(program_, {kProtocol, fmt::format("{}", memory)}, [this](std::string_view line) {
-                registry_.log().info(fmt::format("a plugin says: {}", line));
+                registry_.log().info(fmt::format("printed by a plugin: {}", line));
             });
         if (!program.ok())
             return Status(program.code(),
-                          fmt::format("{}; where no process may be started, plugins can describe in this "
-                                      "one (--describe-in process, HK_DESCRIBE_IN_PROCESS)",
+                          fmt::format("{}; if processes cannot be started here, run plugins in this one "
+                                      "(--describe-in process, HK_DESCRIBE_IN_PROCESS)",
                                       program.message()));
-        worker->program = program.take();
-        const Exchanged made = exchange(*worker, MessageKind::create, create_, nullptr);
-        if (!made.died.empty()) return told(made);
+        worker->process = program.take();
+        const Exchange made = protocol_.exchange(*worker, MessageKind::create, create_, nullptr);
+        if (!made.exit_reason.empty()) return protocol_.failure_status(made);
         HK_TRY(made.answer.status());
         WireReader in = answer_of(made.answer.value());
         ReadKeys read = get_read_keys(in);
-        HK_TRY(in.finish("the process that describes"));
+        HK_TRY(in.finish("the worker process"));
         const std::scoped_lock hold(lock_);
         if (!created_) read_ = std::move(read);
         created_ = true;
         return worker;
     }
 
-    Result<Held> acquire() {
-        std::unique_lock hold(lock_);
-        const std::size_t most = purpose_ == WorkerPurpose::describing ? 1 : 64;
-        free_.wait(hold, [&] { return !idle_.empty() || busy_ < most; });
-        ++busy_;
-        if (!idle_.empty()) {
-            std::unique_ptr<Worker> worker = std::move(idle_.back());
-            idle_.pop_back();
-            return Held(*this, std::move(worker));
-        }
-        hold.unlock();
-        Result<std::unique_ptr<Worker>> worker = start();
-        if (worker.ok()) return Held(*this, worker.take());
-        release(nullptr);
-        return worker.status();
-    }
-
-    void release(std::unique_ptr<Worker> worker) {
-        const std::scoped_lock hold(lock_);
-        --busy_;
-        if (worker != nullptr) idle_.push_back(std::move(worker));
-        free_.notify_one();
-    }
-
-    // How the process ended that does not answer.
-    std::string death_of(Worker& worker, Code why) {
-        const ProcessEnd end = worker.program->end();
-        const Processes& limits = registry_.processes();
-        std::string text;
-        if (why == Code::cancelled)
-            text = fmt::format("did not come back within {:g} s", limits.seconds);
-        else if (why == Code::out_of_memory)
-            text = fmt::format("took more memory than the {} MiB that its process may have", limits.memory_bytes >> 20);
-        else if (why == Code::corrupt)
-            text = "wrote into what its process says to Hekla";
-        else if (end.signal != 0)
-            text = fmt::format("crashed with {}", signal_text(end.signal));
-        else
-            text = fmt::format("ended its process with status {}", end.status);
-        return text;
-    }
-
-    // One question to one process, and its answer. Asks of the process are answered meanwhile.
-    Exchanged exchange(Worker& worker, MessageKind kind, const WireWriter& out, const hk_corpus* corpus) {
-        Exchanged result;
-        Channel& channel = worker.program->channel();
-        worker.doing = nullptr;
-        worker.function.clear();
-        const auto deadline = Channel::Clock::now() + std::chrono::duration_cast<Channel::Clock::duration>(
-                                                          std::chrono::duration<double>(registry_.processes().seconds));
-        const auto died = [&](Code why) {
-            result.died = death_of(worker, why);
-            result.doing = worker.doing;
-            result.function = worker.function;
-            if (worker.doing == nullptr && !worker.program->last_words().empty())
-                result.died += fmt::format(" ({})", last_line(worker.program->last_words()));
-            return std::move(result);
-        };
-        if (const Status sent = channel.send(static_cast<uint32_t>(kind), out.bytes(), deadline); !sent.ok()) {
-            if (sent.code() == Code::unsupported) {
-                result.answer = sent;
-                return result;
-            }
-            return died(sent.code());
-        }
-        bool no_memory = false;
-        while (true) {
-            Result<Message> message = channel.receive(deadline);
-            if (!message.ok())
-                return died(no_memory && message.code() == Code::io ? Code::out_of_memory : message.code());
-            WireReader in(message.value().bytes);
-            switch (static_cast<MessageKind>(message.value().kind)) {
-            case MessageKind::doing: {
-                worker.doing = registry_.manifest_at(in.text());
-                worker.function = in.text().substr(0, 64);
-                break;
-            }
-            case MessageKind::out_of_memory: no_memory = true; break;
-            case MessageKind::log: {
-                const int64_t severity = std::clamp<int64_t>(in.integer(), 0, static_cast<int64_t>(Severity::error));
-                registry_.log().write(static_cast<Severity>(severity), in.text());
-                break;
-            }
-            case MessageKind::ask_special:
-            case MessageKind::ask_words:
-            case MessageKind::ask_decode:
-            case MessageKind::ask_example: {
-                const WireWriter reply = reply_to(static_cast<MessageKind>(message.value().kind), in, corpus);
-                if (const Status sent =
-                        channel.send(static_cast<uint32_t>(MessageKind::reply), reply.bytes(), deadline);
-                    !sent.ok())
-                    return died(sent.code());
-                break;
-            }
-            case MessageKind::answer: {
-                result.answer = checked(message.take(), worker.function);
-                return result;
-            }
-            default: return died(Code::corrupt);
-            }
-            if (!in.ok()) return died(Code::corrupt);
-        }
-    }
-
-    static std::string last_line(std::string text) {
-        while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-        return text.substr(text.rfind('\n') + 1); // npos + 1 is 0
-    }
-
-    // The answer, or the error that it is.
-    Result<Message> checked(Message message, const std::string& function) {
-        WireReader in(message.bytes);
-        if (in.flag()) return message;
-        const int64_t code = in.integer();
-        std::string text(in.text());
-        const std::string_view blamed = in.text();
-        HK_TRY(in.finish("the process that describes"));
-        if (code < static_cast<int64_t>(Code::invalid_argument) || code > static_cast<int64_t>(Code::internal))
-            return internal_error(text);
-        if (const Manifest* manifest = registry_.manifest_at(blamed);
-            manifest != nullptr && purpose_ == WorkerPurpose::describing)
-            registry_.blame(*manifest, fmt::format("it threw an exception in {}()", function));
-        if (static_cast<Code>(code) == Code::out_of_memory && registry_.processes().memory_bytes > 0)
-            text += fmt::format(" (its process may have {} MiB)", registry_.processes().memory_bytes >> 20);
-        return Status(static_cast<Code>(code), text);
-    }
-
-    WireWriter reply_to(MessageKind kind, WireReader& in, const hk_corpus* corpus) const {
-        WireWriter out;
-        const TokenizerView* tokens = tokenizer_ != nullptr ? tokenizer_->view : nullptr;
-        if (kind == MessageKind::ask_special) {
-            out.integer(tokens != nullptr ? tokens->special(in.text()) : -1);
-        } else if (kind == MessageKind::ask_words) {
-            std::vector<uint8_t> bytes;
-            for (int64_t id = 0; tokens != nullptr && id < tokens->size(); ++id)
-                bytes.push_back(
-                    static_cast<uint8_t>((tokens->begins_word(id) ? 1 : 0) | (tokens->ends_sentence(id) ? 2 : 0)));
-            out.array(std::span<const uint8_t>(bytes));
-        } else if (kind == MessageKind::ask_decode) {
-            const std::span<const int64_t> ids = in.array<int64_t>();
-            out.text(tokens != nullptr ? tokens->decode(ids) : std::string());
-        } else {
-            const uint64_t index = in.number();
-            hk_example example{};
-            hk_error error;
-            int32_t code = HK_NOT_FOUND;
-            if (corpus != nullptr) code = corpus->get(corpus->context, index, &example, &error);
-            out.integer(code);
-            if (code == HK_OK)
-                put_example(out, example);
-            else
-                out.text(error.message);
-        }
-        return out;
-    }
-
-    // Who did it, and what.
-    static std::string deed(const Exchanged& e) {
-        if (e.doing == nullptr) return fmt::format("hekla-describe {}", e.died);
-        return fmt::format("plugin '{}' ({}) {} in {}()", e.doing->plugin, e.doing->library, e.died, e.function);
-    }
-
-    // The error of a process that died; while it described, the plugin is blamed.
-    Status told(const Exchanged& e) {
-        if (e.doing != nullptr) registry_.blame(*e.doing, fmt::format("it {} in {}()", e.died, e.function));
-        return internal_error(deed(e));
-    }
-
     Result<Message> ask(MessageKind kind, const WireWriter& out) {
         for (int attempt = 1;; ++attempt) {
             if (purpose_ == WorkerPurpose::describing)
                 for (const Manifest* manifest : manifests_) HK_TRY(registry_.check_enabled(*manifest));
-            HK_ASSIGN(Held worker, acquire());
-            Exchanged e = exchange(*worker, kind, out, nullptr);
-            if (e.died.empty()) return std::move(e.answer);
-            worker.drop();
-            if (purpose_ == WorkerPurpose::describing) return told(e);
-            HK_TRY(may_begin_again(e, attempt, "an example"));
+            HK_ASSIGN(WorkerPool::Lease worker, pool_.acquire());
+            Exchange e = protocol_.exchange(*worker, kind, out, nullptr);
+            if (e.exit_reason.empty()) return std::move(e.answer);
+            worker.discard();
+            if (purpose_ == WorkerPurpose::describing) return protocol_.failure_status(e);
+            HK_TRY(should_retry(e, attempt, "an example"));
         }
     }
 
@@ -511,7 +306,7 @@ private:
         HK_ASSIGN(const Message message, ask(kind, out));
         WireReader in = answer_of(message);
         const int64_t value = in.integer();
-        HK_TRY(in.finish("the process with the plugins"));
+        HK_TRY(in.finish("the worker process"));
         return value;
     }
 
@@ -519,11 +314,11 @@ private:
         HK_ASSIGN(const Message message, ask(kind, out));
         WireReader in = answer_of(message);
         std::vector<std::string> texts = in.texts();
-        HK_TRY(in.finish("the process with the plugins"));
+        HK_TRY(in.finish("the worker process"));
         return texts;
     }
 
-    // A question about fields that lie in the shared memory, put in and, by `take`, taken out again.
+    // Asks about fields in the shared memory: copies them there and, with `take`, back again.
     Result<Message>
     ask_shared(MessageKind kind, const WireWriter& first, std::span<const hk_field> fields, const hk_corpus* corpus,
                const std::function<void(const SharedMemory& memory, std::span<const std::size_t> offsets)>& take,
@@ -544,8 +339,8 @@ private:
         }
         for (const std::size_t offset : offsets) values.number(offset);
         for (int attempt = 1;; ++attempt) {
-            HK_ASSIGN(Held worker, acquire());
-            SharedMemory& memory = (*worker).program->memory();
+            HK_ASSIGN(WorkerPool::Lease worker, pool_.acquire());
+            SharedMemory& memory = (*worker).process->memory();
             HK_TRY(memory.grow(end));
             std::memcpy(memory.data(), values.bytes().data(), values.bytes().size());
             for (std::size_t i = 0; i < fields.size(); ++i)
@@ -553,31 +348,32 @@ private:
             WireWriter out;
             out.number(memory.size());
             out.number(values.bytes().size());
-            Exchanged e = exchange(*worker, kind, out, corpus);
-            if (e.died.empty()) {
+            Exchange e = protocol_.exchange(*worker, kind, out, corpus);
+            if (e.exit_reason.empty()) {
                 if (e.answer.ok() && take) take(memory, offsets);
                 return std::move(e.answer);
             }
-            worker.drop();
-            HK_TRY(may_begin_again(e, attempt, which));
+            worker.discard();
+            HK_TRY(should_retry(e, attempt, which));
         }
     }
 
-    // Whether what a worker died of is tried again; it is said in either case.
-    Status may_begin_again(const Exchanged& e, int attempt, const std::string& which) {
+    // Ok where a request whose process ended is repeated, which is logged; otherwise the error.
+    Status should_retry(const Exchange& failed, int attempt, const std::string& which) {
         const std::scoped_lock hold(lock_);
-        const std::string look =
-            e.doing != nullptr ? fmt::format("; `hekla plugin check {}` looks for why", e.doing->library) : "";
+        const std::string failure = PluginProtocol::failure_text(failed);
+        const std::string hint =
+            failed.plugin != nullptr ? fmt::format("; run `hekla plugin check {}`", failed.plugin->library) : "";
         if (attempt >= kMostTries)
             return internal_error(
-                fmt::format("{}, {} times with the same batch ({}){}", deed(e), attempt, which, look));
+                fmt::format("{}, {} times with the same batch ({}){}", failure, attempt, which, hint));
         if (restarts_ >= kMostRestarts)
             return internal_error(
-                fmt::format("{} ({}), after {} processes of it ended so before{}", deed(e), which, restarts_, look));
+                fmt::format("{} ({}), and the restart limit ({}) was reached{}", failure, which, kMostRestarts, hint));
         ++restarts_;
         registry_.log().warning(
-            fmt::format("{} ({}): its process is begun again (restart {} of at most {}) and the batch is repeated",
-                        deed(e), which, restarts_, kMostRestarts));
+            fmt::format("{} ({}): restarting its process (restart {} of at most {}) and repeating the batch", failure,
+                        which, restarts_, kMostRestarts));
         return {};
     }
 
@@ -587,20 +383,19 @@ private:
     fs::path program_;
     WireWriter create_;
     std::vector<const Manifest*> manifests_; // of the parts themselves
-    std::mutex lock_;
-    std::condition_variable free_;
-    std::vector<std::unique_ptr<Worker>> idle_;
-    std::size_t busy_ = 0;
+    PluginProtocol protocol_;
+    std::mutex lock_; // of what follows, but for the pool
     int restarts_ = 0;
     bool created_ = false;
     ReadKeys read_;
+    WorkerPool pool_; // last: its processes end first
 };
 
 } // namespace
 
 Result<std::unique_ptr<PluginSet>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,
                                                                const hk_tokenizer* tokenizer, WorkerPurpose purpose) {
-    HK_ASSIGN(fs::path program, describing_program(registry.processes().program));
+    HK_ASSIGN(fs::path program, worker_program(registry.processes().program));
     auto parts = std::make_unique<OutOfProcessPlugins>(registry, tokenizer, purpose, std::move(program));
     HK_TRY(parts->create(spec));
     return std::unique_ptr<PluginSet>(std::move(parts));

@@ -1,5 +1,5 @@
-// The plugins of one composition with their instances: architecture, heads, objective, and those of a teacher. They
-// live in this process (parts_here.hpp) or in one of their own (parts_apart.hpp); what they say is the same.
+// The plugin instances of one composition: architecture, heads, objective, and those of a teacher. They run in this
+// process (in_process_plugins.hpp) or in another one (out_of_process_plugins.hpp), with the same results.
 #pragma once
 
 #include "plugin/host_graph.hpp"
@@ -17,7 +17,7 @@
 
 namespace hekla::plugin {
 
-// Before the names of an adapter's parameters.
+// Prefix of the names of an adapter's parameters.
 inline constexpr const char* kAdapter = "adapter.";
 
 // A column that an objective reads (hk_column_need).
@@ -27,7 +27,7 @@ struct ColumnNeed {
     bool optional = false, target = false;
 };
 
-// A plugin's id, and its configuration with every default.
+// A plugin's id and its configuration, completed by defaults.
 struct PartSpec {
     std::string id;
     nlohmann::json config = nlohmann::json::object();
@@ -36,67 +36,67 @@ struct PartSpec {
 struct PartsSpec {
     struct Head {
         PartSpec part;
-        bool plugin = false;    // false: only the architecture may have it
-        bool asked_for = false; // the plugin's, also where the architecture has one of that name
+        bool plugin = false;    // false: only the architecture can have this head
+        bool asked_for = false; // use the plugin even if the architecture has a head of this name
     };
     std::optional<PartSpec> architecture, adapter, objective;
     std::vector<Head> heads;
     std::shared_ptr<const PartsSpec> teacher;
 };
 
-// The keys of the configurations that were asked for.
+// The keys of the configurations that plugins have read.
 struct ReadKeys {
     std::set<std::string> architecture, adapter, objective;
-    std::vector<std::set<std::string>> heads; // as PartsSpec's
+    std::vector<std::set<std::string>> heads; // in the order of PartsSpec::heads
     std::shared_ptr<const ReadKeys> teacher;
 };
 
-// The nodes that one plugin described, in a graph of several.
+// The nodes that one plugin described.
 struct GraphPart {
     std::string what;     // "head 'lm'", "teacher: architecture 'bert'"
-    std::string manifest; // the file, of the plugin that said it
+    std::string manifest; // path of the manifest of the plugin
     std::size_t first = 0, end = 0;
 };
 
 struct Described {
     graph::Graph graph;
-    std::vector<GraphPart> parts; // in their order: they are all of the graph
+    std::vector<GraphPart> parts; // in order; together they cover the graph
 };
 
 struct BuildRequest {
     int32_t mode = HK_MODE_TRAIN;
     std::vector<BatchField> fields;
-    std::vector<std::string> ports; // that become outputs
-    bool all_ports = false;         // every one does, as "port.NAME"
-    bool body_frozen = false;       // the body is described as it is evaluated, also in mode train
-    bool objective = true;          // and the objective, in modes train and evaluate
+    std::vector<std::string> ports; // names of ports that become outputs
+    bool all_ports = false;         // every port becomes an output "port.NAME"
+    bool body_frozen = false;       // describe the body in evaluation mode, also in mode train
+    bool objective = true;          // describe the objective, in modes train and evaluate
     int64_t calls = -1;             // Joint::calls_left
 };
 
-// Errors name the plugin. Thread: what describes, one at a time; example_length, collate and decode, many at once.
+// Errors name the plugin. Thread: functions that describe, one at a time; example_length, collate and decode, any.
 class PluginSet {
 public:
     virtual ~PluginSet() = default;
     virtual const ReadKeys& read() const = 0;
     virtual Result<Described> build(const BuildRequest& request) = 0;
-    // Whether it can be described.
+    // Checks whether build() would succeed.
     virtual Status check(const BuildRequest& request) { return build(request).status(); }
-    // Of the body alone, without what an adapter adds.
+    // Names of the parameters of the body, without those of an adapter.
     virtual Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) = 0;
-    // The architecture's own config.json, as JSON in its order.
+    // The configuration that the architecture writes, in its order.
     virtual Result<nlohmann::ordered_json> write_config() = 0;
-    virtual Result<std::vector<std::string>> decode_ports() = 0; // of the first head; none where it has no decode
+    virtual Result<std::vector<std::string>> decode_ports() = 0; // of the first head; empty without decode()
 
-    // All of these: there is an objective.
+    // The functions below need an objective.
     virtual Result<int32_t> example_kind() = 0;
     virtual Result<bool> can_collate() = 0;
     virtual Result<int64_t> tokens_per_example(int64_t length) = 0;
     virtual Result<std::vector<ColumnNeed>> columns() = 0;
     virtual Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) = 0;
 
-    virtual int64_t example_length(const hk_example& example) = 0; // 0: it does not say
+    virtual int64_t example_length(const hk_example& example) = 0; // 0: not defined
     virtual Status collate(const hk_batch& batch, std::span<hk_field> fields) = 0;
-    virtual Result<std::vector<std::string>> decode(const hk_decode_input& input) = 0; // there is a head with one
+    virtual Result<std::vector<std::string>> decode(const hk_decode_input& input) = 0; // needs a head with decode()
 };
 
 } // namespace hekla::plugin

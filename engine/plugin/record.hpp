@@ -1,6 +1,6 @@
-// What the plugins of a model described when it was made, kept with it: two files in a model's or checkpoint's folder.
-// A later build of a plugin that describes another graph for the same configuration is told apart, and the difference
-// can be read. A record names plugins; it never has one loaded.
+// A record of what the plugins of a model described when it was trained: two files in a model's or checkpoint's folder.
+// It shows whether a later build of a plugin describes another graph for the same configuration, and how it differs. A
+// record names plugins, but never causes one to be loaded.
 #pragma once
 
 #include "model/folder.hpp"
@@ -11,21 +11,21 @@
 
 namespace hekla::plugin {
 
-inline constexpr const char* kRecordFile = "plugins.json";     // plugins, versions, hashes; what was asked of them
+inline constexpr const char* kRecordFile = "plugins.json";     // plugins, versions, hashes, and the request
 inline constexpr const char* kRecordGraphFile = "plugins.txt"; // the graph's lines, part by part
 
-// What one plugin described of the whole.
+// The part of one plugin.
 struct RecordedPart {
     std::string what; // "head 'lm'"
     std::string plugin, version;
-    std::string library; // sha256 of its file, as its manifest has it; may be empty
-    std::string text;    // its lines of the graph; values are numbered from its own first one on, others are "%^"
+    std::string library; // sha256 of its file, from its manifest; may be empty
+    std::string text;    // its lines of the graph; its values are numbered from its first one, others are "%^"
     std::string hash;    // of the text
 };
 
 struct Record {
     int32_t mode = HK_MODE_EVALUATE;
-    bool objective = false; // was described, too
+    bool objective = false; // whether the objective was described
     bool body_frozen = false;
     std::vector<BatchField> fields;
     std::vector<RecordedPart> parts;
@@ -37,13 +37,13 @@ Result<Record> make_record(const Composition& composition, int32_t mode, std::sp
 
 std::string record_json(const Record& record);
 std::string record_text(const Record& record);
-std::vector<model::NamedText> record_files(const Record& record); // both, by their names
+std::vector<model::NamedText> record_files(const Record& record); // both files, by name
 
-// Nothing where the folder has none; corrupt, with the file and key, for what is no record.
+// Nothing if the folder has no record. Error: corrupt, with file and key.
 Result<std::optional<Record>> read_record(const std::filesystem::path& folder);
 
-// How what the plugins describe now differs from the record, in a text to read; empty where it does not. PluginSet that
-// the composition does not have (another head, no objective) are left out.
+// Describes how the plugins' current graph differs from the record, for people; empty if it does not. Parts that the
+// composition does not have (another head, no objective) are left out.
 Result<std::string> difference_from(const Record& record, const Composition& composition);
 
 } // namespace hekla::plugin

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,14 +83,17 @@ public:
         manifest.built_in = built_in;
         if (const std::string why = not_used(manifest.library); !why.empty()) return warn(why);
         std::vector<Provided> shown;
+        std::map<std::string_view, std::vector<std::string>> hidden; // by the manifest that hides them
         for (const Provided& p : manifest.provides) {
-            const auto [place, fresh] = seen_.emplace(std::pair(p.interface_id, p.id), manifest.file);
-            if (fresh)
+            const auto [first, added] = seen_.emplace(std::pair(p.interface_id, p.id), manifest.file);
+            if (added)
                 shown.push_back(p);
             else
-                warn(fmt::format("{} '{}' of {} is hidden by {}", kind_of(p.interface_id), p.id, manifest.file,
-                                 place->second));
+                hidden[first->second].push_back(fmt::format("{} '{}'", kind_of(p.interface_id), p.id));
         }
+        for (const auto& [by, what] : hidden)
+            warn(fmt::format("{} of {} {} hidden by {}", fmt::join(what, ", "), manifest.file,
+                             what.size() == 1 ? "is" : "are", by));
         if (shown.size() < manifest.provides.size()) manifest.provides = kept_.list(shown);
         manifests_.push_back(manifest);
     }
@@ -124,8 +128,11 @@ Registry Registry::scan(const std::vector<fs::path>& folders, Log log, std::pmr:
     Found found(registry.kept_);
     std::error_code problem;
     const fs::path own = built_in_folder();
+    std::set<fs::path> searched;
     for (const fs::path& folder : folders) {
-        const bool built_in = !own.empty() && fs::weakly_canonical(folder, problem) == own;
+        const fs::path real = fs::weakly_canonical(folder, problem);
+        if (!searched.insert(real.empty() ? folder : real).second) continue; // named twice
+        const bool built_in = !own.empty() && real == own;
         if (const std::string why = not_searched(folder, built_in); !why.empty()) {
             found.warn(why);
             continue;

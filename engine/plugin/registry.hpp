@@ -1,5 +1,4 @@
-// Which plugins there are, from folders that were named explicitly: manifests are read, libraries are loaded on first
-// use.
+// The known plugins, from explicitly given folders: manifests are read at once, libraries are loaded on first use.
 #pragma once
 
 #include "base/log.hpp"
@@ -11,36 +10,36 @@
 
 namespace hekla::plugin {
 
-// Where plugins describe: a process of their own cannot take this one with it.
+// Settings of the processes that plugins run in. A crash of another process does not affect this one.
 struct Processes {
     enum class Describe : int32_t {
-        automatic,  // in a process of their own, but for those of the installation's own folder, which are trusted
-        child,      // every plugin in a process of its own
-        in_process, // none: for hosts that may start no processes
+        automatic,  // in another process, except the trusted plugins of the installation's own folder
+        child,      // every plugin in another process
+        in_process, // all in this process: for hosts that cannot start processes
     };
     Describe describe = Describe::in_process;
-    std::filesystem::path program; // hekla-describe; empty: beside this program, or in libexec/ beside its folder
-    double seconds = 60.0;         // for one answer
-    uint64_t memory_bytes = uint64_t{4} << 30; // of address space; 0: no limit
-    // Whether collate and decode run in worker processes too, which are begun again when they die.
+    std::filesystem::path program; // hekla-describe; empty: next to this program, or in libexec/ next to its folder
+    double seconds = 60.0;         // time limit of one answer
+    uint64_t memory_bytes = uint64_t{4} << 30; // limit of the address space; 0: none
+    // Whether collate and decode run in worker processes too, which are restarted when they end.
     bool isolate = false;
-    // A plugin that crashes, hangs or throws while it describes is not used again by this registry.
+    // Whether a plugin that crashes, hangs or throws while it describes is disabled for the rest of the run.
     bool disable_blamed = false;
 };
 
-// Where Hekla's own plugins lie: lib/hekla/plugins beside the folder of the program or library that this engine is part
-// of; empty where there is no such folder.
+// The folder of Hekla's own plugins: lib/hekla/plugins next to the folder of the program or library that contains this
+// engine; empty if it does not exist.
 std::filesystem::path built_in_folder();
 
 class Registry {
 public:
-    // Reads the manifests (*.json) of each folder, in order; an id that an earlier folder has wins, and `warnings` says
-    // so. A damaged manifest is a warning, not an end: the others still work. Folders that do not exist, and folders,
-    // manifests and libraries that others may write to, are refused with a warning. What is kept of all that lies in
-    // `memory`, which must outlive the registry. Throws std::bad_alloc.
+    // Reads the manifests (*.json) of each folder, in order; a folder given twice is read once. If several manifests
+    // provide an id, the first one is used, with a warning. A damaged manifest gives a warning, and the others still
+    // work. Folders that do not exist, and folders, manifests and libraries that other users may write to, are refused
+    // with a warning. All texts are stored in `memory`, which must outlive the registry. Throws std::bad_alloc.
     static Registry scan(const std::vector<std::filesystem::path>& folders, Log log = {},
                          std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
-    // The same of manifests by their paths.
+    // The same for manifests by their paths.
     static Registry of(const std::vector<std::filesystem::path>& manifests, Log log = {},
                        std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
     Registry(Registry&&) noexcept;
@@ -52,15 +51,15 @@ public:
         const Provided* provided = nullptr;
     };
 
-    // The error names the nearest id, and those there are. Thread: any.
+    // The error contains the nearest id and all existing ones. Thread: any.
     Result<Entry> find(std::string_view interface_id, std::string_view id) const;
     Result<Entry> find_model_type(std::string_view model_type) const;
-    // The architecture whose manifest knows this class of the reference implementation, and the class.
+    // The architecture whose manifest lists this class of the reference implementation, and the class.
     Result<std::pair<Entry, const ReferenceClass*>> find_class(std::string_view class_name) const;
 
     // The plugin's table (hk_architecture, hk_objective, hk_head); loads the library if needed. Thread: any.
     Result<const void*> load(const Entry& entry) const;
-    // find() and load() of what is known by its id alone.
+    // find() and load() by id.
     template<class Table>
     Result<const Table*> open(std::string_view interface_id, std::string_view id) const {
         HK_ASSIGN(const Entry entry, find(interface_id, id));
@@ -69,20 +68,21 @@ public:
     }
 
     std::span<const Manifest> manifests() const { return manifests_; }
-    // By its own path; null where there is none.
+    // Finds a manifest by its path; null if unknown.
     const Manifest* manifest_at(std::string_view file) const;
     Texts warnings() const { return warnings_; }
     const Log& log() const { return log_; }
 
-    // Before the first composition is made.
+    // Call it before the first composition is created.
     void set_processes(Processes processes) { processes_ = std::move(processes); }
     const Processes& processes() const { return processes_; }
 
-    // Told which function of which plugin is about to run, and when one came back which goes on; manifest null: none.
+    // Called before a plugin function runs and, after it returns, with the function that continues; manifest null:
+    // none.
     using Witness = std::function<void(const Manifest* manifest, std::string_view function)>;
     void set_witness(Witness witness) { witness_ = std::move(witness); }
 
-    // While this lives, a function of that plugin runs, for the witness. Thread: one at a time, where there is one.
+    // Marks, for the witness, that a function of a plugin runs. With a witness, one thread at a time.
     class Within {
     public:
         Within(const Registry& registry, const Manifest* manifest, const char* function);
@@ -95,18 +95,18 @@ public:
         std::pair<const Manifest*, std::string_view> before_;
     };
 
-    // A plugin did, while it described, what none may do: "it crashed in build()". It is disabled where
-    // Processes::disable_blamed says so, and the log says that. Thread: any.
+    // Reports a plugin that failed while describing: "it crashed in build()". Disables it, with a warning, if
+    // Processes::disable_blamed is set. Thread: any.
     void blame(const Manifest& manifest, const std::string& why) const;
-    // failed_precondition for a plugin that was disabled. Thread: any.
+    // failed_precondition for a disabled plugin. Thread: any.
     Status check_enabled(const Manifest& manifest) const;
-    // How many were blamed so far, and the manifest of the last. Thread: any.
+    // Number of reported failures, and the manifest of the last one. Thread: any.
     std::pair<std::size_t, const Manifest*> blamed() const;
 
 private:
     Registry(Log log, std::pmr::memory_resource* memory);
     std::vector<Entry> entries(std::string_view interface_id) const;
-    ReadOnlyArena kept_; // where the manifests and warnings lie
+    ReadOnlyArena kept_; // storage of manifests and warnings
     std::span<const Manifest> manifests_;
     Texts warnings_;
     Log log_;

@@ -2,6 +2,7 @@
 
 #include "graph/text.hpp"
 #include "plugin/host_error.hpp"
+#include "plugin/host_tokenizer.hpp"
 #include "plugin/in_process_plugins.hpp"
 #include "plugin/messages.hpp"
 

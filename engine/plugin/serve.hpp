@@ -1,11 +1,12 @@
-// The other side of parts_apart.hpp: what hekla-describe does.
+// The worker process, hekla-describe: the other side of plugin_protocol.hpp.
 #pragma once
 
 #include "base/child_process.hpp"
 
 namespace hekla::plugin {
 
-// Answers the host at the socket until it hangs up. 0, or what to exit with where the host says what none would.
+// Answers requests of the host on the socket until it is closed. Returns the exit status: 0, or 1 after an invalid
+// message.
 int serve(Descriptor socket, SharedMemory memory);
 
 } // namespace hekla::plugin

@@ -1,5 +1,4 @@
-// PluginSet of a model whose descriptions were written down: what its plugins said then, and nothing else. No plugin is
-// opened.
+// Plugins of an exported model: their stored descriptions. No plugin is loaded.
 #pragma once
 
 #include "plugin/plugin_set.hpp"
@@ -11,7 +10,7 @@
 
 namespace hekla::plugin {
 
-// The graphs of one model for fields of many sizes.
+// The graphs of one model, for fields of many sizes.
 struct GraphFamily {
     struct Size {
         std::string name; // "rows"
@@ -25,25 +24,25 @@ struct GraphFamily {
     int32_t mode = HK_MODE_EVALUATE;
     std::vector<Size> sizes;
     std::vector<Field> fields;
-    // Of graph/sized_text.hpp, with every port as an output "port.NAME". Someone else's.
+    // Text of graph/sized_text.hpp, with every port as an output "port.NAME". Not owned.
     std::string_view text;
 
     // The fields at these sizes, in their order.
     std::vector<BatchField> fields_at(std::span<const int64_t> at) const;
 };
 
-// Without its text. The other way: a JSON exception for what is none.
+// Without its text. Reading throws JSON exceptions.
 nlohmann::json family_json(const GraphFamily& family);
 GraphFamily family_from(const nlohmann::json& json);
 
 struct StoredGraphs {
-    std::vector<GraphFamily> families; // whose texts outlive the parts
-    std::string where;                 // what messages call it
-    std::string missing; // what to say where something is not among them: which there are, and how to get others
+    std::vector<GraphFamily> families; // their texts must outlive the plugin set
+    std::string where;                 // name of the file in messages
+    std::string missing;               // message for a missing graph: which exist, and how to get others
 };
 
-// There is no objective. Errors of build(): unsupported for what is not among the graphs, not_found for a port that
-// none has, corrupt for a text that is no graph.
+// Without an objective. Errors of build(): unsupported for a graph that is not stored, not_found for an unknown port,
+// corrupt for a text that is not a graph.
 std::unique_ptr<PluginSet> make_stored_plugins(StoredGraphs graphs);
 
 } // namespace hekla::plugin

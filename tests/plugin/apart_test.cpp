@@ -254,12 +254,12 @@ TEST_CASE("apart: a plugin that ends, stops or throws is named, with file, funct
                  Case{"throw_in_build", "build", "the plugin threw an exception; plugins must not (thrown by build)"},
                  Case{"abort_in_build", "build", "crashed with SIGABRT (Aborted)"},
                  Case{"exit_in_build", "build", "ended its process with status 0"},
-                 Case{"hang_in_build", "build", "did not come back within 0.7 s", 0.7},
+                 Case{"hang_in_build", "build", "timed out after 0.7 s", 0.7},
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-                 Case{"eats_memory", "build", "took more memory than the 512 MiB that its process may have"},
+                 Case{"eats_memory", "build", "exceeded the memory limit of its process (512 MiB)"},
 #endif
                  Case {
-                 "garbles_the_pipe", "build", "wrote into what its process says to Hekla"
+                 "garbles_the_pipe", "build", "wrote to the pipe reserved for Hekla"
              }
          }) {
         CAPTURE(c.fault);
@@ -304,7 +304,7 @@ TEST_CASE("apart: a hung process is gone, and so is one whose host forgets it") 
     const auto before = std::chrono::steady_clock::now();
     const Fault fault("hang_in_build");
     const Registry registry = registry_of(HEKLA_FAULTS_FOLDER, apart(0.3));
-    CHECK(has(refusal(Composition::create(registry, faulty(), nullptr)), "did not come back"));
+    CHECK(has(refusal(Composition::create(registry, faulty(), nullptr)), "timed out after"));
     CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(30));
 }
 
@@ -312,7 +312,7 @@ TEST_CASE("apart: a program that is not there, or is no hekla-describe, is said"
     Processes processes = apart();
     processes.program = "/nowhere/hekla-describe";
     CHECK(has(refusal(Composition::create(registry_of(HEKLA_FAULTS_FOLDER, processes), faulty(), nullptr)),
-              "hekla-describe, which loads plugins in a process of its own, is not at /nowhere/hekla-describe"));
+              "hekla-describe, the program that runs plugins in their own process, was not found at /nowhere/hekla-describe"));
     processes.program = "/bin/true";
     CHECK(has(refusal(Composition::create(registry_of(HEKLA_FAULTS_FOLDER, processes), faulty(), nullptr)),
               "ended its process with status 0"));
@@ -384,7 +384,7 @@ TEST_CASE("isolated: a worker that dies is named and begun again, its batch repe
         CHECK(repeated.value() == right.value());
         CHECK(fs::exists(mark));
         CHECK(lines.with(who + " crashed with SIGSEGV (Segmentation fault) in collate() (seed 7, examples 0, 10, 20): "
-                               "its process is begun again (restart 1 of at most 16) and the batch is repeated") == 1);
+                               "restarting its process (restart 1 of at most 16) and repeating the batch") == 1);
     }
     // The process that is there was started without a fault and goes on without one.
     CHECK(rows.collated(*made.value()).value() == right.value());
@@ -402,13 +402,13 @@ TEST_CASE("isolated: a worker that dies is named and begun again, its batch repe
         CHECK(has(batch.message(), "hekla plugin check"));
     };
     always("crash_in_collate", "crashed with SIGSEGV");
-    always("hang_in_collate", "did not come back within 2 s");
-    // What a plugin says is an error as ever, and not tried again.
-    const std::size_t restarts = lines.with("is begun again");
+    always("hang_in_collate", "timed out after 2 s");
+    // An error that a plugin returns is passed on, and not retried.
+    const std::size_t restarts = lines.with("restarting its process");
     const Fault fault("throw_in_collate");
     const auto other = Composition::create(registry, faulty(), tokenizer.get());
     CHECK(has(rows.collated(*other.value()).message(), "thrown by collate"));
-    CHECK(lines.with("is begun again") == restarts);
+    CHECK(lines.with("restarting its process") == restarts);
 }
 
 TEST_CASE("isolated: decode says the same, and may crash") {

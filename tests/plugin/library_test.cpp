@@ -5,9 +5,12 @@
 #include "plugin/compose.hpp"
 #include "plugin/registry.hpp"
 
+#include <atomic>
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <thread>
 
 using namespace hekla;
 
@@ -111,16 +114,64 @@ TEST_CASE("library: a file that is not the one its manifest was written for is r
     CHECK(said(folder).empty());
     const std::string other(64, '0');
     with(other);
-    CHECK(said(folder) ==
-          fmt::format("plugin {0}: is not the file that its manifest was written for: its sha256 is {1}, {2} says {3}: "
-                      "build the plugin again (hekla_add_plugin writes both), or, where you changed the file, set "
-                      "\"sha256\": \"{1}\" there",
-                      library.string(), right, file.string(), other));
+    CHECK(
+        said(folder) ==
+        fmt::format("plugin {0}: is not the file that its manifest was written for: its sha256 is {1}, \"sha256\" in "
+                    "{2} is {3}; build the plugin again (hekla_add_plugin writes both) or, if you changed the file on "
+                    "purpose, set \"sha256\": \"{1}\" there",
+                    library.string(), right, file.string(), other));
     with("abc");
     const plugin::Registry registry = plugin::Registry::scan({folder.path});
     REQUIRE(registry.warnings().size() == 1);
     CHECK(registry.warnings().front() ==
-          fmt::format("{}: manifest: sha256: expected 64 digits of 0 to 9 and a to f", file.string()));
+          fmt::format("{}: sha256: \"abc\" is not 64 digits of 0 to 9 and a to f", file.string()));
+}
+
+TEST_CASE("library: what is loaded is the file that was hashed, though the path changes all the time") {
+    const PluginFolder good("nothing"), other("no_table");
+    const fs::path library = good.path / "p.so", next = good.path / "next";
+    fs::copy_file(library, good.path / "good.so");
+    fs::copy_file(other.path / "p.so", good.path / "other.so");
+    std::string text = read_file(good.path / "p.json").value();
+    text.replace(text.find("\"version\""), 0,
+                 fmt::format("\"sha256\": \"{}\", ", sha256_hex(read_file(library).value())));
+    REQUIRE(write_file_atomically(good.path / "p.json", text).ok());
+    ReadOnlyArena kept;
+    const Result<plugin::Manifest> manifest = plugin::read_manifest(good.path / "p.json", kept);
+    REQUIRE_MESSAGE(manifest.ok(), manifest.message());
+    std::atomic<bool> over = false;
+    std::thread exchanging([&] {
+        for (bool turn = false; !over; turn = !turn) {
+            fs::create_symlink(good.path / (turn ? "other.so" : "good.so"), next);
+            fs::rename(next, library);
+        }
+    });
+    std::size_t loaded = 0, refused = 0;
+    std::string wrong; // the other one was loaded, which lacks what the manifest promises
+    for (int i = 0; i < 20000 && (i < 1000 || loaded == 0 || refused == 0); ++i) {
+        const auto one = plugin::Library::load(manifest.value(), {});
+        const bool hashed =
+            !one.ok() && one.message().find("is not the file that its manifest was written for") != std::string::npos;
+        (one.ok() ? loaded : refused) += one.ok() || hashed ? 1 : 0;
+        if (!one.ok() && !hashed) wrong = one.message();
+    }
+    over = true;
+    exchanging.join();
+    CHECK(wrong == "");
+    CHECK(loaded > 0);
+    CHECK(refused > 0);
+}
+
+TEST_CASE("library: debuggers and dladdr() see a library under its path") {
+    const PluginFolder folder("nothing");
+    ReadOnlyArena kept;
+    const Result<plugin::Manifest> manifest = plugin::read_manifest(folder.path / "p.json", kept);
+    REQUIRE(manifest.ok());
+    const auto library = plugin::Library::load(manifest.value(), {});
+    REQUIRE_MESSAGE(library.ok(), library.message());
+    Dl_info info{};
+    REQUIRE(dladdr(library.value()->get_interface(HK_HEAD_INTERFACE, "h"), &info) != 0);
+    CHECK(std::string(info.dli_fname) == (folder.path / "p.so").string());
 }
 
 TEST_CASE("registry: a name is the first folder's that has it, every time, and the others are said") {
@@ -144,7 +195,7 @@ TEST_CASE("library: what is damaged or not whole is refused as a whole") {
     refused("no_init", "its entry is damaged: its init() is null");
     refused("init_fails", "init: not today");
     const PluginFolder folder("no_table");
-    CHECK(said(folder) == fmt::format("plugin {}: its manifest promises {} 'h', its code does not have it: correct "
+    CHECK(said(folder) == fmt::format("plugin {}: its manifest promises {} 'h', and its code does not have it: correct "
                                       "\"provides\" in {}",
                                       (folder.path / "p.so").string(), HK_HEAD_INTERFACE,
                                       (folder.path / "p.json").string()));
@@ -204,12 +255,14 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
     };
     const std::string named = fmt::format("\"drafts\": [\"{}\"],", kDraft);
     // One that claims to be stable may not provide a draft.
-    CHECK(manifest("", kDraft).message() ==
-          fmt::format("{}: manifest: provides {} 'h', a draft, and claims to be stable: add \"drafts\": [\"{}\"], and "
-                      "it loads where that very draft is",
-                      file.string(), kDraft, kDraft));
-    CHECK(manifest("\"drafts\": [\"hekla.head/1\"],", HK_HEAD_INTERFACE).message().find("ids of drafts") !=
-          std::string::npos);
+    CHECK(
+        manifest("", kDraft).message() ==
+        fmt::format("{}: provides: {} 'h' is a draft, and the manifest claims to be stable; add \"drafts\": [\"{}\"], "
+                    "and the plugin loads where that very draft is",
+                    file.string(), kDraft, kDraft));
+    CHECK(manifest("\"drafts\": [\"hekla.head/1\"],", HK_HEAD_INTERFACE)
+              .message()
+              .find("\"hekla.head/1\" is not the id of a draft") != std::string::npos);
     // A host without this very draft refuses it.
     {
         const auto there = manifest(named, kDraft);

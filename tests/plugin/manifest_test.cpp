@@ -159,8 +159,8 @@ TEST_CASE("manifest: what an architecture may begin with is given in its own key
     REQUIRE(good.ok());
     CHECK(good->provides[0].ancestor("b") != nullptr);
     CHECK(good->provides[0].ancestor("a") == nullptr);
-    CHECK(read("widht").status().message().find("begins_as[0].keys: expected keys of `parameters` on the right") !=
-          std::string::npos);
+    CHECK(read("widht").status().message().find(
+              "begins_as[0].keys: \"widht\" on the right is not a key of \"parameters\"") != std::string::npos);
     std::filesystem::remove(file);
 }
 
@@ -190,7 +190,7 @@ TEST_CASE("manifest: JSON that is damaged, repeats a key or nests 100,000 deep i
     std::filesystem::remove(file);
 }
 
-TEST_CASE("manifest: ties that go in a circle are refused") {
+TEST_CASE("manifest: a cycle of ties is refused") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_test.json";
     ReadOnlyArena kept;
     const auto read = [&](const std::string& ties) {
@@ -199,11 +199,63 @@ TEST_CASE("manifest: ties that go in a circle are refused") {
     };
     CHECK(read(R"([["head.weight", "decoder.weight"], ["decoder.weight", "shared.weight"]])").ok());
     const Status itself = read(R"([["x", "y"], ["a", "a"]])");
-    CHECK(itself.message().find("names.ties: 'a' -> 'a' is a circle") != std::string::npos);
+    CHECK(itself.message().find("names.ties: 'a' -> 'a' is a cycle") != std::string::npos);
     const Status circle = read(R"([["z", "a"], ["a", "b"], ["b", "c"], ["c", "a"]])");
-    CHECK(circle.message().find("'a' -> 'b' -> 'c' -> 'a' is a circle") != std::string::npos);
+    CHECK(circle.message().find("'a' -> 'b' -> 'c' -> 'a' is a cycle") != std::string::npos);
     CHECK(circle.message().find(file.string()) != std::string::npos);
     std::filesystem::remove(file);
+}
+
+TEST_CASE("manifest: mistakes are refused by the key, with what was found and expected, and reported once") {
+    const TemporaryFolder folder = TemporaryFolder::make().take();
+    const fs::path file = folder.path() / "p.json";
+    const std::string good = R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1,
+        "abi_minor_needed": 0, "provides": [{"interface": "hekla.architecture/1", "id": "a",
+        "check": {"config": {"width": 8}, "waive": {"train.bfloat16": "chooses the largest"}},
+        "parameters": [{"key": "width", "default": 8, "minimum": 1, "maximum": 16}, {"key": "rate", "default": null,
+        "minimum": 0}, {"key": "sizes", "default": [4, 4], "minimum": 1}, {"key": "kind", "default": "fast"}]}]})";
+    // What is reported where `from` in the manifest is `to`; empty: nothing.
+    const auto report = [&](const std::string& from, const std::string& to) {
+        std::string content = good;
+        REQUIRE(content.find(from) != std::string::npos);
+        content.replace(content.find(from), from.size(), to);
+        REQUIRE(write_file_atomically(file, content).ok());
+        const plugin::Registry registry = plugin::Registry::scan({folder.path(), folder.path()});
+        if (registry.warnings().empty()) return std::string();
+        CHECK(registry.warnings().size() == 1); // though the folder is named twice
+        std::string message(registry.warnings()[0]);
+        CHECK(message.starts_with(file.string() + ": "));
+        return message.substr(std::min(message.size(), file.string().size() + 2));
+    };
+    CHECK(report("\"p\"", "\"p\"") == "");
+    CHECK(report("\"licence\"", "\"license\"") == "the key \"licence\" is missing");
+    CHECK(report("\"version\": \"1\"", "\"version\": \"1\", \"librari\": \"q.so\"") ==
+          "unknown key \"librari\"; did you mean \"library\"?");
+    CHECK(report("\"maximum\": 16", "\"maximun\": 16") ==
+          "provides[0].parameters[0]: unknown key \"maximun\"; did you mean \"maximum\"?");
+    CHECK(report("\"config\"", "\"confg\"") == "provides[0].check: unknown key \"confg\"; did you mean \"config\"?");
+    CHECK(report("\"chooses the largest\"", "true") ==
+          "provides[0].check.waive: \"train.bfloat16\" needs the reason as a string, found true");
+    CHECK(report("\"default\": 8", "\"default\": 0") == "provides[0].parameters[0].default: 0 is below the minimum 1");
+    CHECK(report("\"default\": 8", "\"default\": 17") ==
+          "provides[0].parameters[0].default: 17 is above the maximum 16");
+    CHECK(report("\"default\": 8", "\"default\": \"8\"") ==
+          "provides[0].parameters[0].default: \"8\" is not a number, and the parameter has a range");
+    CHECK(report("\"minimum\": 1", "\"minimum\": 20") ==
+          "provides[0].parameters[0].minimum: 20 is above the maximum 16");
+    CHECK(report("\"key\": \"kind\"", "\"key\": \"width\"") ==
+          "provides[0].parameters[3].key: the parameter \"width\" is listed twice");
+    CHECK(report("\"abi_major\": 1", "\"abi_major\": -1") ==
+          "abi_major: expected an integer from 0 to 2^32 - 1, found -1");
+    CHECK(report("\"id\": \"a\"", "\"id\": 7") == "provides[0].id: expected a string, found 7");
+    // One key twice, and an error of syntax by its line.
+    CHECK(report("\"version\": \"1\"", "\"version\": \"1\", \"version\": \"2\"").find("version") != std::string::npos);
+    CHECK(report("\"abi_minor_needed\": 0,", "\"abi_minor_needed\": 0").find("line 2, column") != std::string::npos);
+    const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+    CHECK(report("\"default\": 8", "\"default\": " + deep).find("64") != std::string::npos);
+    // What a newer ABI or another host may have is not known here.
+    CHECK(report("\"abi_minor_needed\": 0", "\"abi_minor_needed\": 9, \"newer\": 1") == "");
+    CHECK(report("\"hekla.architecture/1\", \"id\"", "\"acme.sound/1\", \"volume\": 3, \"id\"") == "");
 }
 
 TEST_CASE("registry: what others may write to is not used, whether folder, folder above it, manifest or library") {

@@ -55,7 +55,7 @@ TEST_CASE("a plugin that crashes while it describes is one error, and leaves not
           {who + " crashed with SIGABRT (Aborted) in build()", "to see it again: `hekla --plugin-path",
            "hekla plugin check"});
     fails(train_faulty(folder, {"--describe-seconds", "1"}, fault("hang_in_build")),
-          {who + " did not come back within 1 s in build()"});
+          {who + " timed out after 1 s in build()"});
     fails(train_faulty(folder, {}, fault("throw_in_create")), {"threw", "thrown by create", HEKLA_FAULTS_FOLDER});
     CHECK(!folder.exists("run"));
 }
@@ -74,7 +74,7 @@ TEST_CASE("the same bits wherever plugins run; a worker that crashes is named an
     succeeds(crashed);
     CHECK(folder.exists("mark"));
     CHECK(has(crashed.err, "crashed with SIGSEGV (Segmentation fault) in collate()"));
-    CHECK(has(crashed.err, "its process is begun again (restart 1 of at most 16) and the batch is repeated"));
+    CHECK(has(crashed.err, "restarting its process (restart 1 of at most 16) and repeating the batch"));
     CHECK(folder.read("crashed/model.safetensors") == model);
     fails(train_faulty(folder, {"output.dir=always", "--isolate-plugins"}, fault("crash_in_collate")),
           {"in collate(), 3 times with the same batch (seed 1337, examples ", "hekla plugin check"});

@@ -1,6 +1,7 @@
-// hekla plugin dev: builds a plugin whenever its folder changes, checks it, and trains it a little: what the change did
-// to the graph and to the loss, seconds after the file was saved.
+// hekla plugin dev: builds a plugin whenever its sources change, checks it, trains it for a few steps, and shows what
+// the change did to the graph and to the loss.
 #include "command.hpp"
+#include "watched_files.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
@@ -37,7 +38,7 @@ struct DevArguments {
     bool once = false, fresh = false;
 };
 
-// What one version of the plugin did.
+// The outcome of one version of the plugin.
 struct Version {
     int64_t number = 0;
     std::string graph;
@@ -47,15 +48,16 @@ struct Version {
 
 fs::path plugins_of(const fs::path& folder) { return folder / "build" / "plugins"; }
 
-class Workshop {
+// A plugin's folder, version after version.
+class Development {
 public:
-    // program: how this one is started again, with the folder's plugins.
-    Workshop(const Globals& globals, const DevArguments& a, fs::path folder, fs::path recipe,
-             std::vector<std::string> program)
+    // program: the command that starts this program again, with the folder's plugins.
+    Development(const Globals& globals, const DevArguments& a, fs::path folder, fs::path recipe,
+                std::vector<std::string> program)
         : globals_(globals), a_(a), folder_(std::move(folder)), recipe_(std::move(recipe)),
           kept_(folder_ / "build" / "dev"), program_(std::move(program)) {}
 
-    // One version, from its sources to its losses. Errors end the version, not the watching.
+    // Runs one version, from its sources to its losses. An error ends the version; the folder is still watched.
     Status round() {
         Version now;
         HK_TRY(build());
@@ -67,7 +69,7 @@ public:
         return keep();
     }
 
-    // The last version of an earlier start, so that what is shown is a difference from the first round on.
+    // Restores the last version of an earlier start, so that the first round has something to compare with.
     void remember() {
         const Result<std::string> text = read_file((kept_ / kLast).string());
         const json last = text.ok() ? json_or_null(text.value()) : json();
@@ -79,24 +81,12 @@ public:
             version.run = kept_ / last.at("run").get<std::string>();
             std::error_code problem;
             if (fs::exists(version.run / "model.safetensors", problem)) last_ = std::move(version);
-        } catch (const json::exception&) { // none, or another Hekla's: the first version has nothing beside it
+        } catch (const json::exception&) { // missing, or written by another version of Hekla: the first round shows no
+                                           // difference
         }
     }
 
-    // When a file of the folder was written last; what builds and trainings make does not count.
-    fs::file_time_type newest() const {
-        fs::file_time_type newest = fs::file_time_type::min();
-        std::error_code problem;
-        for (auto at = fs::recursive_directory_iterator(folder_, problem); at != fs::recursive_directory_iterator();
-             at.increment(problem)) {
-            const std::string name = at->path().filename().string();
-            if (at->is_directory(problem) && (name == "build" || name == "out" || name.starts_with(".")))
-                at.disable_recursion_pending();
-            else if (at->is_regular_file(problem))
-                newest = std::max(newest, at->last_write_time(problem));
-        }
-        return newest;
-    }
+    FileStates sources() const { return watched_files(folder_, recipe_); }
 
 private:
     static constexpr const char* kLast = "last.json";
@@ -119,12 +109,11 @@ private:
         if (fs::exists(folder_ / "build.sh", problem)) return std::string("sh build.sh");
         if (fs::exists(folder_ / "Makefile", problem)) return std::string("make");
         return not_found(
-            fmt::format("{}: neither CMakeLists.txt nor build.sh nor Makefile is there: say how it is built "
-                        "with --build COMMAND",
+            fmt::format("{}: has no CMakeLists.txt, build.sh or Makefile; give the command that builds it with --build",
                         folder_.string()));
     }
 
-    // A command of a shell, in the plugin's folder.
+    // Runs a shell command in the plugin's folder.
     Result<check::ChildResult> run(const std::string& command, double seconds) const {
         return check::run_child({"/bin/sh", "-c", fmt::format("cd {} && {}", shell_word(folder_.string()), command)},
                                 {.seconds = seconds});
@@ -137,7 +126,7 @@ private:
             fmt::print("built in {}\n", train::duration_text(built.seconds));
             return {};
         }
-        return failed_precondition(fmt::format("it does not build:\n{}{}", built.out, built.error));
+        return failed_precondition(fmt::format("the build failed:\n{}{}", built.out, built.error));
     }
 
     std::vector<fs::path> manifests() const {
@@ -157,12 +146,12 @@ private:
         return line;
     }
 
-    // What takes seconds: the whole of it is `hekla plugin check`.
+    // Runs the tests that take seconds; `hekla plugin check` runs all.
     Status check() {
         const std::vector<fs::path> all = manifests();
         if (all.empty())
             return not_found(
-                fmt::format("{}: the build made no plugin there (a library and its manifest)", plugins().string()));
+                fmt::format("{}: the build put no plugin there (a library and its manifest)", plugins().string()));
         for (const fs::path& manifest : all) {
             check::CheckOptions options;
             options.plugin = manifest;
@@ -182,7 +171,7 @@ private:
             });
             HK_TRY(checked);
             fmt::print("{}: {} of {} quick tests pass\n", manifest.stem().string(), tried - failed, tried);
-            if (failed > 0) return failed_precondition("what fails its tests is not trained");
+            if (failed > 0) return failed_precondition("not trained, since tests fail");
         }
         return {};
     }
@@ -190,7 +179,7 @@ private:
     Status describe(Version& now) {
         const std::string command = shell({"inspect", recipe_.string(), "--graph", "text"});
         HK_ASSIGN(const check::ChildResult said, run(command, kDescribeSeconds));
-        if (said.status != 0) return failed_precondition(fmt::format("it cannot be described: {}", said.error));
+        if (said.status != 0) return failed_precondition(fmt::format("the graph cannot be described: {}", said.error));
         now.graph = said.out;
         return {};
     }
@@ -200,7 +189,7 @@ private:
         arguments.insert(arguments.end(), overrides.begin(), overrides.end());
         HK_ASSIGN(const check::ChildResult ran, run(shell(arguments), kTrainSeconds));
         if (ran.status == 0) return {};
-        return failed_precondition(fmt::format("it does not train: {}", ran.error));
+        return failed_precondition(fmt::format("training failed: {}", ran.error));
     }
 
     Status train(Version& now) {
@@ -215,7 +204,7 @@ private:
         if (!a_.fresh && !last_.run.empty()) {
             HK_TRY(trained({"train.max_steps=0", "train.eval_steps=0", "output.dir=" + begin.string()}));
             HK_TRY(keep_weights(last_.run / "model.safetensors", begin / "model.safetensors"));
-            // A checkpoint would be gone on with; the model in the folder is what is begun with.
+            // Training would resume from a checkpoint; it must start from the model in the folder.
             for (const auto& entry : fs::directory_iterator(begin, problem))
                 if (entry.is_directory(problem)) fs::remove_all(entry.path(), problem);
             overrides.push_back("model.from=" + begin.string());
@@ -232,7 +221,7 @@ private:
         return {};
     }
 
-    // Tensors that both versions have, by name and shape, go from the old one's file into the new one's.
+    // Copies the tensors that both versions have, by name and shape, from the old file into the new one.
     Status keep_weights(const fs::path& from, const fs::path& to) const {
         HK_ASSIGN(const model::Weights before, model::Weights::open(from));
         std::size_t kept = 0;
@@ -281,7 +270,7 @@ private:
                        at < last_.losses.size() ? fmt::format("{:.4f}", last_.losses[at].second) : "-", loss);
         }
         std::vector<train::Curve> curves{{"this version", "#0b6e99", now.losses}};
-        if (!last_.losses.empty()) curves.push_back({"the last one", "#9fb6c6", last_.losses});
+        if (!last_.losses.empty()) curves.push_back({"last version", "#9fb6c6", last_.losses});
         const fs::path picture = kept_ / "loss.svg";
         if (const Status drawn = write_file_atomically(picture, train::curve_svg("Loss of two versions", curves));
             drawn.ok())
@@ -300,44 +289,48 @@ int run_dev(const Globals& globals, const DevArguments& a) {
     std::error_code problem;
     const fs::path folder = fs::canonical(a.folder, problem);
     if (problem || !fs::is_directory(folder, problem))
-        return fail(not_found(fmt::format("{}: is no folder: the plugin's sources were expected", a.folder)));
+        return fail(
+            not_found(fmt::format("{}: not a folder; expected the folder with the plugin's sources", a.folder)));
     const fs::path recipe = a.recipe.empty() ? folder / "recipe.toml" : fs::absolute(a.recipe, problem);
     if (const Result<train::Recipe> read = train::read_recipe(recipe); !read.ok())
-        return fail(read.status().with_context("a recipe to train is needed (--recipe)"));
+        return fail(read.status().with_context("no recipe to train with (--recipe)"));
     watch_interrupts();
     Result<std::vector<std::string>> program = own_command(globals, plugins_of(folder));
     if (!program.ok()) return fail(program.status());
-    Workshop workshop(globals, a, folder, recipe, program.take());
-    workshop.remember();
-    fs::file_time_type seen = workshop.newest();
+    Development development(globals, a, folder, recipe, program.take());
+    development.remember();
+    FileStates seen = development.sources();
     for (;;) {
-        const Status done = workshop.round();
+        const Status done = development.round();
         if (interrupted()) return kDone;
         if (!done.ok()) fmt::print(stderr, "hekla: {}\n", done.message());
         if (a.once) return done.ok() ? kDone : kFailed;
         fmt::print("watching {} (Ctrl+C ends it)\n", folder.string());
         std::fflush(stdout);
-        for (fs::file_time_type now = seen; now <= seen && !interrupted(); now = workshop.newest())
+        while (!interrupted() && development.sources() == seen)
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
         if (interrupted()) return kDone;
         std::this_thread::sleep_for(std::chrono::milliseconds(200)); // an editor may write several files
-        seen = workshop.newest();
+        seen = development.sources();
     }
 }
 
 } // namespace
 
 void add_plugin_dev(CLI::App& plugin, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser = plugin.add_subcommand(
-        "dev", "Build, check and train a plugin whenever its folder changes, and show what became of graph and loss.");
+    CLI::App* parser = plugin.add_subcommand("dev", "Build, check and train a plugin whenever its sources, manifest or "
+                                                    "recipe change; show how graph and loss changed.");
     const auto a = std::make_shared<DevArguments>();
-    parser->add_option("folder", a->folder, "the plugin's folder, as `plugin new` makes it")->required();
-    parser->add_option("--recipe", a->recipe, "what is trained; left out: recipe.toml in the folder");
-    parser->add_option("--build", a->build, "how it is built into build/plugins; left out: by CMake, build.sh or make");
-    parser->add_option("--steps", a->steps, "of each version")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-    parser->add_flag("--fresh", a->fresh, "every version begins with weights of its own");
-    parser->add_flag("--once", a->once, "one version, and no watching");
-    parser->footer("Example: hekla plugin dev gated-mixer\nThe files of its trainings lie in build/dev.");
+    parser->add_option("folder", a->folder, "the plugin's folder, as `plugin new` writes it")->required();
+    parser->add_option("--recipe", a->recipe, "recipe to train with (default: recipe.toml in the folder)");
+    parser->add_option("--build", a->build,
+                       "command that builds into build/plugins (default: CMake, build.sh or make)");
+    parser->add_option("--steps", a->steps, "training steps of each version")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    parser->add_flag("--fresh", a->fresh, "start every version from new weights");
+    parser->add_flag("--once", a->once, "run one version and exit");
+    parser->footer("Example: hekla plugin dev gated-mixer\nThe runs are in build/dev.");
     verbs.push_back({parser, [&globals, a] { return run_dev(globals, *a); }});
 }
 

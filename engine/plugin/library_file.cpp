@@ -1,0 +1,93 @@
+#include "plugin/library_file.hpp"
+
+#include "base/file.hpp"
+#include "base/sha256.hpp"
+
+#include <cerrno>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <link.h>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace hekla::plugin {
+namespace {
+
+using FileId = std::pair<dev_t, ino_t>;
+
+struct LoadedFile {
+    void* handle = nullptr;
+    Descriptor file; // stays open: the dynamic linker knows the library by the descriptor's number, too
+    std::string path;
+    char* former_name = nullptr; // the linker's own
+};
+
+// What is loaded, by the file's identity. The dynamic linker's state belongs to the process, and so does this.
+struct LoadedFiles {
+    std::mutex lock;
+    std::map<FileId, LoadedFile> files;
+    static LoadedFiles& get() {
+        static LoadedFiles* loaded = new LoadedFiles(); // outlives everything that is destroyed at the end
+        return *loaded;
+    }
+};
+
+// The linker's list has the path that dlopen() was given, which is the descriptor's. Debuggers and dladdr() read the
+// name from there. It is never freed, since no plugin is ever closed.
+void show_path(LoadedFile& loaded) {
+    link_map* map = nullptr;
+    if (::dlinfo(loaded.handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0 || map == nullptr) return;
+    if (loaded.former_name != nullptr || map->l_name == nullptr) return;
+    if (std::string_view(map->l_name).find("/fd/") == std::string_view::npos) return; // loaded by its path before
+    loaded.former_name = map->l_name;
+    map->l_name = loaded.path.data();
+}
+
+} // namespace
+
+Result<LibraryFile> LibraryFile::open(const std::string& path) {
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return not_found(fmt::format("cannot be opened: {}", std::system_category().message(errno)));
+    return LibraryFile(path, std::move(file));
+}
+
+Result<std::string> LibraryFile::sha256() const {
+    HK_ASSIGN(const MappedFile mapped, MappedFile::open(fmt::format("/proc/self/fd/{}", file_.get())));
+    return sha256_hex(mapped.text());
+}
+
+Result<void*> LibraryFile::load() && {
+    struct stat info {};
+    if (::fstat(file_.get(), &info) != 0)
+        return not_found(fmt::format("cannot be loaded: {}", std::system_category().message(errno)));
+    LoadedFiles& all = LoadedFiles::get();
+    const std::scoped_lock hold(all.lock);
+    if (const auto found = all.files.find({info.st_dev, info.st_ino}); found != all.files.end())
+        return found->second.handle;
+    // By the process's number rather than "self": a debugger opens the file by this name while dlopen() runs.
+    const std::string name = fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get());
+    void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        const char* const reason = ::dlerror();
+        std::string text = reason != nullptr ? reason : "no reason given";
+        for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += path_.size())
+            text.replace(at, name.size(), path_);
+        if (::access("/proc/self/fd", F_OK) != 0)
+            text += " (/proc is not mounted; a library is loaded from the open file that was hashed, which needs it)";
+        return not_found(fmt::format("cannot be loaded: {}", text));
+    }
+    LoadedFile& loaded = all.files[{info.st_dev, info.st_ino}];
+    loaded.handle = handle;
+    loaded.file = std::move(file_);
+    loaded.path = path_;
+    show_path(loaded);
+    return handle;
+}
+
+} // namespace hekla::plugin

@@ -1,0 +1,56 @@
+// The host's side of a conversation with a worker process (hekla-describe): one request, the questions that the process
+// asks meanwhile, and its answer, or how it ended instead.
+#pragma once
+
+#include "base/child_process.hpp"
+#include "plugin/host_tokenizer.hpp"
+#include "plugin/messages.hpp"
+#include "plugin/out_of_process_plugins.hpp"
+
+#include <memory>
+#include <string>
+
+namespace hekla::plugin {
+
+// A process with its plugins.
+struct Worker {
+    std::unique_ptr<ChildProcess> process;
+    const Manifest* running = nullptr; // the plugin whose function runs; null: none does
+    std::string function;
+};
+
+struct Exchange {
+    Result<Message> answer = internal_error("no request was sent");
+    std::string exit_reason; // why the process ended: "crashed with SIGSEGV (Segmentation fault)"; empty: it answered
+    const Manifest* plugin = nullptr; // whose function ran when it ended; null: none
+    std::string function;
+};
+
+class PluginProtocol {
+public:
+    // registry and tokenizer (may be null) must outlive this.
+    PluginProtocol(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose)
+        : registry_(registry), tokenizer_(tokenizer), purpose_(purpose) {}
+
+    // Sends one request and waits for its answer. corpus: what the process may ask examples of; may be null.
+    Exchange exchange(Worker& worker, MessageKind kind, const WireWriter& request, const hk_corpus* corpus) const;
+
+    // Which plugin failed, and how: "plugin 'mixer' (/lib/mixer.so) crashed with SIGSEGV in build()".
+    static std::string failure_text(const Exchange& failed);
+    // The same as an error. Tells the registry, which may disable the plugin.
+    Status failure_status(const Exchange& failed) const;
+
+private:
+    std::string exit_reason(Worker& worker, Code why) const;
+    Result<Message> checked(Message message, const std::string& function) const;
+    WireWriter reply_to(MessageKind kind, WireReader& in, const hk_corpus* corpus) const;
+
+    const Registry& registry_;
+    const hk_tokenizer* tokenizer_;
+    WorkerPurpose purpose_;
+};
+
+// Reads an answer that exchange() found to be ok, after its flag.
+WireReader answer_of(const Message& message);
+
+} // namespace hekla::plugin

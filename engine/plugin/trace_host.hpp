@@ -1,0 +1,11 @@
+// Tables of the host whose functions are traced.
+#pragma once
+
+#include <string_view>
+
+namespace hekla::plugin::trace {
+
+// The table itself where an interface is not traced. Tables last as long as the process.
+const void* wrapped_host_table(std::string_view interface_id, const void* table);
+
+} // namespace hekla::plugin::trace

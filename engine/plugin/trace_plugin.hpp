@@ -1,0 +1,12 @@
+// Tables of plugins whose functions are traced.
+#pragma once
+
+#include <string_view>
+
+namespace hekla::plugin::trace {
+
+// The table itself where an interface is not traced. Tables last as long as the process. plugin: the manifest's name.
+const void* wrapped_plugin_table(std::string_view plugin, std::string_view interface_id, std::string_view id,
+                                 const void* table);
+
+} // namespace hekla::plugin::trace
