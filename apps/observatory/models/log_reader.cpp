@@ -22,7 +22,7 @@ LogReader::LogReader(const std::filesystem::path& path) : file_(path) {
     std::error_code problem;
     if (std::filesystem::is_directory(path, problem)) file_ = path / kLog;
     if (!std::filesystem::is_regular_file(file_, problem))
-        throw Failure(path.string() + ": is no log, and no run's folder with a " + kLog +
+        throw Failure(path.string() + ": not a training log, and not a run's folder with a " + kLog +
                       "; `hekla train` writes one into the folder that the recipe's [output] names");
     read();
 }

@@ -1193,7 +1193,7 @@ impl<'a> OperationUse<'a> {
     }
     /// In shape(): what that takes where the host's guess is not right.
     pub fn cost(&mut self) -> Result<&mut hk_operation_cost> {
-        unsafe { self.cost.as_mut() }.ok_or_else(|| Error::new(HK_INTERNAL, "the cost is said in shape()"))
+        unsafe { self.cost.as_mut() }.ok_or_else(|| Error::new(HK_INTERNAL, "set the cost in shape()"))
     }
     pub fn require_same_shape(&self, a: usize, b: usize) -> Result<()> {
         let (of_a, of_b) = (self.shape(a)?, self.shape(b)?);
@@ -1619,7 +1619,7 @@ impl<T: Operation> OperationTables<T> {
             })?;
             if made.len() != raw.input_count as usize {
                 let (given, wanted) = (made.len(), raw.input_count);
-                let message = format!("there are {} gradients for {} inputs; None stands for one that none reaches", given, wanted);
+                let message = format!("there are {} gradients for {} inputs; None marks an input without a gradient", given, wanted);
                 return Err(Error::new(HK_INTERNAL, message));
             }
             for (i, value) in made.into_iter().enumerate() {
