@@ -109,6 +109,7 @@ exec "$build/bin/hekla" "\$@" "\${limits[@]}"
 SCRIPT
   chmod +x "$place/hekla/build/bin/hekla"
 fi
+ln -s "$build/lib" "$place/hekla/build/lib"
 for program in observatory generate_abi; do
   [ ! -e "$build/bin/$program" ] || ln -s "$build/bin/$program" "$place/hekla/build/bin/$program"
 done

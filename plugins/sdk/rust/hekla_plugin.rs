@@ -8,7 +8,7 @@
 //! and Operation, and one `plugin!` at the end.
 //!
 //! Errors stick: after the first one every value is empty and every call does nothing, so a build function needs no
-//! checks, and the host says at which line of the plugin the first one was.
+//! checks, and the host names the line of the plugin with the first one.
 #![allow(non_camel_case_types)]
 #![allow(unknown_lints, unexpected_cfgs)]
 #![allow(clippy::all)]
