@@ -155,7 +155,7 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     HK_ASSIGN(gpu::Context made, device_of(options, cache, functions, allocator, context->log_));
     context->device_name_ = made.capabilities().device_name;
     if (made.device->chosen_for_lack_of_another())
-        context->log_.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device_name_));
+        context->log_.info(fmt::format("no GPU found; computing on the CPU with {}", context->device_name_));
     program::RuntimeOptions runtime;
     runtime.measure_kernels = static_cast<program::Measure>(options.measure_kernels);
     runtime.cache = cache;
@@ -207,16 +207,16 @@ Result<Context::Device> Context::device() {
 
 void Context::keep_caches(program::Runtime& runtime) const {
     if (const Status kept = runtime.save_caches(); !kept.ok() && kept.code() != Code::device_lost)
-        log_.warning("what was compiled is not kept: " + kept.message());
+        log_.warning("compiled kernels were not cached: " + kept.message());
 }
 
-Status Context::add(const std::shared_ptr<Client>& guest, const std::function<void()>& begin) {
+Status Context::add(const std::shared_ptr<Client>& client, const std::function<void()>& begin) {
     const std::lock_guard guard(mutex_);
     HK_TRY(open());
     HK_TRY(runtime().status());
     if (stopping()) return failed_precondition("the context's device is being released");
-    std::erase_if(guests_, [](const auto& one) { return one.expired(); });
-    guests_.push_back(guest);
+    std::erase_if(clients_, [](const auto& one) { return one.expired(); });
+    clients_.push_back(client);
     begin();
     return {};
 }
@@ -248,8 +248,8 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     const auto as_made = [](const char* name, bool made_with, bool given) -> Status {
         if (made_with == given) return {};
         return invalid_argument(fmt::format("hk_context_callbacks.{} {}", name,
-                                            made_with ? "is null, and the context was made with one"
-                                                      : "is given, and the context was made without"));
+                                            made_with ? "is null, but the context was made with one"
+                                                      : "is set, but the context was made without one"));
     };
     const HostFunctions::Messages messages = functions_->messages.get();
     const HostFunctions::QueueLock queue = functions_->queue.get();
@@ -262,7 +262,7 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     {
         const std::lock_guard guard(mutex_);
         const bool inside = (busy_ && busy_thread_ == std::this_thread::get_id()) ||
-                            std::ranges::any_of(guests(), [](const auto& guest) { return guest->is_here(); });
+                            std::ranges::any_of(clients(), [](const auto& client) { return client->on_own_thread(); });
         if (inside) return failed_precondition("a callback cannot replace the callbacks: it would wait for itself");
     }
     functions_->messages.replace({.user = callbacks.user, .log = callbacks.log, .job = callbacks.job});
@@ -273,33 +273,34 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     return {};
 }
 
-std::vector<std::shared_ptr<Context::Client>> Context::guests() const {
-    std::vector<std::shared_ptr<Client>> guests;
-    for (const auto& one : guests_)
-        if (std::shared_ptr<Client> guest = one.lock()) guests.push_back(std::move(guest));
-    return guests;
+std::vector<std::shared_ptr<Context::Client>> Context::clients() const {
+    std::vector<std::shared_ptr<Client>> clients;
+    for (const auto& one : clients_)
+        if (std::shared_ptr<Client> client = one.lock()) clients.push_back(std::move(client));
+    return clients;
 }
 
 Result<Context::Pumped> Context::pump(std::chrono::nanoseconds time) {
-    if (gives_jobs()) return failed_precondition("the context's sessions run as jobs of the host's");
-    if (own_threads_) return failed_precondition("the context has threads of its own: make it with no_threads");
+    if (gives_jobs())
+        return failed_precondition("the context's sessions run as jobs of the host (hk_context_options.job)");
+    if (own_threads_) return failed_precondition("the context has threads: make it with no_threads");
     const auto until = std::chrono::steady_clock::now() + time;
-    std::vector<std::shared_ptr<Client>> guests;
+    std::vector<std::shared_ptr<Client>> clients;
     {
         const std::lock_guard guard(mutex_);
-        guests = this->guests();
+        clients = this->clients();
     }
-    for (const auto& guest : guests)
-        if (guest->is_here()) return failed_precondition("a callback of a session cannot run the sessions on");
+    for (const auto& client : clients)
+        if (client->on_own_thread()) return failed_precondition("a callback of a session cannot pump its context");
     Pumped pumped;
     do {
         pumped = {};
-        for (const auto& guest : guests) {
-            const Client::Waits waits = guest->run_on();
-            if (waits != Client::Waits::ended) ++pumped.guests;
-            if (waits == Client::Waits::for_host) ++pumped.waiting;
+        for (const auto& client : clients) {
+            const ResumeResult result = client->resume();
+            if (result != ResumeResult::ended) ++pumped.clients;
+            if (result == ResumeResult::waits_for_host) ++pumped.waiting;
         }
-    } while (pumped.waiting < pumped.guests && std::chrono::steady_clock::now() < until);
+    } while (pumped.waiting < pumped.clients && std::chrono::steady_clock::now() < until);
     return pumped;
 }
 
@@ -307,15 +308,15 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
     stopping_.store(true, std::memory_order_relaxed);
-    std::vector<std::shared_ptr<Client>> guests = this->guests();
-    for (const auto& guest : guests)
-        if (guest->is_here())
+    std::vector<std::shared_ptr<Client>> clients = this->clients();
+    for (const auto& client : clients)
+        if (client->on_own_thread())
             return failed_precondition("a callback of a session cannot release its context's device: the session was "
                                        "told to end; release it when it has");
     lock.unlock();
-    for (const auto& guest : guests)
-        if (!guest->leave(until)) return false;
-    guests.clear();
+    for (const auto& client : clients)
+        if (!client->shut_down(until)) return false;
+    clients.clear();
     lock.lock();
     if (busy_ && busy_thread_ == std::this_thread::get_id())
         return failed_precondition(

@@ -45,7 +45,7 @@ Result<api::CallEnvironment> environment_of(const Context::Call& call, int32_t r
 Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {
     HK_ASSIGN(const api::CallEnvironment place, environment_of(call, o.reference));
     HK_ASSIGN(const auto generation, api::Generation::open(place, o));
-    HK_ASSIGN(const generate::Output output, generation->say({texts(o.prompts, o.prompt_count), 0, {}, {}}));
+    HK_ASSIGN(const generate::Output output, generation->write({texts(o.prompts, o.prompt_count), 0, {}, {}}));
     if (result != nullptr) {
         result->stopped = output.stopped ? 1 : 0;
         result->context = output.context;
@@ -103,6 +103,7 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
     events.own_threads = call.context().own_threads();
+    events.stop = [&call] { return call.context().stopping(); };
     HK_ASSIGN(program::Runtime * runtime, call.runtime());
     HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
               train::Trainer::create(recipe, call.context().registry(), *runtime, call.context().log(), events,
@@ -134,7 +135,7 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
 
 // The rows of a file, by the columns that the model reads.
 Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, std::vector<data::TaskColumn> columns,
-                                                       const hk_predict_options& o) {
+                                                       const hk_predict_options& o, const std::function<bool()>& stop) {
     data::TaskTableOptions options;
     options.inputs = {string_of(o.file)};
     options.targets = false;
@@ -155,6 +156,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
     if (!given.empty()) // what is not named is not read
         std::erase_if(columns, [](const data::TaskColumn& column) { return column.optional && column.source.empty(); });
     options.columns = std::move(columns);
+    options.reading.stop = data::StopPoll(stop);
     HK_ASSIGN(const data::TaskTable table, data::TaskTable::read(options));
     HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(*m.tokenizer, {}));
     std::vector<data::EncodedExample> examples;
@@ -172,7 +174,9 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
               infer::open_model(context.registry(), runtime, string_of(o.model), {.objective = true}, context.log()));
     HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));
     std::vector<data::EncodedExample> examples;
-    if (o.file.size > 0) { HK_ASSIGN(examples, rows_of_file(m, columns, o)); }
+    if (o.file.size > 0) {
+        HK_ASSIGN(examples, rows_of_file(m, columns, o, [&context] { return context.stopping(); }));
+    }
     for (uint64_t i = 0; i < o.text_count; ++i) {
         std::map<std::string, std::vector<std::string>> row{{columns.front().name, {string_of(o.texts[i])}}};
         if (columns.front().kind == HK_COLUMN_WORDS) { // words are what white space separates
@@ -206,9 +210,19 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
         HK_ASSIGN(const api::CallEnvironment place, environment_of(call));
         const api::HeardTraining heard(options, api::capture_of(context));
         if (result != nullptr) HK_TRY(complete(result, "hk_train_result"));
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-                  api::trainer_of(place, heard.options(), train::Purpose::train));
-        HK_ASSIGN(const train::TrainerResult done, trainer->run());
+        const auto train = [&]() -> Result<train::TrainerResult> {
+            HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
+                      api::trainer_of(place, heard.options(), train::Purpose::train));
+            return trainer->run();
+        };
+        Result<train::TrainerResult> finished = train();
+        if (finished.code() == Code::cancelled) { // by the stop callback, before the first step
+            train::TrainerResult none;
+            none.best_evaluation = std::numeric_limits<double>::quiet_NaN();
+            none.stopped = true;
+            finished = none;
+        }
+        HK_ASSIGN(const train::TrainerResult done, std::move(finished));
         if (result != nullptr) {
             result->stopped = done.stopped ? 1 : 0;
             result->steps = done.steps;

@@ -33,6 +33,7 @@ train::TrainerEvents events_of(const hk_train_options& o, const CallEnvironment&
         };
     if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
     events.stop = [o, stopping = place.stopping] { return stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
+    events.scalars = place.scalars;
     events.own_threads = place.own_threads;
     return events;
 }

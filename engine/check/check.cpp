@@ -1,5 +1,6 @@
 #include "check/check.hpp"
 
+#include "base/json.hpp"
 #include "check/child.hpp"
 #include "check/tests.hpp"
 
@@ -154,7 +155,7 @@ TestResult result_of(const Test& test, const ChildResult& child, double limit) {
     bool done = false, skipped = false;
     std::istringstream lines(child.out);
     for (std::string line; std::getline(lines, line);) {
-        const json said = json::parse(line, nullptr, false);
+        const json said = json_or_null(line);
         if (!said.is_object()) continue; // the plugin's own words
         if (said.contains("doing")) doing = said["doing"].get<std::string>();
         if (said.contains("done")) done = true;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace hekla::infer {
 namespace {
@@ -130,6 +131,18 @@ std::vector<std::string> Forward::output_names() const {
 }
 
 Status Forward::run() { return program_->run(); }
+
+std::vector<std::string> Forward::step_scalars() const {
+    std::set<std::string> names;
+    for (const graph::Node& node : graph_.nodes)
+        if (node.op == graph::Op::step_scalar) names.insert(std::string(node.text("name")));
+    return {names.begin(), names.end()};
+}
+
+Status Forward::set_scalar(std::string_view name, double value) {
+    if (program_ == nullptr || !program_->has_scalar(name)) return {};
+    return program_->set_scalar(name, static_cast<float>(value));
+}
 
 Forward::~Forward() = default;
 

@@ -51,6 +51,10 @@ public:
 
     const std::vector<graph::AttentionMap>& attention_maps() const { return maps_; }
     std::vector<std::string> output_names() const;
+    // Step scalars of the graph, by name, ascending.
+    std::vector<std::string> step_scalars() const;
+    // For the runs that follow; a name that the outputs do not depend on changes nothing.
+    Status set_scalar(std::string_view name, double value);
 
 private:
     Forward() = default;

@@ -35,7 +35,7 @@ struct NodeCost {
 };
 
 struct Estimate {
-    // Bytes of device memory, with what lies between and behind buffers.
+    // Bytes of device memory, with the gaps between and after buffers.
     uint64_t weights = 0;
     uint64_t gradients = 0;
     uint64_t optimizer = 0;   // moments, counters, averages
@@ -48,7 +48,7 @@ struct Estimate {
     // Of one unit of work (a step, a token, a pass).
     uint64_t dispatches = 0;
     double flops = 0, bytes = 0, seconds = 0;
-    std::vector<NodeCost> nodes; // of the unit, dearest first
+    std::vector<NodeCost> nodes; // of the unit, most expensive first
     uint64_t total() const { return weights + gradients + optimizer + states + activations + programs + staging; }
 };
 

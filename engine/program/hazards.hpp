@@ -1,4 +1,4 @@
-// Where barriers must stand between dispatches, from the bytes that each reads and writes.
+// Places barriers between dispatches, from the bytes that each reads and writes.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct ByteRange {
     bool write = false;
 };
 
-// For each dispatch, whether a full barrier stands before it. A barrier is put as late as possible, just before the
+// For each dispatch, whether a full barrier precedes it. A barrier is put as late as possible, just before the
 // first dispatch that conflicts (read after write, write after read, write after write) with one since the last
 // barrier; no smaller number of barriers orders every pair.
 std::vector<bool> place_barriers(std::span<const std::vector<ByteRange>> dispatches);

@@ -10,7 +10,7 @@ namespace hekla::program {
 namespace {
 
 // Between two tensors of a block nothing is ever written: an address that a driver rounds up to a wider load stays
-// harmless, and a checker sees a write past the end as a write to nobody.
+// harmless, and a checker sees a write past the end as outside of all tensors.
 constexpr uint64_t kGuard = 64;
 
 uint64_t padded(uint64_t bytes) { return (bytes + kGuard + kAlignment - 1) / kAlignment * kAlignment; }

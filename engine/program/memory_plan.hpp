@@ -1,4 +1,4 @@
-// Where everything lies: lifetimes of intermediate tensors over the order of dispatches, and their places in the blocks
+// Memory of a program: lifetimes of intermediate tensors over the order of dispatches, and their places in the blocks
 // of the activation arena, reused as soon as nothing reads them any more. Plain data, made without a device.
 #pragma once
 

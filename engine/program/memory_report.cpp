@@ -79,7 +79,8 @@ std::string MemoryPlan::svg() const {
                            size_text(blocks[b]), kLeft - 8, y);
         y -= height + kGap;
     }
-    // Tones by length of life: what is kept from the forward to the backward pass stands out from passing scratch.
+    // Tones by length of life: what is kept from the forward to the backward pass is easy to tell from short-lived
+    // scratch.
     for (const Placement& x : placements) {
         const double life =
             static_cast<double>(x.last - x.first + 1) / static_cast<double>(std::max<uint32_t>(1, dispatches));

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// Who touched a run of bytes last. The latest access of a kind and stage stands for the earlier ones: a barrier after
-// it is a barrier after them.
+// The last accesses to a run of bytes. The latest access of a kind and stage represents the earlier ones: a barrier
+// after it is a barrier after them.
 struct Cell {
     std::array<int64_t, 2> write{kNone, kNone}; // by stage: number of the event
     std::array<int64_t, 2> read{kNone, kNone};
@@ -70,7 +70,7 @@ OrderingReport check_ordering(std::span<const OrderingEvent> events) {
             continue;
         }
         const auto stage = static_cast<std::size_t>(event.stage);
-        // An earlier access of this very command or group is no conflict.
+        // An earlier access of this very command or group is not a conflict.
         const auto unordered = [&](int64_t earlier, std::size_t earlier_stage) {
             if (earlier == kNone) return false;
             const OrderingEvent& other = events[static_cast<std::size_t>(earlier)];

@@ -42,7 +42,7 @@ struct OrderingReport {
     std::vector<std::string> faults; // one line each, at most 32
 };
 
-// A barrier orders (i, j) where it stands between them and covers i's stage before it and j's stage after it.
+// A barrier orders (i, j) where it is between them and covers i's stage before it and j's stage after it.
 OrderingReport check_ordering(std::span<const OrderingEvent> events);
 
 } // namespace hekla::program

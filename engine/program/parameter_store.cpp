@@ -62,8 +62,8 @@ public:
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest) {
     HK_TRY(check_storage(limits, options.weights));
-    const bool halves = bytes_of(options.weights) == 2;
-    if (halves && (options.gradients || options.moments))
+    const bool has_16_bit = bytes_of(options.weights) == 2;
+    if (has_16_bit && (options.gradients || options.moments))
         return invalid_argument(
             "a store that is trained holds its weights in float32: leave StoreOptions::weights out");
     std::vector<StoreChunk> chunks;
@@ -71,7 +71,7 @@ Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& ta
     for (ParameterEntry& entry : table) {
         if (!names.insert(entry.name).second)
             return invalid_argument(fmt::format("two parameters are named '{}'", entry.name));
-        if (halves && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
+        if (has_16_bit && entry.readable_in_16_bits && entry.shape.rank() >= 2) entry.storage = options.weights;
         entry.trained = !options.frozen.contains(entry.name);
         HK_TRY(place(entry, chunks, largest));
     }

@@ -33,13 +33,13 @@ struct StoreOptions {
     std::shared_ptr<SharedWeights> shared = nullptr;
 };
 
-// Which of the store's flat arenas, each cut into chunks of what one allocation may be. Tensor NAME lies whole in one
+// The store's flat arenas, each split into chunks of at most one allocation. Tensor NAME is completely in one
 // chunk, entry(NAME).chunk, at entry(NAME).offset in each of them; between tensors there are zeros, and they stay
 // zeros.
 enum class StoreArena : uint8_t { parameters, gradients, moment1, moment2 };
 inline constexpr std::size_t kStoreArenas = 4;
 
-// Where the tensors of a table lie: fills chunk, offset, storage and trained of each. largest: bytes of one allocation.
+// Places the tensors of a table: fills chunk, offset, storage and trained of each. largest: bytes of one allocation.
 // Errors: a tensor is larger; two have one name; options that do not go together.
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest);
@@ -74,7 +74,7 @@ public:
     // makes those that it needs when it is compiled; a graph's `buffer` leaves are states named by
     // buffer_state().
     Status make_state(std::string_view name, uint64_t bytes);
-    // A state that lies in a host's buffer (gpu::Buffer::borrow): its content is the host's business.
+    // A state in a host's buffer (gpu::Buffer::borrow). The host is responsible for its content.
     Status adopt_state(std::string_view name, gpu::Buffer buffer);
     bool has_state(std::string_view name) const;
     Result<uint64_t> state_bytes(std::string_view name) const;

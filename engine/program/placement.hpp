@@ -1,4 +1,4 @@
-// Where each resource of a program really lies: device addresses, once buffers exist.
+// The location of each resource of a program: device addresses, once buffers exist.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -18,7 +18,7 @@ struct Place {
     uint64_t offset = 0;
 };
 
-// Where outputs lie in the buffer of all of them: small ones first, so that one copy brings them to the host.
+// The layout of the buffer of all outputs: small ones first, so that one copy brings them to the host.
 struct ProgramOutputs {
     uint64_t small = 0; // bytes at the beginning that are copied at the end of every replay
     uint64_t bytes = 0;

@@ -28,7 +28,7 @@ struct DispatchSlice {
     uint32_t end_group = 0;
     uint64_t record = 0; // offset in the argument buffer
     bool barrier = false;
-    double seconds = 0;      // estimated; once cut anew, measured where it was
+    double seconds = 0;      // estimated; after a resplit, measured where possible
     std::size_t segment = 0; // that it was recorded in
 };
 
@@ -154,7 +154,7 @@ struct Program::State {
     Result<bool> resplit(); // Runtime::resplit
     Status write_arguments(gpu::Staging& staging);
     Status record(Recording& recording);
-    Status renew(gpu::Staging& staging); // everything lies elsewhere
+    Status renew(gpu::Staging& staging); // everything has moved
     Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
     Recording& latest() { return recordings[(replays - 1) % kRecordings]; }
     bool ignores(std::string_view input) const {
@@ -364,8 +364,8 @@ void Program::State::slice_dispatches() {
         const bool known = d < took.size() && took[d] > 0;
         const double seconds = known ? took[d] : seconds_of(dispatch.flops, dispatch.bytes, speed);
         const uint64_t groups = dispatch.groups;
-        // A dispatch that alone would take longer than a submit may is cut into parts of its groups; by a measured time
-        // into one more, since parts are not all as long.
+        // A dispatch that alone would take longer than a submit may is split into parts of its groups; by a measured
+        // time into one more, since parts do not take equally long.
         const uint64_t parts = parts_of(groups, known && seconds > budget ? seconds + budget : seconds, budget);
         for (uint64_t p = 0; p < parts; ++p) {
             DispatchSlice slice;
@@ -413,7 +413,7 @@ Result<bool> Program::State::resplit() {
     });
     if (!written.ok()) {
         if (written.code() != Code::out_of_memory) return written;
-        slices = before; // there is no room for more records: as long as they are
+        slices = before; // no space for more records: keep the slices
         plan.arguments = size;
         arguments = std::move(records);
         return false;

@@ -28,7 +28,7 @@
 
 namespace hekla::program {
 
-// Numbers that a replay reads from the device, beside fields and step scalars.
+// Numbers that a replay reads from the device, in addition to fields and step scalars.
 struct RunScalars {
     uint64_t seed = 0;
     uint32_t step = 0;
@@ -67,17 +67,17 @@ public:
     // when the graph it was compiled from has it.
     Status set_input(std::string_view field, std::span<const std::byte> bytes);
     bool has_input(std::string_view field) const;
-    Status set_scalar(std::string_view name, float value); // a step scalar; initially what the graph says
+    Status set_scalar(std::string_view name, float value); // a step scalar; initially the graph's value
     bool has_scalar(std::string_view name) const;
 
-    // submit() copies fields and scalars as they are now and returns at once; at most two are under way, a third waits
+    // submit() copies fields and scalars as they are now and returns at once; at most two are pending, a third waits
     // for the first. wait() waits for all. Fields that were never set: failed_precondition naming them.
     Status submit(const RunScalars& scalars = {});
     Status wait();
     Status run(const RunScalars& scalars = {}); // submit and wait
 
-    // Of the last finished replay. Small outputs (losses, metrics) are copied at the end of each replay; those of more
-    // than 64 KiB are read from the device and must be read before the next submit.
+    // Reads from the last completed replay. Outputs of up to 64 KiB (losses, metrics) are copied at the end of each
+    // replay; larger ones are read from the device and must be read before the next submit.
     Result<HostTensor> read_output(std::string_view name);
     Result<float> read_scalar_output(std::string_view name); // of one element
     std::vector<std::string> output_names() const;
@@ -97,7 +97,7 @@ public:
     // Proves from what was really recorded that every two accesses that conflict are ordered, across three replays in a
     // row. Needs RuntimeOptions::keep_traces.
     Status check_ordering() const;
-    // What check_ordering() looks at: every command of so many replays in a row, as it was recorded.
+    // What check_ordering() looks at: every command of `replays` replays in a row, as recorded.
     Result<std::vector<OrderingEvent>> ordering_events(std::size_t replays) const;
     std::size_t barriers() const; // recorded in one replay
     std::size_t dispatches() const;

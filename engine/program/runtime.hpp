@@ -17,8 +17,8 @@
 namespace hekla::program {
 
 struct RuntimeOptions {
-    // false: no pointwise kernel is generated; the same bits from the built-in ones. Plugins' own GLSL has no other
-    // way.
+    // false: no pointwise kernel is generated; the same bits from the built-in ones. Plugins' own GLSL always
+    // needs the compiler.
     bool generated_shaders = true;
     bool keep_traces = false;         // keep what was recorded, for check_ordering()
     uint32_t shared_memory_bytes = 0; // lower limit than the device's, for tests; 0: the device's
@@ -59,7 +59,7 @@ public:
     const Limits& limits() const;
     // The same for programs of a store with these kernels (ParameterStore::kernels(), or null): they need no module.
     Limits limits(const CompiledKernels* kernels) const;
-    // What the device has; generated_shaders says what was asked for.
+    // What the device has; generated_shaders is what was asked for.
     const Limits& device_limits() const { return device_limits_; }
     const Arena& arena() const { return arena_; }
     // Makes block i at least sizes[i] bytes. Waits for the device first where a block has to move.

@@ -27,7 +27,7 @@ public:
 
     const std::vector<gpu::Buffer>& chunks() const { return chunks_; } // moved by evict() and restore()
 
-    // One who reads them. While any of them is awake they stay where they are. Made and destroyed with the store.
+    // A reader of the weights. They do not move while any reader is awake. Made and destroyed with the store.
     class Reader {
     public:
         explicit Reader(std::shared_ptr<SharedWeights> weights);
@@ -37,7 +37,7 @@ public:
 
         const std::vector<gpu::Buffer>& chunks() const { return weights_->chunks_; }
         const std::shared_ptr<SharedWeights>& weights() const { return weights_; }
-        // gpu::Memory::evict where nobody else is awake, and restore where they are gone; wakes after another that
+        // gpu::Memory::evict where no other reader is awake, and restore where they are gone; waits for another that
         // is about to move them. Errors: as theirs, and then the reader is as awake as it was.
         Status evict(const std::shared_ptr<gpu::Queue>& queue);
         Status restore(const std::shared_ptr<gpu::Queue>& queue);
@@ -56,7 +56,7 @@ private:
     bool gone_ = false, moving_ = false;
 };
 
-// Weights in use, by a key that says what they are (which files, which tensors, how they are stored).
+// Weights in use, by a key that identifies them (files, tensors, storage).
 // Thread: any.
 class WeightsPool {
 public:
@@ -84,8 +84,7 @@ public:
 
 private:
     std::mutex mutex_;
-    std::map<std::string, std::weak_ptr<SharedWeights>>
-        weights_; // expired: being loaded, or nobody reads them any more
+    std::map<std::string, std::weak_ptr<SharedWeights>> weights_; // expired: being loaded, or without readers
     std::set<std::string> loading_;
 };
 

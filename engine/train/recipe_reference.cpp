@@ -34,11 +34,13 @@ written out. An unknown section or key is an error that names the nearest known 
 Any key can be set on the command line, after the recipe. The form is `SECTION.KEY=VALUE`; the value is TOML, and a value
 that is not valid TOML is a string:
 
-```sh
+```text
 hekla train recipe.toml train.max_steps=200 train.learning_rate=3e-4 output.dir=out/second
 hekla train recipe.toml 'data.train=["a.txt", "b.txt"]' 'train.freeze=["embeddings"]'
 hekla train recipe.toml schedules.mix=0.5 schedules.gate.kind=linear schedules.gate.value=1
 ```
+
+A list of all keys for scripts and completions: `hekla recipe keys --json`.
 
 ## Keys of plugins
 
@@ -56,6 +58,23 @@ The column *resume* tells what happens if a run is continued with another value 
 * `no`: it is refused, because the checkpoint does not match.
 
 A checkpoint has its own copies of the model and tokenizer, so the paths `model.from` and `tokenizer.from` may change.
+
+## Schedules of step scalars
+
+A plugin's graph can contain numbers that change from step to step (`step_scalar` in the plugin guide). `[schedules]` sets
+them by name; without a schedule a scalar keeps the initial value that the plugin gave it. Each step's values are in
+`train_log.jsonl` under `scalars`.
+
+```toml
+[schedules]
+temperature = 0.5                                                  # a constant
+mix = {kind = "cosine", value = 1.0, end_value = 0.1, warmup_steps = 100}
+stage = {kind = "steps", values = [[1, 0.0], [500, 0.5], [1000, 1.0]]} # 0.5 from step 500 on
+```
+
+An evaluation during training uses the values of the last step. A trained model is run with the initial values, so a
+schedule should end there. A host can set a scalar with `hk_session_set_scalar`; that replaces the schedule, and
+checkpoints keep the value.
 )";
 
 const char* resume_text(Resume resume) {

@@ -1,6 +1,7 @@
 #include "train/report.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/markup.hpp"
 
 #include <algorithm>
@@ -88,7 +89,7 @@ Result<RunLog> RunLog::open(const std::filesystem::path& file, int64_t step) {
             if (end == std::string::npos) break; // a line that was never finished
             const std::string line = text.substr(begin, end - begin);
             begin = end + 1;
-            const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+            const nlohmann::json record = json_or_null(line);
             if (!record.is_object() || !record.value("step", nlohmann::json()).is_number_integer()) continue;
             const auto at = record["step"].get<int64_t>();
             if (at > step) continue;
@@ -123,6 +124,7 @@ Status RunLog::step(const StepReport& r) {
     record["loss"] = r.loss; // JSON has no NaN: it becomes null, and "skipped" says why
     record["grad_norm"] = r.gradient_norm;
     record["learning_rate"] = r.learning_rate;
+    for (const auto& [name, value] : r.scalars) record["scalars"][name] = value;
     if (r.skipped) record["skipped"] = true;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;

@@ -22,6 +22,7 @@
 #include "train/report.hpp"
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
+#include "train/step_scalars.hpp"
 #include "train/text_evaluator.hpp"
 
 #include <functional>
@@ -36,8 +37,13 @@ struct TrainerEvents {
     std::function<void(const StepReport&)> step;
     std::function<void(const EvaluationReport&)> evaluation;
     std::function<void(const std::string&)> message; // one line about what is being done
-    std::function<bool()> stop; // asked after every step: true saves a resumable checkpoint and ends the run
-    bool own_threads = true;    // false: no thread is begun, everything is done by the one that calls
+    // Asked while data is read, where true ends create() with Code::cancelled, and after every step, where true saves a
+    // resumable checkpoint and ends the run.
+    std::function<bool()> stop;
+    // Asked before every step: the step scalars that the host has set so far, which replace the schedules of the
+    // recipe.
+    std::function<StepScalars::Values()> scalars;
+    bool own_threads = true; // false: no thread is begun, everything is done by the one that calls
 };
 
 struct TrainerResult {
@@ -113,6 +119,7 @@ public:
     Status save_model(const std::filesystem::path& folder) const;
 
     int64_t step() const { return step_; }
+    const StepScalars& scalars() const { return scalars_; }
     const text::Tokenizer& tokenizer() const { return *tokenizer_; }
     program::ParameterStore& store() { return *store_; }
     const program::Program& program() const { return *train_program_; }
@@ -160,6 +167,7 @@ private:
     FitOptions fit_options() const;
     Status fit();       // micro-batch and recomputation, where the recipe leaves them to the device
     Status load_best(); // the best checkpoint's parameters, where there is one that is not the last
+    Status set_evaluation_scalars();
     // On the validation data, as much of it as the recipe says.
     Result<Evaluation> validate(bool whole);
     // Lets the model write texts for so many examples (0: all) and scores them.
@@ -199,6 +207,7 @@ private:
     };
     std::map<int64_t, Shorter> shorter_;
     ParameterRules rules_;
+    StepScalars scalars_;
     std::optional<graph::FrozenCut> cut_;   // where what a frozen body says is kept
     std::vector<std::string> start_random_; // parameters; none where a checkpoint was found
     std::string teacher_;                   // a hash of its parameters; empty without one

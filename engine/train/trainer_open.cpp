@@ -2,6 +2,7 @@
 #include "train/trainer.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -40,7 +41,7 @@ Status Trainer::read() {
     HK_TRY(find_checkpoint());
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
-    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory()));
+    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
     HK_TRY(open_tokenizer());
     return describe();
 }
@@ -128,6 +129,7 @@ Status Trainer::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(scalars_, StepScalars::create(recipe_.schedules, described_));
     std::vector<std::string> names;
     std::vector<std::string> teacher;
     for (const auto& [name, value] : described_.parameters())
@@ -203,7 +205,7 @@ Status Trainer::fit() {
 std::map<std::string, std::string> Trainer::recorded_choices() const {
     const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
     const Result<std::string> text = read_file(file);
-    const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+    const json record = text.ok() ? json_or_null(text.value()) : json();
     std::map<std::string, std::string> choices;
     if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_->tuning().identity()))
         return choices;

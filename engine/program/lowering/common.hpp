@@ -1,8 +1,8 @@
 // What the kernel families share when they lower a node.
 #pragma once
 
+#include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
-#include "program/lowering/lowering.hpp"
 #include "program/lowering/records.hpp"
 
 #include <initializer_list>
@@ -14,7 +14,7 @@ namespace hekla::program {
 inline uint32_t lanes(const Lowering& lowering) { return lowering.limits.subgroup_size; }
 
 // A view whose last dimension is dense and whose other dimensions are walked by one stride: rows [rows, width]. A copy
-// is made (appends a dispatch) where the view cannot be said so.
+// is made (appends a dispatch) where strides cannot express it.
 struct Rows {
     View view;
     int64_t rows = 0;
@@ -47,12 +47,13 @@ inline bool even(std::initializer_list<int64_t> numbers) {
     return true;
 }
 
-// The view of an input, or of resource 0 where it was left out.
+// Returns the view of an input, or a view of resource 0 where the input was omitted.
 inline View optional_view(const Lowering& lowering, graph::ValueId value) {
     return value == graph::kNone ? View{} : lowering.view(value);
 }
 
-// A factor as a product reads it: in 16 bits where that is the program's precision and the value's kind lets it.
+// Returns the view of a factor of a product: of its 16-bit copy where that is the program's precision and the kind of
+// the value allows it.
 View factor_view(Lowering& lowering, graph::ValueId value);
 
 } // namespace hekla::program

@@ -17,7 +17,7 @@ enum class Gradients : uint8_t {
 };
 
 struct CompileOptions {
-    // Names of graph.outputs to compute and keep for read_output(); besides, "loss_sum.I", "loss_count.I" of
+    // Names of graph.outputs to compute and keep for read_output(); in addition "loss_sum.I", "loss_count.I" of
     // graph.losses and "metric_sum.NAME", "metric_count.NAME" of graph.metrics. Only what these and the gradients need
     // is computed.
     std::vector<std::string> outputs = {};
@@ -30,7 +30,7 @@ struct CompileOptions {
     // f16 or bf16: how the factors of matmul and linear are stored, and those of their results that nothing needs in 32
     // bits; sums are float32 whatever it is. Values of kind float32 stay so.
     Storage precision = Storage::f32;
-    // By name, parameters that lie in 16 bits: a program takes it from its store.
+    // Parameters that are stored in 16 bits, by name. Program::compile takes them from its store.
     std::map<std::string, Storage> parameters = {};
     bool fused = true;       // pointwise groups in one kernel each (the bits are the same)
     bool serialized = false; // a barrier after every dispatch (the bits are the same)

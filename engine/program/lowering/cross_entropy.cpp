@@ -67,7 +67,7 @@ void gradient(Lowering& lowering, graph::NodeId id) {
     const Options options = options_of(lowering, node, 4);
     const View dlogits = make_output(lowering, id, 0);
     if (dlogits.elements() == 0) return;
-    // The gradient of a sum is one number for all rows: it is read where it lies.
+    // The gradient of a sum is one number for all rows and is read without a copy.
     View dloss = lowering.view(node.inputs[0]);
     const Loop loop = make_loop(std::span(&dloss, 1));
     uint32_t stride = 1;

@@ -11,7 +11,7 @@
 
 namespace hekla::program {
 
-// Bytes [begin, end) of a resource that a dispatch may read or write: every address it computes lies inside.
+// Bytes [begin, end) of a resource that a dispatch may read or write: every address that it computes is in the range.
 struct Access {
     ResourceId resource = 0;
     uint64_t begin = 0;
@@ -26,8 +26,8 @@ struct Dispatch {
     std::shared_ptr<const std::vector<uint32_t>> words; // SPIR-V of a plugin's own operation, else null
     std::vector<uint32_t> constants;                    // specialization constants 0, 1, ...
     uint32_t subgroup_size = 0;                         // 0: the device's own
-    Record record;
-    uint64_t groups = 1; // folded into three dimensions when recorded; shaders take HEKLA_GROUP of common.glsl
+    Record record;                                      // its arguments; see make_record()
+    uint64_t groups = 1; // folded into three dimensions when recorded; shaders use HEKLA_GROUP of record.glsl
     std::vector<Access> accesses;
     double flops = 0;
     double bytes = 0;

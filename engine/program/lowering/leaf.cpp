@@ -1,7 +1,7 @@
 // Leaves: what the host gives, what the store holds, and constants that are uploaded once.
 #include "base/hash.hpp"
+#include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
-#include "program/lowering/lower.hpp"
 
 #include <fmt/format.h>
 

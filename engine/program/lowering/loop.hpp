@@ -20,7 +20,8 @@ struct Loop {
     bool uniform(std::size_t operand) const;
 };
 
-// All operands have the shape of the first. Dimensions of 1 go; neighbours that every operand walks as one are merged.
+// All operands have the shape of the first. Dimensions of 1 are dropped; neighbors that
+// every operand walks as one are merged.
 Loop make_loop(std::span<const View> operands);
 
 // The view broadcast to `shape` by NumPy's rule: repeated dimensions get stride 0. The shapes fit (the graph is

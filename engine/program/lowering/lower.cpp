@@ -1,5 +1,6 @@
 #include "program/lowering/lower.hpp"
 
+#include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
 #include "program/lowering/pointwise.hpp"
 #include "program/lowering/product_epilogue.hpp"
@@ -190,7 +191,7 @@ Status keep(Lowering& lowering, const Wanted& wanted, const CompileOptions& opti
     return {};
 }
 
-// Kernels of the other operations take float32 and int32 for granted.
+// All other kernels support only 32-bit storage.
 Status reads_what_is_stored(const Lowering& lowering, graph::NodeId id) {
     const graph::Node& node = lowering.graph->nodes[id];
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
@@ -225,7 +226,7 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
 
     HK_ASSIGN(const Wanted wanted, find_wanted(graph, options));
     const std::vector<bool> needed = needed_nodes(graph, wanted);
-    // What cannot be done is said before any of it is.
+    // Errors come before any work.
     for (graph::NodeId id = 0; id < graph.nodes.size(); ++id) {
         if (!needed[id]) continue;
         if (family_of(graph.nodes[id].op) == nullptr)

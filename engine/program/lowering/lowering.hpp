@@ -106,6 +106,8 @@ private:
     std::map<ResourceId, ResourceId> stored_as_16_bit_; // tensor -> copy, of as_16_bit()
 };
 
+// The parameter store's state that holds a graph's buffer.
+inline std::string buffer_state(std::string_view name) { return "buffer." + std::string(name); }
 inline const char* const kRuntimeInput = "hekla.runtime";
 inline const char* const kAccessPrefix = "hekla.accesses."; // outputs that count accesses
 inline const char* const kScalarPrefix = "hekla.scalar.";   // inputs of kind `input` that are step scalars

@@ -59,7 +59,7 @@ struct Arenas {
     View blocks, groups, sums, learning_rate, gradient_scale, state, loss, loss_scale;
 };
 
-// One word for each block of a chunk: the group of the parameter that lies there.
+// One word for each block of a chunk: the group of the parameter in it.
 std::vector<uint32_t> blocks_of(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
                                 std::span<const StoreChunk> chunks, std::size_t chunk) {
     std::vector<uint32_t> blocks(chunks[chunk].elements / kBlock, kUntouched);

@@ -40,7 +40,7 @@ struct OptimizerPlan {
     bool nesterov = false;
     float max_norm = 0; // gradients are scaled down to this global norm; 0: never
     std::vector<OptimizerGroup> groups;
-    // By entry of the table: which group, or -1: the parameter is left untouched (frozen, or the loss does not reach
+    // By entry of the table: which group, or -1: the parameter is not updated (frozen, or the loss does not reach
     // it).
     std::vector<int32_t> group_of;
     // The loss that gradients come from was multiplied by the number in kLossScaleState, and kGradientScale undoes it:
@@ -63,7 +63,7 @@ inline const char* const kLearningRate = "learning_rate";   // step scalar
 inline const char* const kGradientScale = "gradient_scale"; // step scalar, initially 1
 inline const char* const kLoss = "loss";                    // step scalar, initially 0
 
-// Table and chunks: the store's. invalid_argument where the plan does not fit them.
+// `table` and `chunks` are the store's. invalid_argument where the plan does not match them.
 Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
                                  std::span<const StoreChunk> chunks, const Limits& limits);
 

@@ -1,6 +1,6 @@
 // A plugin's own operation: its GLSL between generated accessors and a generated main, or its SPIR-V as it is. The text
 // depends on the operation, on how its inputs are stored and on the length of its lists, never on sizes. The record is
-// the one of hekla/plugin/operation.h in both cases; where accesses are counted, GLSL has one more address behind the
+// the one of hekla/plugin/operation.h in both cases; where accesses are counted, GLSL has one more address after the
 // others.
 #include "base/hash.hpp"
 #include "gpu/shader.hpp"
@@ -189,7 +189,7 @@ private:
                 globals + accessors;
         text += fmt::format("#line {} {}\n", std::max(line, 1u), quoted(file));
         text += d_.glsl;
-        text += "\n#line 1 \"what the host writes behind the operation's text\"\n"
+        text += "\n#line 1 \"generated text after the operation\"\n"
                 "void main() {\n"
                 "    const uint hekla_n = hekla_group() + hekla_record.hekla_first_group;\n"
                 "    if (hekla_n >= hekla_record.hekla_end_group) return;\n"

@@ -17,7 +17,7 @@ struct ParameterEntry {
     std::string name;
     graph::Shape shape;
     bool readable_in_16_bits = false; // by everything that reads it
-    // Where it lies. Filled by create().
+    // Its location in the arenas, filled by place_parameters().
     uint32_t chunk = 0;
     uint64_t offset = 0; // elements from the beginning of its chunk in each arena; a multiple of 256
     Storage storage = Storage::f32;

@@ -1,5 +1,6 @@
 #include "program/lowering/pointwise.hpp"
 
+#include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // that the single ones give: both call the functions of shaders/pointwise/operations.glsl, and nothing is contracted.
 #pragma once
 
-#include "program/lowering/lower.hpp"
+#include "program/lowering/lowering.hpp"
 
 #include <array>
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace hekla::program {
 
-// Nodes of one shape that one kernel computes. The kernel runs where the last of them stands.
+// Nodes of one shape that one kernel computes. The kernel runs in place of the last of them.
 struct PointwiseGroup {
     std::vector<graph::NodeId> nodes;    // in the graph's order
     std::vector<graph::ValueId> outputs; // read outside the group, in the graph's order

@@ -1,5 +1,5 @@
-// GLSL for a group of pointwise operations. The text depends on the operations and on how operands lie (dense, one
-// element, or strided along which dimensions), never on sizes: a longer batch compiles nothing.
+// GLSL for a group of pointwise operations. The text depends on the operations and on the layout of operands (dense,
+// one element, or strided along which dimensions), never on sizes: a longer batch compiles nothing.
 #include "base/hash.hpp"
 #include "program/lowering/glsl_record.hpp"
 #include "program/lowering/glsl_text.hpp"
@@ -91,7 +91,7 @@ private:
             any_strided_ = any_strided_ || operand.reading == Reading::strided;
             at_of_[operand.value] = at++;
         }
-        // Lanes that lie in one row of the innermost dimension share all coordinates but the last.
+        // Lanes in one row of the innermost dimension share all coordinates but the last.
         together_ = lowering_.limits.uniform_loads;
         by_rows_ = together_ && loop_.dims.back() % lowering_.limits.subgroup_size == 0;
     }

@@ -9,7 +9,7 @@ namespace {
 using graph::Op;
 
 // Rows up to which a CPU's kernels take in an activation: their tiles are unrolled, and the code of a large one would
-// hold the activation hundreds of times, to save a dispatch that is nothing beside the product.
+// hold the activation hundreds of times, to save a dispatch that costs almost nothing compared with the product.
 constexpr int64_t kFewRows = 8;
 
 Activation activation_of(const graph::Node& node) {

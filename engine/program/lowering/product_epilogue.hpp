@@ -28,7 +28,7 @@ struct ProductEpilogue {
 class ProductEpilogues {
 public:
     void add(graph::NodeId end, const ProductEpilogue& epilogue);
-    // The linear is lowered where the operation that it takes in stands: everything that either reads is made by then.
+    // The linear is lowered in place of the operation that it absorbs: by then everything that either reads is made.
     const ProductEpilogue* ending_at(graph::NodeId node) const; // null: none does
     bool inside(graph::NodeId product) const { return products_.contains(product); }
 
@@ -43,7 +43,7 @@ ProductEpilogues find_product_epilogues(const graph::Graph& graph, const std::ve
                                         const std::vector<graph::ValueId>& kept, const PointwiseGroups& groups,
                                         const Limits& limits);
 
-// Lowers the linear with what it takes in, and sets the view of `output` (lower_matmul.cpp).
+// Lowers the linear with what it absorbs, and sets the view of `output` (matmul.cpp).
 void lower_product(Lowering& lowering, const ProductEpilogue& epilogue);
 
 } // namespace hekla::program

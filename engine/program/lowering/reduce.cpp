@@ -20,9 +20,9 @@ struct Reduction {
 
 // Rows that are dense, into `y` (dense).
 void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reduction& how) {
-    // A long row is cut where the parts can be put together again.
-    const bool can_cut = how.what == kSum || how.what == kMaximum;
-    const int64_t chunk = can_cut && x.width > 16384 ? 4096 : x.width;
+    // A long row is split where the parts can be combined again.
+    const bool can_split = how.what == kSum || how.what == kMaximum;
+    const int64_t chunk = can_split && x.width > 16384 ? 4096 : x.width;
     const int64_t chunks = divide_up(x.width, chunk);
     const View parts = chunks > 1 ? lowering.allocate({x.rows, chunks}, Storage::f32, "parts of a reduction") : y;
     Dispatch dispatch;
@@ -160,7 +160,7 @@ void reduce(Lowering& lowering, const View& x, const std::vector<bool>& reduced,
             walk.strides.push_back(x.strides[at]);
         }
     }
-    // Lanes along the row where the reduced elements lie densely and there are enough of them.
+    // Lanes along the row where the reduced elements are dense and there are enough of them.
     const bool dense = walked.dims.size() == 1 && walked.strides[0] == 1 && kept.dims.size() <= 1;
     const int64_t stride = kept.dims.empty() ? length : kept.strides[0];
     const bool places = how.what != kArgmax || length < (int64_t{1} << 24); // they go through float32 between lanes

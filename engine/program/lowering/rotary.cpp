@@ -1,5 +1,5 @@
+#include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
-#include "program/lowering/lower.hpp"
 #include "program/lowering/records.hpp"
 
 namespace hekla::program {

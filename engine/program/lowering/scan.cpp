@@ -1,6 +1,6 @@
 // cumsum and top_k.
+#include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
-#include "program/lowering/lower.hpp"
 
 namespace hekla::program {
 

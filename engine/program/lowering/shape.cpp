@@ -1,6 +1,6 @@
-// Shape operations: views wherever strides can say it, copies where not.
+// Shape operations: views wherever strides can express them, else copies.
+#include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
-#include "program/lowering/lower.hpp"
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ bool reshape_view(const View& x, const graph::Shape& shape, View& out) {
         out.strides = shape.strides();
         return true;
     }
-    // Walk both shapes from the outermost dimension; runs of old dimensions that are walked as one can be cut anew.
+    // Walk both shapes from the outermost dimension; runs of old dimensions that are walked as one can be split again.
     out.strides.fill(0);
     int from = 0;
     int to = 0;
@@ -97,7 +97,7 @@ View flipped(const View& x, std::size_t axis) {
     return y;
 }
 
-// y [outer, places, inner] is `value` but where x's parts lie along the axis.
+// y [outer, places, inner] is `value` except at x's parts along the axis.
 View padded(Lowering& lowering, const View& given, std::size_t axis, const graph::Shape& shape, int64_t start,
             int64_t stride, uint32_t value, const char* name) {
     const View y = lowering.allocate(shape, given.storage, name);

@@ -1,4 +1,4 @@
-// Which values may be stored in 16 bits: those whose readers all read them so.
+// Which values may be stored in 16 bits: those that all readers can read in 16 bits.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -11,7 +11,7 @@ namespace hekla::program {
 // do; their results are asked about in turn.
 bool reads_16_bits(const graph::Node& node, std::size_t input);
 
-// By value of the graph: no reader, not even behind views, needs 32 bits. Outputs count as read in 16 bits.
+// By value of the graph: no reader, also through views, needs 32 bits. Outputs count as read in 16 bits.
 std::vector<bool> readable_as_16_bit(const graph::Graph& graph);
 
 // unsupported, with what to do, where the device cannot store 16 bits and `storage` asks for that.
