@@ -77,7 +77,7 @@ std::string json_numbers(const Range& values) {
 // std::string decode(const DecodeInput&, std::size_t row): the JSON of one row.
 template<class T>
 const hk_head* decoding_head() {
-    static const hk_head table = [] {
+    static const hk_head kTable = [] {
         hk_head t = head_table<T>();
         t.decode_ports = [](void*, void (*push)(void*, hk_string), void* context, hk_error* error) -> int32_t {
             return guarded(error, [&] {
@@ -96,7 +96,7 @@ const hk_head* decoding_head() {
         };
         return t;
     }();
-    return &table;
+    return &kTable;
 }
 
 } // namespace hekla::plugin

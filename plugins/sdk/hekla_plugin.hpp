@@ -327,10 +327,10 @@ private:
 };
 
 inline Dims Value::shape() const { return graph != nullptr ? graph->shape(id) : Dims{}; }
-inline int Value_axis(int axis, std::size_t rank) { return axis < 0 ? axis + static_cast<int>(rank) : axis; }
+inline int resolve_axis(int axis, std::size_t rank) { return axis < 0 ? axis + static_cast<int>(rank) : axis; }
 inline int64_t Value::dim(int axis) const {
     const Dims dims = shape();
-    const int i = Value_axis(axis, dims.size());
+    const int i = resolve_axis(axis, dims.size());
     return i >= 0 && i < static_cast<int>(dims.size()) ? dims[static_cast<std::size_t>(i)]
                                                        : 1; // after an error: harmless
 }
@@ -507,7 +507,7 @@ private:
 // (false: it has no such head), void write(ConfigWriter&).
 template<class T>
 const hk_architecture* architecture() {
-    static const hk_architecture table = {
+    static const hk_architecture kTable = {
         [](const hk_config* config, void** self, hk_error* error) -> int32_t {
             return guarded(error, [&] { *self = std::make_unique<T>(Config(config)).release(); });
         },
@@ -533,7 +533,7 @@ const hk_architecture* architecture() {
             });
         },
     };
-    return &table;
+    return &kTable;
 }
 
 // A head T has: T(const Config&), void build(Graph&). One with decode is made by decoding_head (decoding.hpp).
@@ -635,13 +635,13 @@ hk_objective objective_table() {
 
 template<class T>
 const hk_head* head() {
-    static const hk_head table = head_table<T>();
-    return &table;
+    static const hk_head kTable = head_table<T>();
+    return &kTable;
 }
 template<class T>
 const hk_objective* objective() {
-    static const hk_objective table = objective_table<T>();
-    return &table;
+    static const hk_objective kTable = objective_table<T>();
+    return &kTable;
 }
 
 // What a plugin library holds: (interface id, id) -> table.

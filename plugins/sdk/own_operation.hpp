@@ -215,7 +215,7 @@ private:
 
 template<class T>
 const hk_operation* operation() {
-    static const hk_operation table = [] {
+    static const hk_operation kTable = [] {
         hk_operation made{};
         made.describe = []() -> const hk_operation_description* {
             const hk_operation_description* described = nullptr;
@@ -252,7 +252,7 @@ const hk_operation* operation() {
         };
         return made;
     }();
-    return &table;
+    return &kTable;
 }
 
 } // namespace hekla::plugin
