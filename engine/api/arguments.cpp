@@ -129,7 +129,7 @@ Status check(const hk_context_options* o) {
         .texts("plugin_folders", o->plugin_folders, "plugin_folder_count", o->plugin_folder_count)
         .text("cache_folder", o->cache_folder)
         .between("measure_kernels", o->measure_kernels, 0, 2)
-        .between("device_kind", o->device_kind, HK_DEVICE_OWN, HK_DEVICE_NONE)
+        .between("device_kind", o->device_kind, HK_DEVICE_OWN, HK_DEVICE_ON_DEMAND)
         .expect(!wrapped || o->vulkan != nullptr, "vulkan", "is null, but device_kind is HK_DEVICE_WRAPPED")
         .expect(wrapped || o->vulkan == nullptr, "vulkan",
                 fmt::format("is set, but device_kind is {}: set it to HK_DEVICE_WRAPPED", o->device_kind))

@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
 
 #include <functional>
@@ -15,8 +16,8 @@ namespace hekla::api {
 struct CallEnvironment {
     const plugin::Registry& registry;
     const Log& log;
-    program::Runtime* runtime = nullptr; // null: the interpreter
-    std::function<bool()> stopping;      // whether the call should end
+    program::RuntimeSource device;  // none: the interpreter
+    std::function<bool()> stopping; // whether the call should end
     bool own_threads = true;
     program::WeightsPool* weights = nullptr; // shared with the other sessions; null: not shared
     // Step scalars that the host has set so far; empty: it cannot set any.

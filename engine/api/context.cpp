@@ -118,7 +118,7 @@ Result<gpu::Context> device_of(const hk_context_options& options, std::shared_pt
     }
     gpu.cache = std::move(cache);
     gpu.memory.cap_bytes = options.memory_cap;
-    if (options.device_kind == HK_DEVICE_OWN) return gpu::create_context(gpu);
+    if (options.device_kind != HK_DEVICE_WRAPPED) return gpu::create_context(gpu);
     static_assert(sizeof gpu.pipeline_cache == sizeof options.vulkan->pipeline_cache);
     std::memcpy(&gpu.pipeline_cache, &options.vulkan->pipeline_cache, sizeof gpu.pipeline_cache);
     gpu.memory.ranges = ranges_of(*options.vulkan);
@@ -152,16 +152,47 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     context->registry_.set_processes(processes_of(options));
     if (options.device_kind == HK_DEVICE_NONE) return context;
     HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options, functions));
-    HK_ASSIGN(gpu::Context made, device_of(options, cache, functions, allocator, context->log_));
-    context->device_name_ = made.capabilities().device_name;
-    if (made.device->chosen_for_lack_of_another())
-        context->log_.info(fmt::format("no GPU found; computing on the CPU with {}", context->device_name_));
-    program::RuntimeOptions runtime;
-    runtime.measure_kernels = static_cast<program::Measure>(options.measure_kernels);
-    runtime.cache = cache;
-    HK_ASSIGN(context->runtime_, program::Runtime::create(std::move(made), runtime));
-    context->has_device_ = true;
+    context->create_ = [self = context.get(), options, select = string_of(options.device), cache, functions,
+                        allocator]() -> Status {
+        hk_context_options own = options; // what its other pointers refer to may be gone
+        own.device = view(select);
+        HK_ASSIGN(gpu::Context device, device_of(own, cache, functions, allocator, self->log_));
+        program::RuntimeOptions runtime;
+        runtime.measure_kernels = static_cast<program::Measure>(own.measure_kernels);
+        runtime.cache = cache;
+        return self->set_runtime(std::move(device), runtime);
+    };
+    if (options.device_kind != HK_DEVICE_ON_DEMAND) HK_TRY(context->create_device());
     return context;
+}
+
+Status Context::set_runtime(gpu::Context device, const program::RuntimeOptions& options) {
+    const std::string name = device.capabilities().device_name;
+    if (device.device->chosen_for_lack_of_another())
+        log_.info(fmt::format("no GPU found; computing on the CPU ({})", name));
+    HK_ASSIGN(std::unique_ptr<program::Runtime> runtime, program::Runtime::create(std::move(device), options));
+    const std::lock_guard guard(mutex_);
+    if (!create_) return failed_precondition("the context's device is being released");
+    create_ = nullptr;
+    device_name_ = name;
+    runtime_ = std::move(runtime);
+    has_device_ = true;
+    return {};
+}
+
+Status Context::create_device() {
+    const std::lock_guard creating(creating_);
+    std::function<Status()> create;
+    {
+        const std::lock_guard guard(mutex_);
+        create = create_;
+    }
+    return create ? create() : Status();
+}
+
+std::string_view Context::device_name() const {
+    const std::lock_guard guard(mutex_);
+    return device_name_;
 }
 
 Result<Context::Call> Context::begin(hk_context handle) {
@@ -187,7 +218,15 @@ Context::Call::~Call() {
     context_->ended_.notify_all();
 }
 
-Result<program::Runtime*> Context::Call::runtime() const { return context_->runtime(); }
+Result<program::Runtime*> Context::Call::runtime() const {
+    HK_TRY(context_->create_device());
+    return context_->runtime();
+}
+
+program::RuntimeSource Context::Call::device() const {
+    std::pmr::memory_resource* const own = context_->host_memory_.get();
+    return {[this] { return runtime(); }, own != nullptr ? own : std::pmr::new_delete_resource()};
+}
 
 Result<program::Runtime*> Context::runtime() const {
     if (runtime_ != nullptr) return runtime_.get();
@@ -198,6 +237,7 @@ Result<program::Runtime*> Context::runtime() const {
 Status Context::open() const { return closed_ ? failed_precondition("the context is being destroyed") : Status(); }
 
 Result<Context::Device> Context::device() {
+    HK_TRY(create_device());
     const std::lock_guard guard(mutex_);
     HK_TRY(open());
     HK_ASSIGN(const program::Runtime* runtime, this->runtime());
@@ -229,7 +269,7 @@ Status Context::begin_capture(const std::string& path) {
     std::shared_ptr<Capture> capture;
     if (!path.empty()) {
         const nlohmann::ordered_json first{
-            {"hekla", HEKLA_VERSION}, {"device", device_name_}, {"threads", own_threads_}, {"jobs", gives_jobs()}};
+            {"hekla", HEKLA_VERSION}, {"device", device_name()}, {"threads", own_threads_}, {"jobs", gives_jobs()}};
         HK_ASSIGN(capture, Capture::begin(path, first, log_));
     }
     const std::lock_guard guard(capture_mutex_);
@@ -308,6 +348,10 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
     stopping_.store(true, std::memory_order_relaxed);
+    if (create_) { // nothing to give back, and nothing is created any more
+        create_ = nullptr;
+        has_device_ = true;
+    }
     std::vector<std::shared_ptr<Client>> clients = this->clients();
     for (const auto& client : clients)
         if (client->on_own_thread())

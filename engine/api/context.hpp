@@ -7,6 +7,7 @@
 #include "hekla/hekla.h"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
 
 #include <atomic>
@@ -30,7 +31,7 @@ public:
 
     const Log& log() const { return log_; }
     const plugin::Registry& registry() const { return registry_; }
-    const std::string& device_name() const { return device_name_; }
+    std::string_view device_name() const; // "" without a device, and before the one of HK_DEVICE_ON_DEMAND is created
     program::WeightsPool& weights() { return weights_; } // that its sessions read
     bool own_threads() const { return own_threads_; }    // false: hk_context_options.no_threads, or jobs
     bool gives_jobs() const { return gives_jobs_; }      // hk_context_options.job
@@ -80,6 +81,8 @@ public:
         Context& context() const { return *context_; }
         // failed_precondition: the context has no device, or it was released.
         Result<program::Runtime*> runtime() const;
+        // The same when it is needed. `this` outlives it.
+        program::RuntimeSource device() const;
 
     private:
         friend class Context;
@@ -107,6 +110,9 @@ public:
 private:
     Context() = default;
     Result<program::Runtime*> runtime() const;
+    // Creates the device of HK_DEVICE_ON_DEMAND, if it is still to be created. mutex_ is not held.
+    Status create_device();
+    Status set_runtime(gpu::Context device, const program::RuntimeOptions& options);
     Status open() const; // mutex_ is held, as for the next
     std::vector<std::shared_ptr<Client>> clients() const;
     Log log_;
@@ -115,6 +121,8 @@ private:
     std::unique_ptr<program::Runtime> runtime_;
     std::string device_name_;
     bool has_device_ = false;          // or had one
+    std::mutex creating_;              // held while create_ runs; before mutex_
+    std::function<Status()> create_;   // HK_DEVICE_ON_DEMAND, until the device is created or released
     std::weak_ptr<const void> device_; // gpu::Device::presence(), once it is being released
     mutable std::mutex capture_mutex_;
     std::shared_ptr<Capture> capture_;
@@ -123,7 +131,7 @@ private:
     program::WeightsPool weights_;
     const std::shared_ptr<HostFunctions> functions_ = std::make_shared<HostFunctions>();
     std::atomic<bool> stopping_{false};
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::condition_variable ended_;
     bool busy_ = false, closed_ = false;
     std::thread::id busy_thread_;

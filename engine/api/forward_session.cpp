@@ -110,7 +110,7 @@ Status ForwardSession::make_fields(Loaded& loaded) {
 
 Status ForwardSession::load(Loaded& loaded) {
     const CallEnvironment environment = this->environment();
-    HK_ASSIGN(loaded.model, infer::open_model(environment.registry, environment.runtime, model_,
+    HK_ASSIGN(loaded.model, infer::open_model(environment.registry, environment.device, model_,
                                               {.tokenizer_required = false,
                                                .pool = environment.weights,
                                                .may_wait = environment.own_threads,

@@ -10,7 +10,7 @@
 namespace hekla::api {
 Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& environment, const hk_generate_options& o) {
     std::unique_ptr<Generation> g(new Generation(environment, o));
-    HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.runtime, string_of(o.model),
+    HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.device, string_of(o.model),
                                            {.head = "lm",
                                             .weights = static_cast<program::Storage>(o.weights),
                                             .pool = environment.weights,
@@ -19,10 +19,10 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
                                            environment.log));
     const infer::Model& m = g->model_;
     HK_ASSIGN(g->style_, infer::prompt_style(environment.registry, m));
-    if (environment.runtime == nullptr) {
+    if (m.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
-        HK_ASSIGN(g->decoder_, generate::make_program_decoder(*environment.runtime, *m.store, *m.composition));
+        HK_ASSIGN(g->decoder_, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
     }
     return g;
 }

@@ -175,7 +175,8 @@ void Report::give(const hk_plan_options& options, uint64_t available) const {
     options.report(options.user, &r);
 }
 
-Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
+// `on` is filled when the recipe is read and its model described.
+Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o, PlannedOn& on) {
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
     train::TrainerEvents events;
@@ -192,12 +193,18 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         report.seconds = report.estimate.seconds;
     };
     if (o.measure == 0) {
+        HK_ASSIGN(on, planned_on(call, o));
         HK_ASSIGN(auto plan, train::Trainer::plan(recipe, context.registry(), on.target, context.log(), events));
         take(std::move(plan));
         return report;
     }
+    const auto use_device = [&]() -> Result<program::Runtime*> {
+        HK_ASSIGN(on, planned_on(call, o));
+        return on.runtime;
+    };
     HK_ASSIGN(const auto trainer,
-              train::Trainer::create(recipe, context.registry(), *on.runtime, context.log(), events));
+              train::Trainer::create(recipe, context.registry(), {use_device, call.device().host_memory()},
+                                     context.log(), events));
     HK_ASSIGN(auto plan, trainer->plan());
     HK_ASSIGN(train::Trainer::Times measured, trainer->measure());
     take(std::move(plan));
@@ -230,7 +237,7 @@ Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64
     return fields_of(model, rows, length, {{"decoder_input_ids", tokens_of(rows, 1)}});
 }
 
-Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
+Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, PlannedOn& on) {
     const bool writes = o.mode == HK_PLAN_GENERATE;
     const Context& context = call.context();
     infer::ModelOptions options;
@@ -239,6 +246,7 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, c
     if (writes) options.head = "lm";
     HK_ASSIGN(infer::Model model,
               infer::open_model(context.registry(), nullptr, string_of(o.model), options, context.log()));
+    HK_ASSIGN(on, planned_on(call, o));
     Report report;
     report.mode = o.mode;
     report.rows = std::max<int64_t>(1, o.rows);
@@ -302,7 +310,7 @@ int32_t hk_device_limits_of(hk_context context, hk_device_limits* out, hk_error*
 int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* error) {
     return hekla::api::captured_call(context, "hk_plan", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const hekla::api::PlannedOn on, hekla::api::planned_on(call, *options));
+        hekla::api::PlannedOn on;
         HK_ASSIGN(const hekla::api::Report report, options->mode == HK_PLAN_TRAIN
                                                        ? hekla::api::plan_training(call, *options, on)
                                                        : hekla::api::plan_model(call, *options, on));

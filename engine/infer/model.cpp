@@ -251,12 +251,11 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     return m;
 }
 
-Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
+Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device, const fs::path& given,
                          const ModelOptions& asked, const Log& log) {
     ModelOptions options = asked;
-    if (runtime != nullptr) options.memory = runtime->gpu().device->host_memory();
+    if (device.has_device()) options.memory = device.host_memory();
     HK_ASSIGN(Model m, describe_model(registry, given, options, log));
-    m.runtime = runtime;
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
     m.table = program::parameter_table(graph);
     std::optional<model::ModelFolder> folder, base; // tensors point into them
@@ -271,6 +270,8 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
         HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
     }
     if (options.describe_only) return m;
+    HK_ASSIGN(program::Runtime * runtime, device.get());
+    m.runtime = runtime;
     std::optional<program::WeightsPool::Loading> loading;
     if (options.pool != nullptr && runtime != nullptr) {
         HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options));

@@ -6,6 +6,7 @@
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
 #include "text/tokenizer.hpp"
 
@@ -83,9 +84,9 @@ Result<graph::Graph> describe_smallest(const Model& model);
 // Whether it reads one text and writes another, as its graph says; config.json need not.
 Result<bool> encoder_decoder(const Model& model);
 
-// `runtime` null opens it for the float64 interpreter. Errors name the folder, and each tensor that is missing, left
-// over or misshapen.
-Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const std::filesystem::path& path,
-                         const ModelOptions& options, const Log& log);
+// Without a device it is opened for the float64 interpreter. The device is asked for when the folder's files are read
+// and checked. Errors name the folder, and each tensor that is missing, left over or misshapen.
+Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device,
+                         const std::filesystem::path& path, const ModelOptions& options, const Log& log);
 
 } // namespace hekla::infer

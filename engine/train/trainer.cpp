@@ -29,11 +29,13 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 Trainer::~Trainer() = default;
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plugin::Registry& registry,
-                                                 program::Runtime& runtime, const Log& log, const TrainerEvents& events,
-                                                 Purpose purpose) {
-    std::unique_ptr<Trainer> t(new Trainer(recipe, registry, &runtime, log, events));
+                                                 const program::RuntimeSource& device, const Log& log,
+                                                 const TrainerEvents& events, Purpose purpose) {
+    std::unique_ptr<Trainer> t(new Trainer(recipe, registry, device.host_memory(), log, events));
     if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
     HK_TRY(t->read());
+    HK_ASSIGN(t->runtime_, device.get());
+    program::Runtime& runtime = *t->runtime_;
     if (recipe.train.fit) HK_TRY(t->fit());
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
@@ -53,10 +55,10 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     return t;
 }
 
-Trainer::Trainer(const Recipe& recipe, const plugin::Registry& registry, program::Runtime* runtime, const Log& log,
-                 const TrainerEvents& events)
-    : registry_(registry), runtime_(runtime), log_(log), events_(events), recipe_(recipe), run_(recipe.output.dir),
-      best_evaluation_(std::numeric_limits<double>::quiet_NaN()) {}
+Trainer::Trainer(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
+                 const Log& log, const TrainerEvents& events)
+    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe),
+      run_(recipe.output.dir), best_evaluation_(std::numeric_limits<double>::quiet_NaN()) {}
 
 Status Trainer::draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const {
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, recipe_.train.per_device_train_batch_size));

@@ -11,6 +11,7 @@
 #include "plugin/record.hpp"
 #include "program/estimate.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "text/tokenizer.hpp"
 #include "train/evaluate.hpp"
 #include "train/features.hpp"
@@ -64,9 +65,10 @@ public:
     // Reads data and tokenizer, describes the model, asks whether it fits, compiles its programs, allocates everything
     // and, where the run folder has a complete checkpoint, loads it. Nothing is trained. Until run() begins nothing
     // stays on the disk: an error, or going away without run(), leaves no folder behind. failed_precondition where the
-    // recipe is not the one that the checkpoint was made with. `registry` and `runtime` must outlive this.
+    // recipe is not the one that the checkpoint was made with. The device is asked for when the recipe's files are read
+    // and its model is described. `registry` and the runtime must outlive this.
     static Result<std::unique_ptr<Trainer>> create(const Recipe& recipe, const plugin::Registry& registry,
-                                                   program::Runtime& runtime, const Log& log,
+                                                   const program::RuntimeSource& device, const Log& log,
                                                    const TrainerEvents& events, Purpose purpose = Purpose::read);
     ~Trainer();
     Trainer(const Trainer&) = delete;
@@ -125,8 +127,8 @@ public:
     const program::Program& program() const { return *train_program_; }
 
 private:
-    Trainer(const Recipe& recipe, const plugin::Registry& registry, program::Runtime* runtime, const Log& log,
-            const TrainerEvents& events);
+    Trainer(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
+            const Log& log, const TrainerEvents& events);
     // Checkpoint, data, tokenizer, description: what needs no device.
     Status read();
     Result<Plan> plan(const program::Target& target) const;
@@ -135,7 +137,7 @@ private:
     Status same_run(const model::Checkpoint& checkpoint) const;
     Result<std::unique_ptr<text::Tokenizer>> find_tokenizer();
     Status open_tokenizer();
-    std::pmr::memory_resource* host_memory() const;
+    std::pmr::memory_resource* host_memory() const { return host_memory_; }
     Status open_data();
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;
@@ -184,7 +186,8 @@ private:
     Status set_fields(program::Program& program, const data::Batch& batch) const;
 
     const plugin::Registry& registry_;
-    program::Runtime* runtime_; // null: for a plan alone
+    program::Runtime* runtime_ = nullptr; // null while files are read, and for a plan alone
+    std::pmr::memory_resource* host_memory_;
     Log log_;
     TrainerEvents events_;
     Recipe recipe_;

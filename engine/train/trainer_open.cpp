@@ -86,10 +86,6 @@ Status Trainer::open_tokenizer() {
     return {};
 }
 
-std::pmr::memory_resource* Trainer::host_memory() const {
-    return runtime_ != nullptr ? runtime_->gpu().device->host_memory() : std::pmr::new_delete_resource();
-}
-
 Status Trainer::open_data() {
     fs::path cache = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
     std::error_code problem;

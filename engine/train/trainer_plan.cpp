@@ -19,7 +19,7 @@ Result<Trainer::Plan> Trainer::plan(const Recipe& recipe, const plugin::Registry
     if (recipe.train.fit)
         return failed_precondition("train.fit chooses by what is free on a device: plan the micro-batch that it would "
                                    "choose, or measure on that device");
-    Trainer t(recipe, registry, nullptr, log, events);
+    Trainer t(recipe, registry, std::pmr::new_delete_resource(), log, events);
     HK_TRY(t.read());
     HK_TRY(t.open_data()); // whether there is validation data, and how many steps an epoch has
     return t.plan(target);

@@ -45,6 +45,9 @@ HK_EXPORT hk_string hk_plugin_folder(void);
 #define HK_DEVICE_OWN ((int32_t)0)     // one that Hekla creates
 #define HK_DEVICE_WRAPPED ((int32_t)1) // the host's: hk_context_options.vulkan
 #define HK_DEVICE_NONE ((int32_t)2) // none: models are described and planned, and run by the interpreter (`reference`)
+// An own device that the first call which needs it creates, after everything that can be checked without a device was
+// checked. Until then hk_context_device is "". Errors of the device are that call's.
+#define HK_DEVICE_ON_DEMAND ((int32_t)3)
 
 // Where plugins describe their graphs. In a child process (hekla-describe), a plugin that crashes, hangs, throws or
 // takes too much memory becomes an error that names it, and the context does not use it again.
