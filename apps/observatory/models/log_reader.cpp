@@ -1,6 +1,5 @@
 #include "models/log_reader.hpp"
 
-#include "base/json.hpp"
 #include "failure.hpp"
 
 #include <fstream>
@@ -58,7 +57,9 @@ void LogReader::read() {
 }
 
 void LogReader::take(const std::string& line) {
-    const nlohmann::json record = json_or_null(line);
+    constexpr int kDepthLimit = 64; // the public API has no JSON reader, so the limit of the engine's is repeated
+    const nlohmann::json record = nlohmann::json::parse(
+        line, [](int depth, auto, const auto&) { return depth < kDepthLimit; }, false);
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) {
         ++bad_lines_;
         return;
