@@ -27,12 +27,12 @@ bool read_arguments(int argc, char** argv, Arguments& a, int& exit_code) {
     app.add_option("--width", a.width, "size of the window, in pixels")->check(CLI::Range(640, 8192));
     app.add_option("--height", a.height, "size of the window, in pixels")->check(CLI::Range(480, 8192));
     auto* screenshot =
-        app.add_option("--screenshot", a.screenshot,
-                       "write the window as PNG when nothing more changes, then exit");
+        app.add_option("--screenshot", a.screenshot, "write the window as PNG when nothing more changes, then exit");
     app.add_flag("--headless", a.headless, "draw to an image, without a window")->needs(screenshot);
     screenshot->needs("--headless");
     app.add_option("--seconds", a.seconds, "with --headless: take the screenshot after at most this many seconds");
-    app.add_flag("--validate", a.validate, "enable Vulkan's validation layer; its messages are printed on stderr, and the exit status is 1");
+    app.add_flag("--validate", a.validate,
+                 "enable Vulkan's validation layer; its messages are printed on stderr, and the exit status is 1");
     app.add_option("--controls", a.controls,
                    "keep a file up to date with the position of everything in the window, for scripts");
     app.footer("\nExamples:\n  observatory out/quickstart --panel attention --text '#include <vector>'\n"

@@ -34,8 +34,8 @@ void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     bool late = false;
     for (uint64_t frame = 0, still = 0; still < kStill; ++frame) {
         shell.frame(still > 0 || frame % kDrawnEvery < 3);
-        late =
-            late || end_requested != 0 || std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
+        late = late || end_requested != 0 ||
+               std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
         still = shell.is_settled() || late ? still + 1 : 0;
     }
     write_png(arguments.screenshot, target.extent(), target.pixels());
@@ -48,7 +48,7 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
     Gui gui(device, target, &window, arguments.font, static_cast<float>(arguments.scale));
     Shell shell(device, target, engine, gui, arguments);
     constexpr double kIdleSeconds = 0.2; // without an event, a frame that checks for changes
-    constexpr int kAwake = 3;        // frames that follow an event
+    constexpr int kAwake = 3;            // frames that follow an event
     for (int awake = kAwake; !window.is_closing() && end_requested == 0;) {
         auto begin = Clock::now();
         if (awake > 0) {
@@ -82,8 +82,7 @@ int run(const Arguments& arguments) {
         messages = device.validation_messages();
     }
     if (messages > 0)
-        std::fprintf(stderr, "observatory: %llu validation messages\n",
-                     static_cast<unsigned long long>(messages));
+        std::fprintf(stderr, "observatory: %llu validation messages\n", static_cast<unsigned long long>(messages));
     return messages > 0 ? 1 : 0;
 }
 

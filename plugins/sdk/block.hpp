@@ -75,7 +75,8 @@ inline Value optional_input(Graph& g, std::string_view field, Place at = Place::
     const Value x = g.input(field);
     return field == "attention_mask" && x.rank() == 3 ? reshape(x, {-1, x.dim(2)}) : x;
 }
-// prefix_length [B] for causal self-attention that sees a prefix from both sides; offers a port to report that it is read.
+// prefix_length [B] for causal self-attention that sees a prefix from both sides; offers a port to report that it is
+// read.
 inline Value causal_prefix(Graph& g, Place at = Place::here()) {
     const Caller caller(g, at);
     if (g.mode() == HK_MODE_DECODE || !g.has_field("prefix_length")) return {};
@@ -96,8 +97,8 @@ inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most,
                std::to_string(most));
     return g.has_field("position_ids") ? g.input("position_ids") : g.positions(batch, length);
 }
-// What the decoder reads: decoder_input_ids, or the labels (the source, where labels are none) one position to the right
-// after the start token; without either (encode mode), the start token.
+// What the decoder reads: decoder_input_ids, or the labels (the source, where labels are none) one position to the
+// right after the start token; without either (encode mode), the start token.
 inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Place at = Place::here()) {
     const Caller caller(g, at);
     if (g.has_field("decoder_input_ids")) return g.input("decoder_input_ids");

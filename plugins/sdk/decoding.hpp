@@ -73,8 +73,8 @@ std::string json_numbers(const Range& values) {
     return out + "]";
 }
 
-// A head with decode: T has, in addition to T(const Config&) and build(Graph&), static std::vector<const char*> ports() and
-// std::string decode(const DecodeInput&, std::size_t row): the JSON of one row.
+// A head with decode: T has, in addition to T(const Config&) and build(Graph&), static std::vector<const char*> ports()
+// and std::string decode(const DecodeInput&, std::size_t row): the JSON of one row.
 template<class T>
 const hk_head* decoding_head() {
     static const hk_head kTable = [] {

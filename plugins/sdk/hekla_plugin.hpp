@@ -42,8 +42,8 @@ inline HostInterfaces& host_interfaces() {
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one gives
-// how far it is from one to the next. [abi.5]
+// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one
+// gives how far it is from one to the next. [abi.5]
 template<class T>
 T& element(T* first, std::size_t i) {
     const uint32_t size = first->struct_size;
