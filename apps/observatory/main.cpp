@@ -1,4 +1,4 @@
-// observatory: looks into models and trainings. See README.md.
+// The program observatory: shows models and trainings. See README.md.
 #include "arguments.hpp"
 #include "failure.hpp"
 #include "shell.hpp"
@@ -21,12 +21,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-volatile std::sig_atomic_t told_to_end = 0; // by a signal, as by closing the window
+volatile std::sig_atomic_t end_requested = 0; // by a signal; the same as closing the window
 
-// Frames until nothing more changes by itself, and some for what they show of it.
+// Runs frames until nothing more changes, then writes the screenshot.
 void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     constexpr int kStill = 6;
-    constexpr uint64_t kDrawnEvery = 16; // of the frames before nobody looks
+    constexpr uint64_t kDrawnEvery = 16; // until the screenshot, most frames are not drawn
     ImageTarget target(device, {static_cast<uint32_t>(arguments.width), static_cast<uint32_t>(arguments.height)});
     Gui gui(device, target, nullptr, arguments.font, static_cast<float>(arguments.scale));
     Shell shell(device, target, engine, gui, arguments);
@@ -34,8 +34,8 @@ void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     bool late = false;
     for (uint64_t frame = 0, still = 0; still < kStill; ++frame) {
         shell.frame(still > 0 || frame % kDrawnEvery < 3);
-        late =
-            late || told_to_end != 0 || std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
+        late = late || end_requested != 0 ||
+               std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
         still = shell.is_settled() || late ? still + 1 : 0;
     }
     write_png(arguments.screenshot, target.extent(), target.pixels());
@@ -47,15 +47,15 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
     WindowTarget target(device, window);
     Gui gui(device, target, &window, arguments.font, static_cast<float>(arguments.scale));
     Shell shell(device, target, engine, gui, arguments);
-    constexpr double kNothing = 0.2; // seconds without an event: a frame that looks for news
-    constexpr int kAwake = 3;        // frames that follow an event
-    for (int awake = kAwake; !window.is_closing() && told_to_end == 0;) {
+    constexpr double kIdleSeconds = 0.2; // without an event, a frame that checks for changes
+    constexpr int kAwake = 3;            // frames that follow an event
+    for (int awake = kAwake; !window.is_closing() && end_requested == 0;) {
         auto begin = Clock::now();
         if (awake > 0) {
             glfwPollEvents();
         } else {
-            glfwWaitEventsTimeout(kNothing);
-            if (std::chrono::duration<double>(Clock::now() - begin).count() < kNothing * 0.95) awake = kAwake;
+            glfwWaitEventsTimeout(kIdleSeconds);
+            if (std::chrono::duration<double>(Clock::now() - begin).count() < kIdleSeconds * 0.95) awake = kAwake;
             begin = Clock::now();
         }
         shell.frame();
@@ -66,10 +66,10 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
 }
 
 int run(const Arguments& arguments) {
-    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { told_to_end = 1; });
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { end_requested = 1; });
     std::optional<Window> window;
     if (!arguments.headless) window.emplace(arguments.width, arguments.height, "Hekla Observatory");
-    uint64_t said = 0;
+    uint64_t messages = 0;
     {
         Device device({arguments.device, arguments.validate, window ? &*window : nullptr});
         {
@@ -79,12 +79,11 @@ int run(const Arguments& arguments) {
             else
                 run_headless(device, engine, arguments);
         }
-        said = device.validation_messages();
+        messages = device.validation_messages();
     }
-    if (said > 0)
-        std::fprintf(stderr, "observatory: the validation layer said %llu things\n",
-                     static_cast<unsigned long long>(said));
-    return said > 0 ? 1 : 0;
+    if (messages > 0)
+        std::fprintf(stderr, "observatory: %llu validation messages\n", static_cast<unsigned long long>(messages));
+    return messages > 0 ? 1 : 0;
 }
 
 } // namespace

@@ -263,7 +263,7 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
                 fmt::format("its manifest promises {} '{}', and its code does not have it: correct \"provides\" in {}",
                             provided.interface_id, provided.id, manifest.file));
         if (const auto missing = missing_functions(provided.interface_id, table); !missing.empty())
-            return refuse(Code::corrupt, fmt::format("its {} '{}' lacks functions that may not be null: {}",
+            return refuse(Code::corrupt, fmt::format("its {} '{}' lacks functions that must not be null: {}",
                                                      provided.interface_id, provided.id, fmt::join(missing, ", ")));
     }
     return result;

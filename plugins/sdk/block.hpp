@@ -1,4 +1,4 @@
-// The pieces that transformers are made of, each said once: layers under their file names, heads, activations, and one
+// Building blocks of transformers: layers under their file names, heads, activations, and one
 // block whose arrangement is an option. Everything here is composed of the operations of operations.hpp. `at` is never
 // given: errors name the line of the call.
 #pragma once
@@ -75,7 +75,8 @@ inline Value optional_input(Graph& g, std::string_view field, Place at = Place::
     const Value x = g.input(field);
     return field == "attention_mask" && x.rank() == 3 ? reshape(x, {-1, x.dim(2)}) : x;
 }
-// prefix_length [B] for causal self-attention that sees a prefix from both sides; says by a port that it is read.
+// prefix_length [B] for causal self-attention that sees a prefix from both sides; offers a port to report that it is
+// read.
 inline Value causal_prefix(Graph& g, Place at = Place::here()) {
     const Caller caller(g, at);
     if (g.mode() == HK_MODE_DECODE || !g.has_field("prefix_length")) return {};
@@ -96,8 +97,8 @@ inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most,
                std::to_string(most));
     return g.has_field("position_ids") ? g.input("position_ids") : g.positions(batch, length);
 }
-// What the decoder reads: decoder_input_ids, or the labels (the source, where labels are none) one place to the right
-// behind the start token; without either (encode mode), the start token.
+// What the decoder reads: decoder_input_ids, or the labels (the source, where labels are none) one position to the
+// right after the start token; without either (encode mode), the start token.
 inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Place at = Place::here()) {
     const Caller caller(g, at);
     if (g.has_field("decoder_input_ids")) return g.input("decoder_input_ids");
@@ -207,7 +208,7 @@ inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead
 // Where the norms of a block stand.
 enum class NormPlace { before, after, both, none };
 
-// How its two parts and their residuals are arranged. one_residual goes around both parts at once.
+// How its two parts and their residuals are arranged. one_residual spans both parts.
 enum class Arrangement { serial, parallel, one_residual };
 
 // A transformer block: what its parts compute is given as functions, how they hang together as options.

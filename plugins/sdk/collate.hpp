@@ -96,7 +96,7 @@ private:
     const hk_batch& raw_;
 };
 
-// The storage of one field as rows: the first axis by everything behind it.
+// The storage of one field as rows: the first axis by all other axes.
 template<class T>
 class FieldRows {
 public:
@@ -143,7 +143,7 @@ inline constexpr int32_t kIgnored = -100;
 
 inline constexpr int32_t kPadding = 0; // id of padding where neither model nor tokenizer has one
 
-// What stands in places that hold no token: the model's own, or the tokenizer's.
+// Returns the id for positions without a token: the model's own, or the tokenizer's.
 inline int32_t padding_id(const Config& config, const Tokens& tokens) {
     if (config.has("pad_token_id")) return static_cast<int32_t>(config.integer("pad_token_id"));
     return tokens.role("pad").value_or(kPadding);

@@ -73,11 +73,11 @@ std::string json_numbers(const Range& values) {
     return out + "]";
 }
 
-// A head with decode: T has, beside T(const Config&) and build(Graph&), static std::vector<const char*> ports() and
-// std::string decode(const DecodeInput&, std::size_t row): the JSON of one row.
+// A head with decode: T has, in addition to T(const Config&) and build(Graph&), static std::vector<const char*> ports()
+// and std::string decode(const DecodeInput&, std::size_t row): the JSON of one row.
 template<class T>
 const hk_head* decoding_head() {
-    static const hk_head table = [] {
+    static const hk_head kTable = [] {
         hk_head t = head_table<T>();
         t.decode_ports = [](void*, void (*push)(void*, hk_string), void* context, hk_error* error) -> int32_t {
             return guarded(error, [&] {
@@ -96,7 +96,7 @@ const hk_head* decoding_head() {
         };
         return t;
     }();
-    return &table;
+    return &kTable;
 }
 
 } // namespace hekla::plugin

@@ -19,7 +19,7 @@ namespace hekla::plugin {
 // empty value where the parameter stays as it is.
 template<class T>
 const hk_adapter* adapter() {
-    static const hk_adapter table = {
+    static const hk_adapter kTable = {
         [](const hk_config* config, void** self, hk_error* error) -> int32_t {
             return guarded(error, [&] { *self = std::make_unique<T>(Config(config)).release(); });
         },
@@ -32,7 +32,7 @@ const hk_adapter* adapter() {
             });
         },
     };
-    return &table;
+    return &kTable;
 }
 
 inline const void* offered(std::initializer_list<Offer> offers, hk_string draft, hk_string id) noexcept {

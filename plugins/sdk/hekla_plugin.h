@@ -62,7 +62,7 @@ static inline int32_t hk_read_boolean(const hk_config* config, const char* key, 
 
 // ---- graphs
 
-// HK_OK, or the code of the graph's first error, of which the host says what it was.
+// HK_OK, or the code of the graph's first error, whose message the host has.
 static inline int32_t hk_status(hk_builder* builder) { return hk.graph->status(builder, NULL); }
 
 // One dimension of a value; the axis may count from the end. 1 after an error, which is harmless.
@@ -124,7 +124,7 @@ static inline hk_value hk_rms_norm_layer(hk_builder* builder, hk_value x, const 
 
 // ---- examples, fields and outputs by name; null where there is none of it
 
-// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one says
+// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one gives
 // how far it is from one to the next. [abi.5]
 static inline const void* hk_element(const void* first, uint32_t i) {
     uint32_t size;

@@ -2,7 +2,7 @@
 // and trampolines that let no exception cross. Header only; the author writes build functions and one HEKLA_PLUGIN at
 // the end.
 //
-// An operation that cannot be, and every other error of the graph, ends the build function where it stands, so it needs
+// An operation that cannot be, and every other error of the graph, ends the build function at that call, so it needs
 // no checks; the host's message names the file and line of the author's source.
 #pragma once
 
@@ -42,8 +42,8 @@ inline HostInterfaces& host_interfaces() {
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one says
-// how far it is from one to the next. [abi.5]
+// Element i of an array of the host's. A later host's structs may be longer than these headers know: the first one
+// gives how far it is from one to the next. [abi.5]
 template<class T>
 T& element(T* first, std::size_t i) {
     const uint32_t size = first->struct_size;
@@ -81,7 +81,7 @@ int32_t guarded(hk_error* error, F&& f) noexcept {
     }
 }
 
-// Where in the author's source something is said. As a default argument it is the caller's place. (std::source_location
+// A location in the author's source. As a default argument it is the caller's location. (std::source_location
 // is not there yet in every compiler that can build plugins.)
 struct Place {
     const char* file = "";
@@ -168,7 +168,7 @@ inline NamedAttribute attribute(const char* name, const std::vector<double>& val
     a.reals = value;
     return a;
 }
-// Makes the raw attribute point to what is kept beside it, which must then stay where it is.
+// Makes the raw attribute point to the values that are kept next to it, which must then stay where it is.
 inline void complete(NamedAttribute& a) {
     a.raw.struct_size = sizeof(hk_attribute);
     a.raw.name = text(a.name);
@@ -180,7 +180,7 @@ inline void complete(NamedAttribute& a) {
 }
 
 // The builder of one build() call. Not copied; values point to it. What cannot be throws Error with the place of the
-// author's source; the graph keeps the reason. `at` is never given: it is where the call stands.
+// author's source; the graph keeps the reason. `at` is never given: it is the location of the call.
 class Graph {
 public:
     explicit Graph(hk_builder* builder) : builder_(builder), api_(*host_interfaces().graph) {}
@@ -287,8 +287,8 @@ public:
 
 private:
     friend class Caller;
-    // After the first error nothing more can come of this description: it ends here, however much was still to be said.
-    // The host knows the reason; this says where.
+    // After the first error nothing more can come of this description: it ends here, whatever was still to come.
+    // The host knows the reason; this adds the location.
     [[noreturn]] void end(int32_t code, Place at) const { throw Error(code, (caller_ ? *caller_ : at).said()); }
     void check(Place at) const {
         if (const int32_t code = api_.status(builder_, nullptr); code != HK_OK) end(code, at);
@@ -308,7 +308,7 @@ private:
     std::optional<Place> caller_;
 };
 
-// While it lives, errors are said to be at `at`: for functions that are made of several operations and take the place
+// While it lives, errors are reported at `at`: for functions that are made of several operations and take the place
 // of their caller, as those of block.hpp do. Of several, the outermost counts.
 class Caller {
 public:
@@ -327,10 +327,10 @@ private:
 };
 
 inline Dims Value::shape() const { return graph != nullptr ? graph->shape(id) : Dims{}; }
-inline int Value_axis(int axis, std::size_t rank) { return axis < 0 ? axis + static_cast<int>(rank) : axis; }
+inline int resolve_axis(int axis, std::size_t rank) { return axis < 0 ? axis + static_cast<int>(rank) : axis; }
 inline int64_t Value::dim(int axis) const {
     const Dims dims = shape();
-    const int i = Value_axis(axis, dims.size());
+    const int i = resolve_axis(axis, dims.size());
     return i >= 0 && i < static_cast<int>(dims.size()) ? dims[static_cast<std::size_t>(i)]
                                                        : 1; // after an error: harmless
 }
@@ -372,7 +372,7 @@ private:
 
 namespace hekla::plugin {
 
-// Numbers take the kind of the value beside them.
+// Numbers take the kind of the value next to them.
 inline Value like(Value a, double number, Place at = Place::here()) {
     const int32_t kind = a.kind();
     return graph_of({a}, at).fill({}, number, kind < 0 ? HK_KIND_FLOAT : kind, at);
@@ -507,7 +507,7 @@ private:
 // (false: it has no such head), void write(ConfigWriter&).
 template<class T>
 const hk_architecture* architecture() {
-    static const hk_architecture table = {
+    static const hk_architecture kTable = {
         [](const hk_config* config, void** self, hk_error* error) -> int32_t {
             return guarded(error, [&] { *self = std::make_unique<T>(Config(config)).release(); });
         },
@@ -533,7 +533,7 @@ const hk_architecture* architecture() {
             });
         },
     };
-    return &table;
+    return &kTable;
 }
 
 // A head T has: T(const Config&), void build(Graph&). One with decode is made by decoding_head (decoding.hpp).
@@ -635,13 +635,13 @@ hk_objective objective_table() {
 
 template<class T>
 const hk_head* head() {
-    static const hk_head table = head_table<T>();
-    return &table;
+    static const hk_head kTable = head_table<T>();
+    return &kTable;
 }
 template<class T>
 const hk_objective* objective() {
-    static const hk_objective table = objective_table<T>();
-    return &table;
+    static const hk_objective kTable = objective_table<T>();
+    return &kTable;
 }
 
 // What a plugin library holds: (interface id, id) -> table.

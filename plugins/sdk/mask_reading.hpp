@@ -1,4 +1,4 @@
-// What a masked language model says stood behind each mask, as the heads mlm and pretraining tell it.
+// Decodes a masked language model's prediction at each mask, for the heads mlm and pretraining.
 #pragma once
 
 #include "decoding.hpp"
@@ -6,7 +6,7 @@
 namespace hekla::plugin {
 
 // {"masks": [{"position", "id", "token", "probability"}]} of one row: at masked_positions whose labels count or are not
-// known, or, where the batch has none, wherever the mask token stands.
+// known, or, where the batch has none, at every mask token.
 inline std::string read_masks(const DecodeInput& in, std::size_t row) {
     const hk_output& output = in.output("logits");
     const auto size = static_cast<std::size_t>(output.dims[output.rank - 1]);

@@ -1,4 +1,4 @@
-// Operations of the plugin's own, in C++: what operation.h says, without its arrays. One is a class of static
+// Operations of the plugin's own, in C++: the interface of operation.h, without its arrays. One is a class of static
 // functions:
 //
 //     struct SwishGate { // y = x * sigmoid(sharpness * gate)
@@ -38,7 +38,7 @@
 
 namespace hekla::plugin {
 
-// GLSL, and where it stands in the author's file: messages of the compiler then name its lines.
+// GLSL, and its location in the author's file: messages of the compiler then name its lines.
 struct Glsl {
     Glsl() = default;
     Glsl(const char* glsl, Place at = Place::here()) : text(glsl), file(at.file), line(at.line) {
@@ -53,7 +53,7 @@ struct OperationInput {
     int32_t kind = HK_KIND_FLOAT; // takes float32 too; or HK_KIND_INT32
 };
 
-// An attribute that must be given, beside attribute("name", default): required("table", HK_ATTRIBUTE_INTS).
+// An attribute that must be given, in addition to attribute("name", default): required("table", HK_ATTRIBUTE_INTS).
 inline NamedAttribute required(const char* name, int32_t type) {
     NamedAttribute a = attribute(name, int64_t{0});
     a.raw.type = type;
@@ -152,7 +152,7 @@ private:
         return element(use_.outputs, i);
     }
     hk_operation_cost& cost() {
-        if (cost_ == nullptr) throw Error(HK_INTERNAL, "the cost is said in shape()");
+        if (cost_ == nullptr) throw Error(HK_INTERNAL, "set the cost in shape()");
         return *cost_;
     }
     const hk_operation_use& use_;
@@ -215,7 +215,7 @@ private:
 
 template<class T>
 const hk_operation* operation() {
-    static const hk_operation table = [] {
+    static const hk_operation kTable = [] {
         hk_operation made{};
         made.describe = []() -> const hk_operation_description* {
             const hk_operation_description* described = nullptr;
@@ -239,7 +239,7 @@ const hk_operation* operation() {
                     if (made_of.size() != use->input_count)
                         throw Error(HK_INTERNAL, "there are " + std::to_string(made_of.size()) + " gradients for " +
                                                      std::to_string(use->input_count) +
-                                                     " inputs; {} stands for one that none reaches");
+                                                     " inputs; {} marks an input without a gradient");
                     for (std::size_t i = 0; i < made_of.size(); ++i) use->input_gradients[i] = made_of[i].id;
                 });
             };
@@ -252,7 +252,7 @@ const hk_operation* operation() {
         };
         return made;
     }();
-    return &table;
+    return &kTable;
 }
 
 } // namespace hekla::plugin

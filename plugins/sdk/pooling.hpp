@@ -32,7 +32,7 @@ inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::st
     switch (kind) {
     case PoolingKind::first:
     case PoolingKind::pooler: {
-        // Where padding stands on the left, the first token is the first that is none.
+        // With padding on the left, the first token is the first that is not padding.
         const Value mask = token_mask(g, hidden);
         const Value before = equal(cumsum(mask, 1), 0.0);
         const Value first = gather(hidden, sum(before, {1}), {.batch_dimensions = 1});

@@ -20,7 +20,7 @@ public:
         return mix(state_);
     }
     double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; } // [0, 1)
-    // [0, bound), bound > 0; what would favour small numbers is drawn again.
+    // [0, bound), bound > 0; values that would favor small numbers are drawn again.
     uint64_t below(uint64_t bound) {
         const uint64_t uneven = (0 - bound) % bound;
         uint64_t x = next();

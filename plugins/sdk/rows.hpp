@@ -1,5 +1,5 @@
 // How a family puts one text or two into a row: which special tokens stand around them, what segments they are, on
-// which side padding stands. Each as its paper's own code does.
+// which side padding is. Each as its paper's own code does.
 #pragma once
 
 #include "collate.hpp"
@@ -70,7 +70,7 @@ public:
     // Where texts came to stand in a row: first_at + i is the place of a's token i, second_at + i of b's.
     struct Placed {
         std::size_t first_at = 0, first_size = 0, second_at = 0, second_size = 0;
-        std::size_t begin = 0, end = 0; // of what is no padding
+        std::size_t begin = 0, end = 0; // of the tokens that are not padding
         std::size_t last = 0;           // place of the last token
     };
 
@@ -88,7 +88,7 @@ public:
         return {a, b};
     }
 
-    // Writes one row of `fields` (which begin as zeros). A second text where `pair` says so.
+    // Writes one row of `fields` (which begin as zeros). A second text if `pair` is set.
     Placed write(const FieldSet& fields, std::size_t row, Ids a, Ids b, bool pair) const {
         const std::span<int32_t> ids = fields.ints("input_ids")[row], mask = fields.ints("attention_mask")[row];
         std::tie(a, b) = cut(a, b, pair, ids.size());
@@ -128,7 +128,7 @@ public:
         return placed;
     }
 
-    // A text's ids with what stands around one text, into the front of `out`.
+    // A text's ids with its special tokens, into the front of `out`.
     void write_tokens(std::span<int32_t> out, Ids text) const {
         std::size_t at = 0;
         for (const Ids part : {Ids(before_), text, Ids(after_)})
@@ -136,7 +136,7 @@ public:
                 if (at < out.size()) out[at++] = token;
     }
 
-    // Two texts with what stands around them, into the front of `out`; how many places they take.
+    // Two texts with their special tokens, into the front of `out`; how many places they take.
     std::size_t write_pair(std::span<int32_t> out, Ids a, Ids b) const {
         std::tie(a, b) = cut(a, b, true, out.size());
         std::size_t at = 0;

@@ -1,4 +1,4 @@
-// An architecture's configuration as one list: each key beside the member it fills. The same list reads config.json and
+// An architecture's configuration as one list: each key with the member it fills. The same list reads config.json and
 // writes it back, so the two cannot part.
 //
 // struct Settings {
@@ -93,7 +93,7 @@ inline void require(bool holds, const std::string& what) {
 // The usual sizes of a transformer.
 inline void require_heads(int64_t width, int64_t heads, const char* width_key, const char* heads_key) {
     require(width > 0 && heads > 0, std::string(width_key) + " and " + heads_key + " must be positive");
-    require(width % heads == 0, std::string(width_key) + " = " + std::to_string(width) + " is no multiple of " +
+    require(width % heads == 0, std::string(width_key) + " = " + std::to_string(width) + " is not a multiple of " +
                                     heads_key + " = " + std::to_string(heads));
 }
 

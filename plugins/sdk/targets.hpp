@@ -21,7 +21,7 @@ public:
     std::vector<Field> fields(int64_t batch, int64_t length) const {
         return {{"decoder_input_ids", HK_KIND_INT32, {batch, length}}, {"labels", HK_KIND_INT32, {batch, length}}};
     }
-    // labels: the target and the end token, -100 behind it; decoder_input_ids: the same one place later, behind the
+    // labels: the target and the end token, -100 after it; decoder_input_ids: the same one position later, after the
     // start token. A target that is too long loses its end.
     void write(const FieldSet& fields, std::size_t row, Ids target) const {
         const std::span<int32_t> input = fields.ints("decoder_input_ids")[row], labels = fields.ints("labels")[row];

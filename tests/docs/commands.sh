@@ -109,12 +109,16 @@ exec "$build/bin/hekla" "\$@" "\${limits[@]}"
 SCRIPT
   chmod +x "$place/hekla/build/bin/hekla"
 fi
+ln -s "$build/lib" "$place/hekla/build/lib"
 for program in observatory generate_abi; do
   [ ! -e "$build/bin/$program" ] || ln -s "$build/bin/$program" "$place/hekla/build/bin/$program"
 done
 
 # What apps/quickstart leaves: the documents use its model.
 (cd "$place/hekla" && build/bin/hekla train apps/recipes/quickstart.toml >"$place/log" 2>&1) || { cat "$place/log"; fail "the quickstart's training failed"; }
+# The comparison with PyTorch needs PyTorch, and reports it if that is missing.
+if (cd "$place/hekla" && PYTHON=false apps/compare_pytorch >"$place/log" 2>&1); then fail "compare_pytorch succeeds without PyTorch"; fi
+grep -q 'PyTorch is not available' "$place/log" || fail "compare_pytorch without PyTorch: $(cat "$place/log")"
 # sdk_guide runs plugins/README.md, in an empty folder.
 for document in README.md docs/*.md apps/*/README.md plugins/DEBUGGING.md; do
   run_document "$document"

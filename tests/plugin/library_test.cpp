@@ -199,7 +199,7 @@ TEST_CASE("library: what is damaged or not whole is refused as a whole") {
                                       "\"provides\" in {}",
                                       (folder.path / "p.so").string(), HK_HEAD_INTERFACE,
                                       (folder.path / "p.json").string()));
-    refused("no_destroy", fmt::format("its {} 'h' lacks functions that may not be null: destroy", HK_HEAD_INTERFACE));
+    refused("no_destroy", fmt::format("its {} 'h' lacks functions that must not be null: destroy", HK_HEAD_INTERFACE));
 }
 
 TEST_CASE("library: create() that says it worked gives an instance") {

@@ -48,7 +48,7 @@ std::string zig_type(const Variable& v, const Opaque& opaque) {
 std::string zig_bindings(const Description& d) {
     std::string s =
         fmt::format("// The plugin ABI {}.{} in Zig: raw declarations of everything in hekla/plugin/.\n"
-                    "// NOT TESTED: made from the same description as the C headers, compiled by nobody yet.\n"
+                    "// NOT TESTED: made from the same description as the C headers, never compiled yet.\n"
                     "// A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.\n"
                     "// Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.\n\n"
                     "pub const HK_ABI_MAJOR: u32 = {};\npub const HK_ABI_MINOR: u32 = {};\n",

@@ -91,7 +91,7 @@ Fonts set_style(const std::string& font, float scale) {
         fonts.large = load(sans, 20.0F * scale);
         fonts.small = load(sans, 12.5F * scale);
     }
-    if (given && fonts.text == nullptr) throw Failure("--font " + font + ": is no TrueType font");
+    if (given && fonts.text == nullptr) throw Failure("--font " + font + " is not a TrueType font");
     if (std::filesystem::exists(mono)) fonts.mono = load(mono, 13.5F * scale);
     if (fonts.text == nullptr) fonts.text = fonts.large = fonts.small = ImGui::GetIO().Fonts->AddFontDefault();
     if (fonts.mono == nullptr) fonts.mono = fonts.text;

@@ -1,6 +1,5 @@
 #include "models/log_reader.hpp"
 
-#include "base/json.hpp"
 #include "failure.hpp"
 
 #include <fstream>
@@ -23,7 +22,7 @@ LogReader::LogReader(const std::filesystem::path& path) : file_(path) {
     std::error_code problem;
     if (std::filesystem::is_directory(path, problem)) file_ = path / kLog;
     if (!std::filesystem::is_regular_file(file_, problem))
-        throw Failure(path.string() + ": is no log, and no run's folder with a " + kLog +
+        throw Failure(path.string() + ": not a training log, and not a run's folder with a " + kLog +
                       "; `hekla train` writes one into the folder that the recipe's [output] names");
     read();
 }
@@ -58,7 +57,9 @@ void LogReader::read() {
 }
 
 void LogReader::take(const std::string& line) {
-    const nlohmann::json record = json_or_null(line);
+    constexpr int kDepthLimit = 64; // the public API has no JSON reader, so the limit of the engine's is repeated
+    const nlohmann::json record = nlohmann::json::parse(
+        line, [](int depth, auto, const auto&) { return depth < kDepthLimit; }, false);
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) {
         ++bad_lines_;
         return;

@@ -109,7 +109,7 @@ void Looking::record(VkCommandBuffer commands, const Model& model, uint64_t fram
                 return lens.rank == 3 && lens.dims[1] == static_cast<int64_t>(followed().size());
             };
             if (!lenses_.empty() && !is_of_tokens(lenses_.front())) {
-                lens_problem_ = "its head says something of the whole text, not of each token.";
+                lens_problem_ = "the head gives one output for the whole text, not one per token.";
                 lenses_.clear();
             }
             passes_->begin(ids_, written_);

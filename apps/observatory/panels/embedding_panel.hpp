@@ -13,7 +13,7 @@ class EmbeddingPanel final : public Panel {
 public:
     EmbeddingPanel(Device& device, VkRenderPass pass, Table& table);
     const char* name() const override { return "Embeddings"; }
-    const char* about() const override { return "Tokens as points: what lies together is used alike"; }
+    const char* about() const override { return "Tokens as points: neighbors are used alike"; }
     void change(Observatory& app, bool shown) override;
     void record(Observatory& app, VkCommandBuffer commands, bool shown) override;
     void draw(Observatory& app) override;

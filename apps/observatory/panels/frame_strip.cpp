@@ -44,9 +44,8 @@ void FrameStrip::draw(Observatory& app, ImVec2 size) {
     ImGui::SliderFloat("##budget", &budget, 100.0F, 500000.0F, "%.0f microseconds", ImGuiSliderFlags_Logarithmic);
     app.controls.place("budget");
     if (ImGui::IsItemHovered())
-        ImGui::SetTooltip(
-            "How much of the device's time Hekla may take of each frame: less, and the window is smoother;\n"
-            "more, and trainings and texts go on faster. A single piece of work may take longer.");
+        ImGui::SetTooltip("The device time that Hekla may use in each frame. Less makes the window smoother;\n"
+                          "more makes trainings and texts faster. A single piece of work may take longer.");
     app.engine.budget = static_cast<double>(budget);
     app.controls.value("budget", app.engine.budget);
     std::vector<double> used, frames;

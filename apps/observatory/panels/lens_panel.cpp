@@ -117,7 +117,7 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
     const std::string place = output        ? "the model"
                               : layer_ == 0 ? "what is embedded"
                                             : "layer " + std::to_string(layer_);
-    ImGui::TextDisabled("as %s says; %.2f bits of doubt", place.c_str(), static_cast<double>(said.entropy));
+    ImGui::TextDisabled("predicted by %s; entropy %.2f bits", place.c_str(), static_cast<double>(said.entropy));
     ImGui::Spacing();
     ImDrawList& list = *ImGui::GetWindowDrawList();
     const float high = 30.0F * app.scale, label = 92.0F * app.scale, number = 62.0F * app.scale;
@@ -132,7 +132,7 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
         app.controls.place("next/" + std::to_string(k));
         if (goes_on && ImGui::IsItemHovered()) {
             list.AddRectFilled(corner, {corner.x + room, corner.y + high - 4}, colour::kGrid, 4.0F);
-            ImGui::SetTooltip("%s", last ? "Click to go on with it" : "Click to cut the text here and go on with it");
+            ImGui::SetTooltip("%s", last ? "Click to append it" : "Click to cut the text here and append it");
         }
         const float text = corner.y + (high - 4 - fonts.text->FontSize) / 2;
         const ImVec4 clip{corner.x, corner.y, corner.x + label - 6, corner.y + high};
@@ -154,7 +154,7 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
         app.look();
     }
     ImGui::Spacing();
-    if (goes_on) ImGui::TextWrapped("Click a token to go on with it: a text that you and the model write together.");
+    if (goes_on) ImGui::TextWrapped("Click a token to append it to the text.");
     ImGui::EndChild();
 }
 

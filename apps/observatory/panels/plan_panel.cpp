@@ -217,8 +217,8 @@ void PlanPanel::draw_plan(Observatory& app, const Plan& plan) const {
         ImGui::EndTable();
     }
     ImGui::Spacing();
-    ImGui::TextUnformatted("Dearest nodes of the graph");
-    const double dearest = plan.nodes.empty() ? 1.0 : std::max(plan.nodes.front().microseconds, 1e-9);
+    ImGui::TextUnformatted("Most expensive nodes of the graph");
+    const double most_expensive = plan.nodes.empty() ? 1.0 : std::max(plan.nodes.front().microseconds, 1e-9);
     if (ImGui::BeginTable("nodes", 4, kFlags | ImGuiTableFlags_ScrollY)) {
         ImGui::TableSetupScrollFreeze(0, 1);
         ImGui::TableSetupColumn("node", ImGuiTableColumnFlags_WidthFixed, 420 * app.scale);
@@ -234,7 +234,7 @@ void PlanPanel::draw_plan(Observatory& app, const Plan& plan) const {
             ImGui::TableNextColumn();
             ImGui::TextUnformatted(time_of(node.microseconds).c_str());
             ImGui::TableNextColumn();
-            draw_share(node.microseconds / dearest, colour::kBlue);
+            draw_share(node.microseconds / most_expensive, colour::kBlue);
         }
         ImGui::EndTable();
     }

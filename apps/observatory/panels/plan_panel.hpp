@@ -12,7 +12,9 @@ public:
     PlanPanel(std::string recipe, std::string overrides)
         : recipe_(std::move(recipe)), overrides_(std::move(overrides)) {}
     const char* name() const override { return "Memory plan"; }
-    const char* about() const override { return "Memory, time and dearest operations of a training, a text or a pass"; }
+    const char* about() const override {
+        return "Memory, time and most expensive operations of a training, a text or a pass";
+    }
     void draw(Observatory& app) override;
     bool is_settled(Observatory&) override { return !is_working_; }
     std::string problem(Observatory&) override {

@@ -107,7 +107,7 @@ void TrainingPanel::draw_own(Observatory& app, Curves& curves) {
     } else {
         if (ImGui::Button("Stop", {90 * app.scale, 0})) app.training->stop();
         controls.place("training/stop");
-        if (ImGui::IsItemHovered()) ImGui::SetTooltip("Ends after this step, with a checkpoint to go on from");
+        if (ImGui::IsItemHovered()) ImGui::SetTooltip("Ends after this step, with a checkpoint to resume from");
     }
     if (!app.training_problem.empty()) ImGui::TextWrapped("%s", app.training_problem.c_str());
     controls.value("training/state", exists ? name_of(info.state) : "none");
@@ -133,7 +133,7 @@ void TrainingPanel::draw_own(Observatory& app, Curves& curves) {
         if (info.state == HK_SESSION_WORKING)
             ImGui::TextDisabled("%s to go at this budget", duration(curves.remaining_seconds).c_str());
         else
-            ImGui::TextDisabled("%s", info.stopped != 0 ? "stopped; Start goes on from the checkpoint" : "done");
+            ImGui::TextDisabled("%s", info.stopped != 0 ? "stopped; Start resumes from the checkpoint" : "done");
     }
 }
 
@@ -166,7 +166,7 @@ void TrainingPanel::draw_log(Observatory& app) {
     if (log_) {
         app.controls.value("training/log step", static_cast<double>(log_->curves().step));
         if (log_->bad_lines() > 0)
-            ImGui::TextDisabled("%llu lines are no steps and were left out",
+            ImGui::TextDisabled("%llu lines are not steps and were skipped",
                                 static_cast<unsigned long long>(log_->bad_lines()));
     }
 }

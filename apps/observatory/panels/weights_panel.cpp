@@ -180,7 +180,7 @@ void WeightsPanel::draw(Observatory& app) {
     }
     if (spreads.empty()) {
         if (of_training_)
-            ImGui::TextDisabled("They are counted behind the next step, on the device.");
+            ImGui::TextDisabled("They are counted after the next step, on the device.");
         else if (app.model() == nullptr)
             ImGui::TextDisabled("Open a model first: the button is above.");
         else if (!table_.is_ready())

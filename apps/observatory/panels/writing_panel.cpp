@@ -78,13 +78,13 @@ void WritingPanel::draw(Observatory& app) {
     app.controls.place("write/stop");
     ImGui::SameLine();
     ImGui::BeginDisabled(text_.empty() || writes);
-    if (ImGui::Button("Go on", {100 * app.scale, 0})) {
+    if (ImGui::Button("Continue", {100 * app.scale, 0})) {
         prompt_ += text_;
         write(app);
     }
     ImGui::EndDisabled();
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("What was written becomes a part of the prompt");
-    app.controls.place("write/go on");
+    app.controls.place("write/continue");
     const auto slider = [&] {
         ImGui::SameLine();
         ImGui::SetNextItemWidth(140 * app.scale);

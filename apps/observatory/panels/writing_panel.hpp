@@ -10,7 +10,7 @@ namespace observatory {
 class WritingPanel final : public Panel {
 public:
     const char* name() const override { return "Write"; }
-    const char* about() const override { return "The model goes on with a text"; }
+    const char* about() const override { return "The model continues a text"; }
     void change(Observatory& app, bool shown) override;
     void draw(Observatory& app) override;
     bool is_settled(Observatory& app) override;

@@ -20,7 +20,7 @@ public:
     }
     int64_t tokens_per_example(int64_t length) {
         const auto special = static_cast<int64_t>(layout_.special(false));
-        require(length > special, "rows of " + std::to_string(length) + " tokens have no room beside special tokens");
+        require(length > special, "rows of " + std::to_string(length) + " tokens have no room for text: all are special tokens");
         return length - special;
     }
     // perm_mask[b, i, j] = 1: i does not see j. target_mapping[b, m, j] = 1: prediction m is of token j.

@@ -8,7 +8,7 @@
 //! and Operation, and one `plugin!` at the end.
 //!
 //! Errors stick: after the first one every value is empty and every call does nothing, so a build function needs no
-//! checks, and the host says at which line of the plugin the first one was.
+//! checks, and the host names the line of the plugin with the first one.
 #![allow(non_camel_case_types)]
 #![allow(unknown_lints, unexpected_cfgs)]
 #![allow(clippy::all)]
@@ -111,7 +111,7 @@ unsafe fn slice_of<'a, T>(data: *const T, size: u64) -> &'a [T] {
     std::slice::from_raw_parts(data, size as usize)
 }
 
-// Element i of an array of the host's. A later host's structs may be longer than this binding knows: the first one says how
+// Element i of an array of the host's. A later host's structs may be longer than this binding knows: the first one gives how
 // far it is from one to the next. [abi.5]
 unsafe fn element<T>(first: *const T, i: usize) -> *const T {
     (first as *const u8).add(i * *(first as *const u32) as usize) as *const T // every data struct begins with its struct_size
@@ -997,7 +997,7 @@ pub trait Objective: Sized + Send + Sync + 'static {
     const EXAMPLE_KIND: i32;
     /// false: it only measures given batches.
     const COLLATES: bool = true;
-    /// true: example_length() says how long a row must be.
+    /// true: example_length() returns how long a row must be.
     const KNOWS_LENGTHS: bool = false;
 
     fn new(config: &Config, tokenizer: Option<Tokenizer>) -> Result<Self>;
@@ -1039,7 +1039,7 @@ pub trait Head: Sized + Send + Sync + 'static {
 
 // ---- operations of the plugin's own ----------------------------------------------------------------------------------
 
-/// GLSL, and where it stands in the author's file: messages of the compiler then name its lines. Made by `glsl!`.
+/// GLSL, and its location in the author's file: messages of the compiler then name its lines. Made by `glsl!`.
 #[derive(Clone, Copy, Default)]
 pub struct Glsl {
     pub text: &'static str,
@@ -1193,7 +1193,7 @@ impl<'a> OperationUse<'a> {
     }
     /// In shape(): what that takes where the host's guess is not right.
     pub fn cost(&mut self) -> Result<&mut hk_operation_cost> {
-        unsafe { self.cost.as_mut() }.ok_or_else(|| Error::new(HK_INTERNAL, "the cost is said in shape()"))
+        unsafe { self.cost.as_mut() }.ok_or_else(|| Error::new(HK_INTERNAL, "set the cost in shape()"))
     }
     pub fn require_same_shape(&self, a: usize, b: usize) -> Result<()> {
         let (of_a, of_b) = (self.shape(a)?, self.shape(b)?);
@@ -1294,7 +1294,7 @@ fn guarded(error: *mut hk_error, f: impl FnOnce() -> Result<()>) -> i32 {
     }
 }
 
-// A build function over its graph. Where the graph went wrong, the host says what, and this adds where.
+// A build function over its graph. If the graph is wrong, the host has the message and this adds the location.
 fn built(builder: *mut hk_builder, error: *mut hk_error, f: impl FnOnce(&Graph) -> Result<()>) -> i32 {
     guarded(error, || {
         let graph = Graph::new(builder);
@@ -1619,7 +1619,7 @@ impl<T: Operation> OperationTables<T> {
             })?;
             if made.len() != raw.input_count as usize {
                 let (given, wanted) = (made.len(), raw.input_count);
-                let message = format!("there are {} gradients for {} inputs; None stands for one that none reaches", given, wanted);
+                let message = format!("there are {} gradients for {} inputs; None marks an input without a gradient", given, wanted);
                 return Err(Error::new(HK_INTERNAL, message));
             }
             for (i, value) in made.into_iter().enumerate() {

@@ -1,5 +1,5 @@
 // The plugin ABI 1.0 in Zig: raw declarations of everything in hekla/plugin/.
-// NOT TESTED: made from the same description as the C headers, compiled by nobody yet.
+// NOT TESTED: made from the same description as the C headers, never compiled yet.
 // A table's functions beyond the host's minor are not there: read hk_host.abi_minor first.
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 
