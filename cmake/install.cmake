@@ -32,7 +32,11 @@ configure_package_config_file(${hekla_SOURCE_DIR}/cmake/hekla-config.cmake.in ${
 write_basic_package_version_file(${hekla_BINARY_DIR}/hekla-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${hekla_BINARY_DIR}/hekla-config.cmake ${hekla_BINARY_DIR}/hekla-config-version.cmake
   ${hekla_SOURCE_DIR}/cmake/add_plugin.cmake ${hekla_SOURCE_DIR}/cmake/write_manifest.cmake DESTINATION lib/cmake/hekla)
-foreach(package hekla hekla-plugin)
+set(HEKLA_STATIC_LIBRARIES "") # of pkg-config --static
+if(hekla_static)
+  set(HEKLA_STATIC_LIBRARIES "\${libdir}/libhekla.a -lstdc++ -lm -ldl -pthread")
+endif()
+foreach(package hekla hekla-shared hekla-plugin)
   configure_file(${hekla_SOURCE_DIR}/cmake/${package}.pc.in ${hekla_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${hekla_BINARY_DIR}/${package}.pc DESTINATION lib/pkgconfig)
 endforeach()

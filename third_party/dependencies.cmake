@@ -1,5 +1,5 @@
 # Finds every library the project uses and gives each one target, hekla::NAME or the library's own. `third_party/install`
-# installs them; licences are in third_party/LICENCES.md. Nothing is vendored and nothing is downloaded by the build.
+# installs them; licences are in third_party/LICENSES.md. Nothing is vendored and nothing is downloaded by the build.
 
 function(hekla_not_found what)
   message(FATAL_ERROR "${what} was not found: run third_party/install, or install the package that holds it and tell "
@@ -110,13 +110,14 @@ if(glfw3_FOUND)
 else()
   list(APPEND HEKLA_OBSERVATORY_MISSING GLFW)
 endif()
-# With its backends for GLFW and Vulkan; its fonts are read by stb.
+# With its backends for GLFW and Vulkan. stb reads its fonts and writes PNG files.
 find_path(HEKLA_INCLUDE_imgui backends/imgui_impl_vulkan.h PATH_SUFFIXES imgui)
 find_library(HEKLA_LIBRARY_imgui imgui)
 find_library(HEKLA_LIBRARY_stb NAMES libstb.a stb)
-if(HEKLA_INCLUDE_imgui AND HEKLA_LIBRARY_imgui AND HEKLA_LIBRARY_stb)
+find_path(HEKLA_INCLUDE_stb stb_image_write.h PATH_SUFFIXES stb)
+if(HEKLA_INCLUDE_imgui AND HEKLA_LIBRARY_imgui AND HEKLA_LIBRARY_stb AND HEKLA_INCLUDE_stb)
   add_library(hekla_third_party_imgui INTERFACE)
-  target_include_directories(hekla_third_party_imgui SYSTEM INTERFACE ${HEKLA_INCLUDE_imgui})
+  target_include_directories(hekla_third_party_imgui SYSTEM INTERFACE ${HEKLA_INCLUDE_imgui} ${HEKLA_INCLUDE_stb})
   target_link_libraries(hekla_third_party_imgui INTERFACE ${HEKLA_LIBRARY_imgui} ${HEKLA_LIBRARY_stb} ${CMAKE_DL_LIBS} m)
   add_library(hekla::imgui ALIAS hekla_third_party_imgui)
 else()

@@ -68,6 +68,7 @@ void add_export(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs);
+void add_recipe(CLI::App& app, Verbs& verbs); // recipe keys
 
 // Around a verb that runs traced: plugin_trace.cpp. end_trace says how many calls there were and which rules were
 // broken, and gives the verb's status, or kFailed where one was.

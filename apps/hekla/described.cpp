@@ -1,5 +1,6 @@
 #include "described.hpp"
 
+#include "base/json.hpp"
 #include "model/folder.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/model_spec.hpp"
@@ -90,7 +91,7 @@ Result<Described> describe_folder(const plugin::Registry& registry, const fs::pa
     HK_ASSIGN(const model::ModelFolder opened, model::ModelFolder::open(folder));
     Described d;
     plugin::CompositionSpec spec;
-    spec.config = json::parse(opened.config_json(), nullptr, false);
+    HK_ASSIGN(spec.config, parse_json_object(opened.config_json(), (folder / "config.json").string()));
     spec.refuse_unknown_keys = false;
     const json classes = spec.config.value("architectures", json::array());
     if (classes.is_array() && !classes.empty() && classes[0].is_string()) {

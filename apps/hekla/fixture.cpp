@@ -1,6 +1,7 @@
 #include "fixture.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "model/weights.hpp"
 #include "plugin/model_names.hpp"
 
@@ -36,9 +37,7 @@ Result<Tensors> read_tensors(const std::filesystem::path& file) {
 
 Result<json> read_json(const std::filesystem::path& file) {
     HK_ASSIGN(const std::string text, read_file(file));
-    json value = json::parse(text, nullptr, false);
-    if (!value.is_object()) return corrupt(fmt::format("{}: is not a JSON object", file.string()));
-    return value;
+    return parse_json_object(text, file.string());
 }
 
 // "hidden_states.*" -> "layer.*.hidden": the port of an output's name, or "" where no pattern fits.

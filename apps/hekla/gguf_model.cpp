@@ -1,5 +1,6 @@
 #include "gguf_model.hpp"
 
+#include "base/json.hpp"
 #include "gguf_tokenizer.hpp"
 #include "model/gguf.hpp"
 
@@ -223,7 +224,8 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
         return unsupported(fmt::format("{}: is a {}; GGUF is written of GPT2LMHeadModel and LlamaForCausalLM", where,
                                        m.reference->name));
     HK_ASSIGN(const std::string config, m.composition->write_config());
-    const Settings s(ordered_json::parse(config, nullptr, false));
+    HK_ASSIGN(ordered_json settings, parse_ordered_json_object(config, where + ": config.json"));
+    const Settings s(std::move(settings));
     const std::span<const Mapping> mappings = gpt2 ? std::span<const Mapping>(kGpt2) : std::span<const Mapping>(kLlama);
 
     std::vector<model::TensorSource> tensors;

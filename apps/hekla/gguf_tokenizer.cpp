@@ -159,7 +159,8 @@ Status add_tokenizer_keys(const fs::path& folder, const ordered_json& config, in
         keys.emplace_back("tokenizer.ggml.padding_token_id", *pad);
     if (const auto unknown = tokenizer.special(text::TokenRole::unk))
         keys.emplace_back("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(*unknown));
-    keys.emplace_back("tokenizer.ggml.add_bos_token", false);
+    keys.emplace_back("tokenizer.ggml.add_bos_token", !tokenizer.frame().before.empty());
+    if (!tokenizer.frame().after.empty()) keys.emplace_back("tokenizer.ggml.add_eos_token", true);
     if (!eos)
         log.warning(
             fmt::format("{}: the tokenizer has no token that ends a text, and llama.cpp takes token 11 for one: "

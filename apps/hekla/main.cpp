@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
     add_batches(app, globals, verbs);
     add_replay(app, globals, verbs);
     add_replay_calls(app, globals, verbs);
+    add_recipe(app, verbs);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {

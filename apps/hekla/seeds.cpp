@@ -1,6 +1,7 @@
 #include "seeds.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "train/recipe.hpp"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ Result<Scores> logged_scores(const std::string& folder, bool best) {
     std::istringstream lines(text);
     Scores scores;
     for (std::string line; std::getline(lines, line);) {
-        const nlohmann::ordered_json record = nlohmann::ordered_json::parse(line, nullptr, false);
+        const nlohmann::ordered_json record = ordered_json_or_null(line);
         if (!record.is_object() || !record.contains("eval_loss")) continue;
         if (best && !scores.empty() && !record.value("best", false)) continue;
         scores.clear();

@@ -1,5 +1,6 @@
 #include "stored_model.hpp"
 
+#include "base/json.hpp"
 #include "infer/model.hpp"
 #include "plugin/model_names.hpp"
 
@@ -53,7 +54,7 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     m.reference = candidate.reference;
     plugin::CompositionSpec spec;
     spec.architecture = candidate.architecture.provided->id;
-    spec.config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     spec.head = m.reference->head;
     spec.head_config = m.reference->head_config.parse();
     spec.refuse_unknown_keys = false;
@@ -87,7 +88,7 @@ Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, c
         HK_ASSIGN(const auto found, registry.find_class(asked_class));
         return std::vector<Candidate>{{found.first, found.second}};
     }
-    const json config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(const json config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     const json classes = config.value("architectures", json());
     if (classes.is_array() && !classes.empty() && classes[0].is_string()) {
         const auto found = registry.find_class(classes[0].get<std::string>());
@@ -116,7 +117,7 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
                                       const std::string& asked_class, const Log& log) {
     HK_ASSIGN(const fs::path folder_path, infer::weights_folder(path));
     HK_ASSIGN(model::ModelFolder folder, model::ModelFolder::open(folder_path));
-    const json config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(const json config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     if (const json own = config.value("hekla", json()); own.is_object() && own.contains("base"))
         return unsupported(fmt::format("{}: holds what an adapter learnt, and no body: it can be used where it is, by "
                                        "generate, eval, predict and embed",

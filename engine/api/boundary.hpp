@@ -1,4 +1,4 @@
-// The C boundary: what every function of hekla.h begins and ends with.
+// The C boundary: the first and the last code of every hk_ function.
 #pragma once
 
 #include "base/status.hpp"
@@ -21,16 +21,16 @@ inline std::string string_of(hk_string s) {
 inline hk_string view(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<std::string> texts(const hk_string* strings, uint64_t count);
 
-// A time that a host gives, as long as a clock's arithmetic should meet.
+// Converts a host's timeout; at most a day, so that adding it to a clock does not overflow.
 inline std::chrono::nanoseconds nanoseconds_of(uint64_t nanoseconds) {
     constexpr uint64_t kDay = uint64_t{86'400} * 1'000'000'000;
     return std::chrono::nanoseconds(static_cast<int64_t>(std::min(nanoseconds, kDay)));
 }
 
-// Fills `error` and gives the code back.
+// Fills `error` and returns the code.
 int32_t refuse(hk_error* error, int32_t code, std::string_view message) noexcept;
 
-// Runs what a function of the API does; its Status, or whatever it throws, becomes the answer.
+// Runs the body of an API function and converts its Status, or an exception, to a code and a message.
 template<class F>
 int32_t guarded(hk_error* error, F&& f) noexcept {
     try {
@@ -43,14 +43,18 @@ int32_t guarded(hk_error* error, F&& f) noexcept {
     }
 }
 
-// A struct of the caller's must be at least as long as the functions here read.
+// Checks struct_size: it covers the members that this library knows, and is a multiple of `alignment` of at most a
+// page. `input`: the host filled the struct in, so members that only a newer header has must be zero. Null is an error.
+Status check_size(const void* given, std::size_t size, std::size_t alignment, bool input, const char* type);
+
+// Checks the struct_size of a struct that the library fills in, or reads.
 template<class T>
-Status complete(const T* options, const char* name) {
-    if (options == nullptr) return invalid_argument(fmt::format("{} is null", name));
-    if (options->struct_size < sizeof(T))
-        return invalid_argument(fmt::format("{}.struct_size is {}, expected {}: set it to sizeof({})", name,
-                                            options->struct_size, sizeof(T), name));
-    return {};
+Status complete(const T* given, const char* type) {
+    return check_size(given, sizeof(T), alignof(T), false, type);
+}
+template<class T>
+Status complete_input(const T* given, const char* type) {
+    return check_size(given, sizeof(T), alignof(T), true, type);
 }
 
 } // namespace hekla::api

@@ -1,22 +1,27 @@
-// What a call or a session works with.
+// Dependencies of one API call or session.
 #pragma once
 
 #include "base/log.hpp"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
 
 #include <functional>
+#include <map>
+#include <string>
 
 namespace hekla::api {
 
 struct CallEnvironment {
     const plugin::Registry& registry;
     const Log& log;
-    program::Runtime* runtime = nullptr; // null: the interpreter
-    std::function<bool()> stopping;      // whether what runs should end
+    program::RuntimeSource device;  // none: the interpreter
+    std::function<bool()> stopping; // whether the call should end
     bool own_threads = true;
-    program::WeightsPool* weights = nullptr; // of the other sessions; null: none are shared
+    program::WeightsPool* weights = nullptr; // shared with the other sessions; null: not shared
+    // Step scalars that the host has set so far; empty: it cannot set any.
+    std::function<std::map<std::string, double, std::less<>>()> scalars = {};
 };
 
 } // namespace hekla::api

@@ -68,7 +68,7 @@ std::shared_ptr<Capture> capture_of(hk_context context) noexcept {
 }
 
 HeardTraining::HeardTraining(const hk_train_options* given, std::shared_ptr<Capture> capture)
-    : given_(given), capture_(complete(given, "").ok() ? std::move(capture) : nullptr) {
+    : given_(given), capture_(check(given).ok() ? std::move(capture) : nullptr) {
     if (capture_ == nullptr) return;
     heard_ = *given;
     heard_.user = this;

@@ -1,6 +1,7 @@
 // hekla/capture.h: the file that calls are written to.
 #pragma once
 
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/call_fields.hpp"
 #include "base/log.hpp"
@@ -66,10 +67,10 @@ private:
     nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
 };
 
-// Null and what is too short: {}.
+// Returns {} for options that were refused.
 template<class Options>
 nlohmann::ordered_json fields_of(const Options* options) {
-    if (!complete(options, "").ok()) return nlohmann::ordered_json::object();
+    if (!check(options).ok()) return nlohmann::ordered_json::object();
     FieldWriter writer;
     Options copy = *options;
     visit_fields(writer, copy);
@@ -94,12 +95,15 @@ int32_t captured(const std::shared_ptr<Capture>& capture, const char* name, hk_e
 // Of a context; null: it is not captured, or there is none.
 std::shared_ptr<Capture> capture_of(hk_context context) noexcept;
 
-// A call of the context alone.
+// Runs a call on a context: checks the options first.
 template<class Options, class F>
 int32_t captured_call(hk_context context, const char* name, const Options* options, hk_error* error, F&& f) noexcept {
     return captured(
         capture_of(context), name, error, [&] { return fields_of(options); }, [] { return uint64_t{0}; },
-        std::forward<F>(f));
+        [&]() -> Status {
+            HK_TRY(check(options));
+            return f();
+        });
 }
 
 // Options whose callbacks are heard on their way to the host. They must outlive the call.

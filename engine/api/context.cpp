@@ -1,5 +1,6 @@
 #include "api/context.hpp"
 
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/handles.hpp"
@@ -61,24 +62,8 @@ private:
     std::shared_ptr<HostFunctions> host_;
 };
 
-Status usable(const hk_cache* cache) {
-    HK_TRY(complete(cache, "hk_cache"));
-    if (cache->load == nullptr || cache->store == nullptr)
-        return invalid_argument("hk_cache: load and store are both needed");
-    return {};
-}
-
-Status usable(const hk_allocator* allocator) {
-    HK_TRY(complete(allocator, "hk_allocator"));
-    if (allocator->allocate == nullptr || allocator->release == nullptr)
-        return invalid_argument("hk_allocator: allocate and release are both needed");
-    return {};
-}
-
 Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o, const std::shared_ptr<HostFunctions>& functions) {
     if (o.cache == nullptr) return folder_cache(string_of(o.cache_folder));
-    HK_TRY(usable(o.cache));
-    if (o.cache_folder.size > 0) return invalid_argument("hk_context_options: cache_folder or cache, not both");
     functions->cache.replace(*o.cache);
     return std::shared_ptr<Cache>(std::make_shared<HostCache>(functions));
 }
@@ -87,15 +72,11 @@ Result<std::shared_ptr<Cache>> cache_of(const hk_context_options& o, const std::
 Result<std::shared_ptr<HostAllocator>> allocator_of(const hk_context_options& o,
                                                     const std::shared_ptr<HostFunctions>& functions) {
     if (o.allocator == nullptr) return std::shared_ptr<HostAllocator>();
-    HK_TRY(usable(o.allocator));
     functions->allocator.replace(*o.allocator);
     return std::make_shared<HostAllocator>(functions);
 }
 
-Result<plugin::Processes> processes_of(const hk_context_options& o) {
-    if (!(o.describe_seconds >= 0.0 && o.describe_seconds <= 1e6))
-        return invalid_argument(
-            fmt::format("hk_context_options.describe_seconds is {}, expected 0 (60 s) to 1000000", o.describe_seconds));
+plugin::Processes processes_of(const hk_context_options& o) {
     plugin::Processes processes;
     processes.describe = static_cast<plugin::Processes::Describe>(o.describe);
     processes.program = string_of(o.describe_program);
@@ -107,18 +88,10 @@ Result<plugin::Processes> processes_of(const hk_context_options& o) {
     return processes;
 }
 
-Status in_range(int32_t value, const char* name, int32_t last) {
-    if (value >= 0 && value <= last) return {};
-    return invalid_argument(fmt::format("hk_context_options.{} is {}, expected 0 to {}", name, value, last));
-}
-
-Result<std::vector<gpu::MemoryRange>> ranges_of(const hk_vulkan_device& v) {
-    if (v.memory_ranges == nullptr && v.memory_range_count > 0)
-        return invalid_argument("hk_vulkan_device.memory_ranges is null");
+std::vector<gpu::MemoryRange> ranges_of(const hk_vulkan_device& v) {
     std::vector<gpu::MemoryRange> ranges;
     for (uint64_t i = 0; i < v.memory_range_count; ++i) {
         const hk_memory_range& given = v.memory_ranges[i];
-        HK_TRY(complete(&given, "hk_memory_range"));
         gpu::MemoryRange range;
         static_assert(sizeof range.memory == sizeof given.memory);
         std::memcpy(&range.memory, &given.memory, sizeof range.memory);
@@ -128,9 +101,6 @@ Result<std::vector<gpu::MemoryRange>> ranges_of(const hk_vulkan_device& v) {
         range.mapped = static_cast<std::byte*>(given.mapped);
         ranges.push_back(range);
     }
-    if (!ranges.empty() && std::ranges::none_of(ranges, [](const auto& range) { return range.mapped != nullptr; }))
-        return invalid_argument("hk_vulkan_device.memory_ranges: none is mapped, and what the host writes and reads "
-                                "needs one that is");
     return ranges;
 }
 
@@ -148,14 +118,10 @@ Result<gpu::Context> device_of(const hk_context_options& options, std::shared_pt
     }
     gpu.cache = std::move(cache);
     gpu.memory.cap_bytes = options.memory_cap;
-    if (options.device_kind == HK_DEVICE_OWN) return gpu::create_context(gpu);
-    HK_TRY(complete(options.vulkan, "hk_vulkan_device"));
-    if (options.validation != 0)
-        return invalid_argument("hk_context_options.validation: a device of the host's is validated by the host's own "
-                                "layers: leave it 0");
+    if (options.device_kind != HK_DEVICE_WRAPPED) return gpu::create_context(gpu);
     static_assert(sizeof gpu.pipeline_cache == sizeof options.vulkan->pipeline_cache);
     std::memcpy(&gpu.pipeline_cache, &options.vulkan->pipeline_cache, sizeof gpu.pipeline_cache);
-    HK_ASSIGN(gpu.memory.ranges, ranges_of(*options.vulkan));
+    gpu.memory.ranges = ranges_of(*options.vulkan);
     HK_ASSIGN(std::shared_ptr<gpu::Device> device,
               gpu::Device::wrap(wrapped_from(*options.vulkan, functions), gpu.device));
     return gpu::create_context(std::move(device), gpu);
@@ -164,14 +130,6 @@ Result<gpu::Context> device_of(const hk_context_options& options, std::shared_pt
 } // namespace
 
 Result<std::shared_ptr<Context>> Context::create(const hk_context_options& options) {
-    HK_TRY(in_range(options.validation, "validation", 2));
-    HK_TRY(in_range(options.measure_kernels, "measure_kernels", 2));
-    HK_TRY(in_range(options.device_kind, "device_kind", HK_DEVICE_NONE));
-    HK_TRY(in_range(options.describe, "describe", HK_DESCRIBE_IN_PROCESS));
-    HK_ASSIGN(plugin::Processes processes, processes_of(options));
-    if ((options.device_kind == HK_DEVICE_WRAPPED) != (options.vulkan != nullptr))
-        return invalid_argument(
-            "hk_context_options.vulkan goes with device_kind = HK_DEVICE_WRAPPED, and with that alone");
     std::shared_ptr<Context> context(new Context);
     context->gives_jobs_ = options.job != nullptr;
     context->own_threads_ = options.no_threads == 0 && !context->gives_jobs_;
@@ -191,19 +149,50 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
     context->registry_ = plugin::Registry::scan(
         folders, context->log_, allocator != nullptr ? allocator.get() : std::pmr::new_delete_resource());
     for (const std::string_view warning : context->registry_.warnings()) context->log_.warning(warning);
-    context->registry_.set_processes(std::move(processes));
+    context->registry_.set_processes(processes_of(options));
     if (options.device_kind == HK_DEVICE_NONE) return context;
     HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options, functions));
-    HK_ASSIGN(gpu::Context made, device_of(options, cache, functions, allocator, context->log_));
-    context->device_name_ = made.capabilities().device_name;
-    if (made.device->chosen_for_lack_of_another())
-        context->log_.info(fmt::format("there is no GPU: computing on the CPU through {}", context->device_name_));
-    program::RuntimeOptions runtime;
-    runtime.measure_kernels = static_cast<program::Measure>(options.measure_kernels);
-    runtime.cache = cache;
-    HK_ASSIGN(context->runtime_, program::Runtime::create(std::move(made), runtime));
-    context->has_device_ = true;
+    context->create_ = [self = context.get(), options, select = string_of(options.device), cache, functions,
+                        allocator]() -> Status {
+        hk_context_options own = options; // what its other pointers refer to may be gone
+        own.device = view(select);
+        HK_ASSIGN(gpu::Context device, device_of(own, cache, functions, allocator, self->log_));
+        program::RuntimeOptions runtime;
+        runtime.measure_kernels = static_cast<program::Measure>(own.measure_kernels);
+        runtime.cache = cache;
+        return self->set_runtime(std::move(device), runtime);
+    };
+    if (options.device_kind != HK_DEVICE_ON_DEMAND) HK_TRY(context->create_device());
     return context;
+}
+
+Status Context::set_runtime(gpu::Context device, const program::RuntimeOptions& options) {
+    const std::string name = device.capabilities().device_name;
+    if (device.device->chosen_for_lack_of_another())
+        log_.info(fmt::format("no GPU found; computing on the CPU ({})", name));
+    HK_ASSIGN(std::unique_ptr<program::Runtime> runtime, program::Runtime::create(std::move(device), options));
+    const std::lock_guard guard(mutex_);
+    if (!create_) return failed_precondition("the context's device is being released");
+    create_ = nullptr;
+    device_name_ = name;
+    runtime_ = std::move(runtime);
+    has_device_ = true;
+    return {};
+}
+
+Status Context::create_device() {
+    const std::lock_guard creating(creating_);
+    std::function<Status()> create;
+    {
+        const std::lock_guard guard(mutex_);
+        create = create_;
+    }
+    return create ? create() : Status();
+}
+
+std::string_view Context::device_name() const {
+    const std::lock_guard guard(mutex_);
+    return device_name_;
 }
 
 Result<Context::Call> Context::begin(hk_context handle) {
@@ -229,7 +218,15 @@ Context::Call::~Call() {
     context_->ended_.notify_all();
 }
 
-Result<program::Runtime*> Context::Call::runtime() const { return context_->runtime(); }
+Result<program::Runtime*> Context::Call::runtime() const {
+    HK_TRY(context_->create_device());
+    return context_->runtime();
+}
+
+program::RuntimeSource Context::Call::device() const {
+    std::pmr::memory_resource* const own = context_->host_memory_.get();
+    return {[this] { return runtime(); }, own != nullptr ? own : std::pmr::new_delete_resource()};
+}
 
 Result<program::Runtime*> Context::runtime() const {
     if (runtime_ != nullptr) return runtime_.get();
@@ -240,6 +237,7 @@ Result<program::Runtime*> Context::runtime() const {
 Status Context::open() const { return closed_ ? failed_precondition("the context is being destroyed") : Status(); }
 
 Result<Context::Device> Context::device() {
+    HK_TRY(create_device());
     const std::lock_guard guard(mutex_);
     HK_TRY(open());
     HK_ASSIGN(const program::Runtime* runtime, this->runtime());
@@ -249,16 +247,16 @@ Result<Context::Device> Context::device() {
 
 void Context::keep_caches(program::Runtime& runtime) const {
     if (const Status kept = runtime.save_caches(); !kept.ok() && kept.code() != Code::device_lost)
-        log_.warning("what was compiled is not kept: " + kept.message());
+        log_.warning("compiled kernels were not cached: " + kept.message());
 }
 
-Status Context::add(const std::shared_ptr<Client>& guest, const std::function<void()>& begin) {
+Status Context::add(const std::shared_ptr<Client>& client, const std::function<void()>& begin) {
     const std::lock_guard guard(mutex_);
     HK_TRY(open());
     HK_TRY(runtime().status());
     if (stopping()) return failed_precondition("the context's device is being released");
-    std::erase_if(guests_, [](const auto& one) { return one.expired(); });
-    guests_.push_back(guest);
+    std::erase_if(clients_, [](const auto& one) { return one.expired(); });
+    clients_.push_back(client);
     begin();
     return {};
 }
@@ -271,7 +269,7 @@ Status Context::begin_capture(const std::string& path) {
     std::shared_ptr<Capture> capture;
     if (!path.empty()) {
         const nlohmann::ordered_json first{
-            {"hekla", HEKLA_VERSION}, {"device", device_name_}, {"threads", own_threads_}, {"jobs", gives_jobs()}};
+            {"hekla", HEKLA_VERSION}, {"device", device_name()}, {"threads", own_threads_}, {"jobs", gives_jobs()}};
         HK_ASSIGN(capture, Capture::begin(path, first, log_));
     }
     const std::lock_guard guard(capture_mutex_);
@@ -290,8 +288,8 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     const auto as_made = [](const char* name, bool made_with, bool given) -> Status {
         if (made_with == given) return {};
         return invalid_argument(fmt::format("hk_context_callbacks.{} {}", name,
-                                            made_with ? "is null, and the context was made with one"
-                                                      : "is given, and the context was made without"));
+                                            made_with ? "is null, but the context was made with one"
+                                                      : "is set, but the context was made without one"));
     };
     const HostFunctions::Messages messages = functions_->messages.get();
     const HostFunctions::QueueLock queue = functions_->queue.get();
@@ -301,12 +299,10 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     HK_TRY(as_made("allocator", functions_->allocator.get().allocate != nullptr, callbacks.allocator != nullptr));
     HK_TRY(as_made("lock_queue", queue.lock != nullptr, callbacks.lock_queue != nullptr));
     HK_TRY(as_made("unlock_queue", queue.unlock != nullptr, callbacks.unlock_queue != nullptr));
-    if (callbacks.cache != nullptr) HK_TRY(usable(callbacks.cache));
-    if (callbacks.allocator != nullptr) HK_TRY(usable(callbacks.allocator));
     {
         const std::lock_guard guard(mutex_);
         const bool inside = (busy_ && busy_thread_ == std::this_thread::get_id()) ||
-                            std::ranges::any_of(guests(), [](const auto& guest) { return guest->is_here(); });
+                            std::ranges::any_of(clients(), [](const auto& client) { return client->on_own_thread(); });
         if (inside) return failed_precondition("a callback cannot replace the callbacks: it would wait for itself");
     }
     functions_->messages.replace({.user = callbacks.user, .log = callbacks.log, .job = callbacks.job});
@@ -317,33 +313,34 @@ Status Context::replace(const hk_context_callbacks& callbacks) {
     return {};
 }
 
-std::vector<std::shared_ptr<Context::Client>> Context::guests() const {
-    std::vector<std::shared_ptr<Client>> guests;
-    for (const auto& one : guests_)
-        if (std::shared_ptr<Client> guest = one.lock()) guests.push_back(std::move(guest));
-    return guests;
+std::vector<std::shared_ptr<Context::Client>> Context::clients() const {
+    std::vector<std::shared_ptr<Client>> clients;
+    for (const auto& one : clients_)
+        if (std::shared_ptr<Client> client = one.lock()) clients.push_back(std::move(client));
+    return clients;
 }
 
 Result<Context::Pumped> Context::pump(std::chrono::nanoseconds time) {
-    if (gives_jobs()) return failed_precondition("the context's sessions run as jobs of the host's");
-    if (own_threads_) return failed_precondition("the context has threads of its own: make it with no_threads");
+    if (gives_jobs())
+        return failed_precondition("the context's sessions run as jobs of the host (hk_context_options.job)");
+    if (own_threads_) return failed_precondition("the context has threads: make it with no_threads");
     const auto until = std::chrono::steady_clock::now() + time;
-    std::vector<std::shared_ptr<Client>> guests;
+    std::vector<std::shared_ptr<Client>> clients;
     {
         const std::lock_guard guard(mutex_);
-        guests = this->guests();
+        clients = this->clients();
     }
-    for (const auto& guest : guests)
-        if (guest->is_here()) return failed_precondition("a callback of a session cannot run the sessions on");
+    for (const auto& client : clients)
+        if (client->on_own_thread()) return failed_precondition("a callback of a session cannot pump its context");
     Pumped pumped;
     do {
         pumped = {};
-        for (const auto& guest : guests) {
-            const Client::Waits waits = guest->run_on();
-            if (waits != Client::Waits::ended) ++pumped.guests;
-            if (waits == Client::Waits::for_host) ++pumped.waiting;
+        for (const auto& client : clients) {
+            const ResumeResult result = client->resume();
+            if (result != ResumeResult::ended) ++pumped.clients;
+            if (result == ResumeResult::waits_for_host) ++pumped.waiting;
         }
-    } while (pumped.waiting < pumped.guests && std::chrono::steady_clock::now() < until);
+    } while (pumped.waiting < pumped.clients && std::chrono::steady_clock::now() < until);
     return pumped;
 }
 
@@ -351,15 +348,19 @@ Result<bool> Context::release(std::chrono::nanoseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     std::unique_lock lock(mutex_);
     stopping_.store(true, std::memory_order_relaxed);
-    std::vector<std::shared_ptr<Client>> guests = this->guests();
-    for (const auto& guest : guests)
-        if (guest->is_here())
+    if (create_) { // nothing to give back, and nothing is created any more
+        create_ = nullptr;
+        has_device_ = true;
+    }
+    std::vector<std::shared_ptr<Client>> clients = this->clients();
+    for (const auto& client : clients)
+        if (client->on_own_thread())
             return failed_precondition("a callback of a session cannot release its context's device: the session was "
                                        "told to end; release it when it has");
     lock.unlock();
-    for (const auto& guest : guests)
-        if (!guest->leave(until)) return false;
-    guests.clear();
+    for (const auto& client : clients)
+        if (!client->shut_down(until)) return false;
+    clients.clear();
     lock.lock();
     if (busy_ && busy_thread_ == std::this_thread::get_id())
         return failed_precondition(
@@ -409,7 +410,7 @@ hk_string hk_plugin_folder(void) {
 
 int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(hekla::api::complete(options, "hk_context_options"));
+        HK_TRY(hekla::api::check(options));
         if (out == nullptr) return hekla::invalid_argument("out is null");
         HK_ASSIGN(std::shared_ptr<Context> context, Context::create(*options));
         out->id = Handles<Context>::all().add(std::move(context));
@@ -427,7 +428,7 @@ void hk_context_destroy(hk_context context) {
 
 int32_t hk_context_replace_callbacks(hk_context context, const hk_context_callbacks* callbacks, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(hekla::api::complete(callbacks, "hk_context_callbacks"));
+        HK_TRY(hekla::api::check(callbacks));
         HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
         return found->replace(*callbacks);
     });

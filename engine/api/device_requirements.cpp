@@ -1,4 +1,5 @@
 // hekla/device.h: what a host enables for us.
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/handles.hpp"
 #include "gpu/device.hpp"
@@ -37,10 +38,8 @@ extern "C" {
 int32_t hk_device_requirements_create(const hk_physical_device* physical, hk_device_requirements* out,
                                       hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(api::complete(physical, "hk_physical_device"));
+        HK_TRY(api::check(physical));
         if (out == nullptr) return invalid_argument("out is null");
-        if (physical->instance == nullptr || physical->physical_device == nullptr)
-            return invalid_argument("hk_physical_device.instance or physical_device is null");
         HK_ASSIGN(gpu::DeviceRequirements found,
                   gpu::query_requirements(reinterpret_cast<PFN_vkGetInstanceProcAddr>(physical->get_instance_proc_addr),
                                           static_cast<VkInstance>(physical->instance),

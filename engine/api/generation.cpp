@@ -8,26 +8,21 @@
 #include <nlohmann/json.hpp>
 
 namespace hekla::api {
-Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& place, const hk_generate_options& o) {
-    if (o.weights < 0 || o.weights > 2)
-        return invalid_argument(
-            fmt::format("weights = {}: expected 0 (float32), 1 (float16) or 2 (bfloat16)", o.weights));
-    if (o.reference != 0 && o.weights != 0)
-        return invalid_argument("the float64 interpreter stores no weights in 16 bits: leave one of the two out");
-    std::unique_ptr<Generation> g(new Generation(place, o));
-    HK_ASSIGN(g->model_, infer::open_model(place.registry, place.runtime, string_of(o.model),
+Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& environment, const hk_generate_options& o) {
+    std::unique_ptr<Generation> g(new Generation(environment, o));
+    HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.device, string_of(o.model),
                                            {.head = "lm",
                                             .weights = static_cast<program::Storage>(o.weights),
-                                            .pool = place.weights,
-                                            .may_wait = place.own_threads,
-                                            .stopping = place.stopping},
-                                           place.log));
+                                            .pool = environment.weights,
+                                            .may_wait = environment.own_threads,
+                                            .stopping = environment.stopping},
+                                           environment.log));
     const infer::Model& m = g->model_;
-    HK_ASSIGN(g->both_sides_, infer::reads_both_sides(place.registry, m));
-    if (place.runtime == nullptr) {
+    HK_ASSIGN(g->style_, infer::prompt_style(environment.registry, m));
+    if (m.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
-        HK_ASSIGN(g->decoder_, generate::make_program_decoder(*place.runtime, *m.store, *m.composition));
+        HK_ASSIGN(g->decoder_, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
     }
     return g;
 }
@@ -35,31 +30,30 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& plac
 Result<generate::Request> Generation::request_of(const std::vector<std::string>& prompts) const {
     generate::Request request;
     if (decoder_->encoder_decoder()) {
-        if (prompts.empty()) return invalid_argument("an encoder-decoder writes from a text: give a prompt");
-        HK_ASSIGN(infer::SourceRows rows, infer::source_rows(place_.registry, model_, prompts));
+        if (prompts.empty()) return invalid_argument("an encoder-decoder reads a text: give at least one prompt");
+        HK_ASSIGN(infer::SourceRows rows, infer::source_rows(environment_.registry, model_, prompts));
         request.prompts = std::move(rows.ids);
         request.fields = std::move(rows.fields);
         return request;
     }
-    const std::string prefix = infer::trained_prefix(model_.config, "prompt");
     for (const std::string& prompt : prompts) {
-        HK_ASSIGN(std::vector<int32_t> ids, model_.tokenizer->encode(infer::with_prefix(prefix, prompt)));
-        if (ids.empty()) return invalid_argument("a prompt is empty: give at least one character");
+        HK_ASSIGN(std::vector<int32_t> ids, infer::prompt_ids(model_, style_, prompt));
         request.prompts.push_back(std::move(ids));
     }
-    // Nothing was said: begin as a text begins, after its end-of-text token, or after a line end.
-    const text::Tokenizer& tokenizer = *model_.tokenizer;
-    if (prompts.empty())
-        request.prompts.push_back({tokenizer.special(text::TokenRole::bos).value_or(tokenizer.find("\n").value_or(0))});
+    if (prompts.empty()) { // as a text begins, or else after a line end
+        Result<std::vector<int32_t>> begin = infer::prompt_ids(model_, style_, "");
+        request.prompts.push_back(begin.ok() ? begin.take()
+                                             : std::vector<int32_t>{model_.tokenizer->find("\n").value_or(0)});
+    }
     return request;
 }
 
-Result<generate::Output> Generation::say(const Turn& turn) {
+Result<generate::Output> Generation::write(const Round& round) {
     const hk_generate_options& o = options_;
-    HK_ASSIGN(generate::Request request, request_of(turn.prompts));
-    request.length = turn.length;
-    request.both_sides = both_sides_;
-    if (turn.begun) request.begun = [&] { return turn.begun(*decoder_); };
+    HK_ASSIGN(generate::Request request, request_of(round.prompts));
+    request.length = round.length;
+    request.both_sides = style_.both_sides;
+    if (round.prepared) request.begun = [&] { return round.prepared(*decoder_); };
     nlohmann::json arguments = nlohmann::json::object();
     arguments["max_new_tokens"] = o.max_new_tokens;
     arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;
@@ -76,18 +70,20 @@ Result<generate::Output> Generation::say(const Turn& turn) {
     const bool encodes = decoder_->encoder_decoder();
     generate::end_as(options, *model_.tokenizer, encodes);
     if (o.echo_prompt != 0 && !encodes && o.text != nullptr)
-        for (std::size_t row = 0; row < turn.prompts.size(); ++row) o.text(o.user, row, view(turn.prompts[row]));
+        for (std::size_t row = 0; row < round.prompts.size(); ++row) o.text(o.user, row, view(round.prompts[row]));
 
     std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*model_.tokenizer, true));
+    for (std::size_t row = 0; row < round.prompts.size() && !encodes; ++row) // the first word made stands after a word
+        for (const int32_t id : request.prompts[row]) static_cast<void>(streams[row].push(id));
     const auto on_token = [&](std::size_t row, int32_t token) {
         if (o.text != nullptr && row < streams.size()) {
             const std::string piece = streams[row].push(token);
             if (!piece.empty()) o.text(o.user, row, view(piece));
         }
-        if (turn.token) turn.token();
+        if (round.token) round.token();
         return true;
     };
-    const auto stop = [&] { return place_.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
+    const auto stop = [&] { return environment_.stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
     HK_ASSIGN(generate::Output output, generate::generate(*decoder_, request, options, on_token, stop));
     for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
         if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));

@@ -1,4 +1,4 @@
-// Texts of a model as a host asks for them, once or again and again.
+// Generates texts with a model, once or several times.
 #pragma once
 
 #include "api/call_environment.hpp"
@@ -16,26 +16,28 @@ namespace hekla::api {
 class Generation {
 public:
     // Reads the model. `options`, whose callbacks are called, is copied but for what it points to, which is read here.
-    static Result<std::unique_ptr<Generation>> open(const CallEnvironment& place, const hk_generate_options& options);
+    static Result<std::unique_ptr<Generation>> open(const CallEnvironment& environment,
+                                                    const hk_generate_options& options);
 
-    struct Turn {
-        std::vector<std::string> prompts;                // none: one row from nothing
-        int64_t length = 0;                              // see generate::Request
-        std::function<Status(generate::Decoder&)> begun; // everything is there, and no token was fed; may be empty
-        std::function<void()> token;                     // after each one; may be empty
+    // One text per prompt.
+    struct Round {
+        std::vector<std::string> prompts;                   // empty: one row without a prompt
+        int64_t length = 0;                                 // see generate::Request
+        std::function<Status(generate::Decoder&)> prepared; // called before the first token is fed; may be empty
+        std::function<void()> token;                        // called after each token; may be empty
     };
-    // May be called again.
-    Result<generate::Output> say(const Turn& turn);
+    Result<generate::Output> write(const Round& round);
 
 private:
-    Generation(const CallEnvironment& place, const hk_generate_options& options) : place_(place), options_(options) {}
+    Generation(const CallEnvironment& environment, const hk_generate_options& options)
+        : environment_(environment), options_(options) {}
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
 
-    CallEnvironment place_;
+    CallEnvironment environment_;
     hk_generate_options options_;
     infer::Model model_;
     std::unique_ptr<generate::Decoder> decoder_;
-    bool both_sides_ = false; // see generate::Request
+    infer::PromptStyle style_;
 };
 
 } // namespace hekla::api

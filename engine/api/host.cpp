@@ -1,4 +1,4 @@
-// hekla.h: what is done with a context.
+// hekla.h: calls on a context: train, evaluate, predict, generate, embed.
 #include "hekla/hekla.h"
 
 #include "api/boundary.hpp"
@@ -29,23 +29,21 @@ using api::view;
 
 namespace {
 
-// Null for the interpreter.
-Result<program::Runtime*> runtime_of(const Context::Call& call, int32_t reference) {
-    if (reference != 0) return nullptr;
-    return call.runtime();
+// None for the interpreter. The device is used last: files and options are read and checked first.
+program::RuntimeSource device_of(const Context::Call& call, int32_t reference = 0) {
+    return reference != 0 ? program::RuntimeSource() : call.device();
 }
 
-Result<api::CallEnvironment> environment_of(const Context::Call& call, int32_t reference = 0) {
+api::CallEnvironment environment_of(const Context::Call& call, int32_t reference = 0) {
     const Context& context = call.context();
-    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, reference));
-    return api::CallEnvironment{context.registry(), context.log(), runtime, [&context] { return context.stopping(); },
-                                context.own_threads()};
+    return {context.registry(), context.log(), device_of(call, reference), [&context] { return context.stopping(); },
+            context.own_threads()};
 }
 
 Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_generate_result* result) {
-    HK_ASSIGN(const api::CallEnvironment place, environment_of(call, o.reference));
-    HK_ASSIGN(const auto generation, api::Generation::open(place, o));
-    HK_ASSIGN(const generate::Output output, generation->say({texts(o.prompts, o.prompt_count), 0, {}, {}}));
+    const api::CallEnvironment environment = environment_of(call, o.reference);
+    HK_ASSIGN(const auto generation, api::Generation::open(environment, o));
+    HK_ASSIGN(const generate::Output output, generation->write({texts(o.prompts, o.prompt_count), 0, {}, {}}));
     if (result != nullptr) {
         result->stopped = output.stopped ? 1 : 0;
         result->context = output.context;
@@ -57,14 +55,15 @@ Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_
     return {};
 }
 
-// What embed and its reader of texts share.
+// The token ids of all texts and rows.
 Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const hk_embed_options& o) {
     std::vector<std::vector<int32_t>> rows;
     for (uint64_t i = 0; i < o.text_count; ++i) {
         if (m.tokenizer == nullptr) return m.tokenizer_problem;
         Result<std::vector<int32_t>> ids = m.tokenizer->encode(string_of(o.texts[i]));
         if (!ids.ok()) return ids.status().with_context(fmt::format("text {}", i + 1));
-        if (ids->empty()) return invalid_argument(fmt::format("text {} is empty: give at least one character", i + 1));
+        if (ids->empty())
+            return invalid_argument(fmt::format("text {} is empty; it needs at least one character", i + 1));
         rows.push_back(ids.take());
     }
     for (uint64_t i = 0; i < o.row_count; ++i) rows.emplace_back(o.rows[i], o.rows[i] + o.row_lengths[i]);
@@ -72,15 +71,16 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
 }
 
 Status run_embed(const Context::Call& call, const hk_embed_options& o) {
-    if (o.row == nullptr) return invalid_argument("hk_embed_options.row is null: nobody would get the result");
+    if (o.row == nullptr) return invalid_argument("hk_embed_options.row is null: it receives the result");
+    if (o.pooling < HK_POOLING_NONE || o.pooling > HK_POOLING_MEAN)
+        return invalid_argument(fmt::format("hk_embed_options.pooling is {}, expected HK_POOLING_*", o.pooling));
     const Context& context = call.context();
-    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, o.reference));
-    HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), runtime, string_of(o.model),
+    std::optional<infer::Tensors> fields;
+    if (o.fields_file.size > 0) { HK_ASSIGN(fields, infer::read_fields(string_of(o.fields_file))); }
+    HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
                                                 {.tokenizer_required = false}, context.log()));
     infer::EmbedOptions options;
     if (o.port.size > 0) options.port = string_of(o.port);
-    if (o.pooling < HK_POOLING_NONE || o.pooling > HK_POOLING_MEAN)
-        return invalid_argument(fmt::format("hk_embed_options.pooling is {}, expected HK_POOLING_*", o.pooling));
     options.pooling = static_cast<infer::Pooling>(o.pooling);
     if (o.batch > 0) options.batch = o.batch;
     const auto give = [&](std::size_t row, const graph::Tensor& values) {
@@ -89,10 +89,7 @@ Status run_embed(const Context::Call& call, const hk_embed_options& o) {
                      static_cast<uint32_t>(values.shape.rank())) == 0 &&
                !context.stopping();
     };
-    if (o.fields_file.size > 0) {
-        HK_ASSIGN(const infer::Tensors fields, infer::read_fields(string_of(o.fields_file)));
-        return infer::embed_fields(m, fields, options, give);
-    }
+    if (fields) return infer::embed_fields(m, *fields, options, give);
     HK_ASSIGN(const std::vector<std::vector<int32_t>> rows, rows_of(m, o));
     return infer::embed_rows(m, rows, options, give);
 }
@@ -103,20 +100,20 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     train::TrainerEvents events;
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
     events.own_threads = call.context().own_threads();
-    HK_ASSIGN(program::Runtime * runtime, call.runtime());
+    events.stop = [&call] { return call.context().stopping(); };
     HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-              train::Trainer::create(recipe, call.context().registry(), *runtime, call.context().log(), events,
+              train::Trainer::create(recipe, call.context().registry(), device_of(call), call.context().log(), events,
                                      train::Purpose::read));
     const bool test = o.test != 0;
     HK_ASSIGN(const train::Evaluation result,
               trainer->evaluate(test ? train::Trainer::On::test : train::Trainer::On::valid));
     if (o.message != nullptr && !result.table.empty()) o.message(o.user, view(result.table));
-    const auto tell = [&](const std::string& name, double value) {
+    const auto report_score = [&](const std::string& name, double value) {
         const hk_score score{view(name), value};
         if (o.score != nullptr) o.score(o.user, &score);
     };
-    tell("loss", result.loss);
-    for (const auto& [name, value] : result.scores) tell(name, value);
+    report_score("loss", result.loss);
+    for (const auto& [name, value] : result.scores) report_score(name, value);
     const train::Split* split = test ? trainer->data().test() : trainer->data().valid();
     for (std::size_t i = 0; i < result.predictions.size() && o.prediction != nullptr; ++i) {
         nlohmann::ordered_json line;
@@ -132,9 +129,9 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     return {};
 }
 
-// The rows of a file, by the columns that the model reads.
+// Reads the rows of a file by the columns of the model.
 Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, std::vector<data::TaskColumn> columns,
-                                                       const hk_predict_options& o) {
+                                                       const hk_predict_options& o, const std::function<bool()>& stop) {
     data::TaskTableOptions options;
     options.inputs = {string_of(o.file)};
     options.targets = false;
@@ -152,9 +149,10 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
         }
         found->source = one.substr(equals + 1);
     }
-    if (!given.empty()) // what is not named is not read
+    if (!given.empty()) // only the named columns are read
         std::erase_if(columns, [](const data::TaskColumn& column) { return column.optional && column.source.empty(); });
     options.columns = std::move(columns);
+    options.reading.stop = data::StopPoll(stop);
     HK_ASSIGN(const data::TaskTable table, data::TaskTable::read(options));
     HK_ASSIGN(const data::TaskTable::Encoded encoded, table.encode(*m.tokenizer, {}));
     std::vector<data::EncodedExample> examples;
@@ -163,24 +161,26 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
 }
 
 Status run_predict(const Context::Call& call, const hk_predict_options& o) {
-    if (o.row == nullptr) return invalid_argument("hk_predict_options.row is null: nobody would get the result");
+    if (o.row == nullptr) return invalid_argument("hk_predict_options.row is null: it receives the result");
     if ((o.text_count > 0) == (o.file.size > 0))
         return invalid_argument("hk_predict_options: give texts, or a file of rows");
     const Context& context = call.context();
-    HK_ASSIGN(program::Runtime * runtime, runtime_of(call, o.reference));
-    HK_ASSIGN(infer::Model m,
-              infer::open_model(context.registry(), runtime, string_of(o.model), {.objective = true}, context.log()));
+    HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
+                                                {.objective = true}, context.log()));
     HK_ASSIGN(const std::vector<data::TaskColumn> columns, infer::text_columns(m));
     std::vector<data::EncodedExample> examples;
-    if (o.file.size > 0) { HK_ASSIGN(examples, rows_of_file(m, columns, o)); }
+    if (o.file.size > 0) {
+        HK_ASSIGN(examples, rows_of_file(m, columns, o, [&context] { return context.stopping(); }));
+    }
     for (uint64_t i = 0; i < o.text_count; ++i) {
         std::map<std::string, std::vector<std::string>> row{{columns.front().name, {string_of(o.texts[i])}}};
-        if (columns.front().kind == HK_COLUMN_WORDS) { // words are what white space separates
+        if (columns.front().kind == HK_COLUMN_WORDS) { // words are separated by white space
             std::istringstream stream(string_of(o.texts[i]));
             row.begin()->second = {std::istream_iterator<std::string>(stream), {}};
         }
         if (o.second_texts != nullptr) {
-            if (columns.size() < 2) return invalid_argument("this model reads one text a row: give no second ones");
+            if (columns.size() < 2)
+                return invalid_argument("this model reads one text per row: remove the second texts");
             row[columns[1].name] = {string_of(o.second_texts[i])};
         }
         Result<data::EncodedExample> example = data::encode_texts(*m.tokenizer, columns, row);
@@ -190,8 +190,8 @@ Status run_predict(const Context::Call& call, const hk_predict_options& o) {
     infer::PredictOptions options;
     if (o.batch > 0) options.batch = o.batch;
     options.length = o.length;
-    return infer::predict(m, examples, options, [&](std::size_t row, const nlohmann::json& said) {
-        const std::string json = said.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return infer::predict(m, examples, options, [&](std::size_t row, const nlohmann::json& prediction) {
+        const std::string json = prediction.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
         return o.row(o.user, row, view(json)) == 0 && !context.stopping();
     });
 }
@@ -203,13 +203,22 @@ extern "C" {
 int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
     return api::captured_call(context, "hk_train", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const api::CallEnvironment place, environment_of(call));
         const api::HeardTraining heard(options, api::capture_of(context));
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-                  api::trainer_of(place, heard.options(), train::Purpose::train));
-        HK_ASSIGN(const train::TrainerResult done, trainer->run());
+        if (result != nullptr) HK_TRY(complete(result, "hk_train_result"));
+        const auto train = [&]() -> Result<train::TrainerResult> {
+            HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
+                      api::trainer_of(environment_of(call), heard.options(), train::Purpose::train));
+            return trainer->run();
+        };
+        Result<train::TrainerResult> finished = train();
+        if (finished.code() == Code::cancelled) { // by the stop callback, before the first step
+            train::TrainerResult none;
+            none.best_evaluation = std::numeric_limits<double>::quiet_NaN();
+            none.stopped = true;
+            finished = none;
+        }
+        HK_ASSIGN(const train::TrainerResult done, std::move(finished));
         if (result != nullptr) {
-            HK_TRY(complete(result, "hk_train_result"));
             result->stopped = done.stopped ? 1 : 0;
             result->steps = done.steps;
             result->best_step = done.best_step;

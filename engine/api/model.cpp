@@ -1,6 +1,7 @@
 // hekla/model.h: a model's folder, described.
 #include "hekla/model.h"
 
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/context.hpp"
 #include "api/handles.hpp"
@@ -118,6 +119,7 @@ extern "C" {
 int32_t hk_model_open(hk_context context, hk_string path, hk_model* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
         if (out == nullptr) return hekla::invalid_argument("out is null");
+        HK_TRY(hekla::api::check_text("path", path));
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_ASSIGN(std::shared_ptr<Model> model, Model::open(call.context(), hekla::api::string_of(path)));
         out->id = Handles<Model>::all().add(std::move(model));
@@ -160,6 +162,7 @@ int32_t hk_model_encode(hk_model model, hk_string text, void* user,
     return guarded(error, [&]() -> Status {
         std::shared_ptr<Model> found;
         HK_TRY(find_model(model, give != nullptr, found));
+        HK_TRY(hekla::api::check_text("text", text));
         HK_ASSIGN(const hekla::text::Tokenizer* tokenizer, found->tokenizer());
         HK_ASSIGN(const std::vector<int32_t> ids,
                   tokenizer->encode(hekla::api::string_of(text), {.match_special = false}));
@@ -173,6 +176,7 @@ int32_t hk_model_encode_source(hk_model model, hk_string text, void* user,
     return guarded(error, [&]() -> Status {
         std::shared_ptr<Model> found;
         HK_TRY(find_model(model, give != nullptr, found));
+        HK_TRY(hekla::api::check_text("text", text));
         HK_ASSIGN(const std::vector<int32_t> ids, found->source_of(hekla::api::string_of(text)));
         give(user, ids.data(), ids.size());
         return {};
@@ -184,7 +188,8 @@ int32_t hk_model_decode(hk_model model, const int32_t* ids, uint64_t count, void
     return guarded(error, [&]() -> Status {
         std::shared_ptr<Model> found;
         HK_TRY(find_model(model, give != nullptr, found));
-        if (ids == nullptr && count > 0) return hekla::invalid_argument("ids is null");
+        if (ids == nullptr && count > 0)
+            return hekla::invalid_argument(fmt::format("ids is null, but count is {}", count));
         HK_ASSIGN(const hekla::text::Tokenizer* tokenizer, found->tokenizer());
         const std::string text = tokenizer->decode(std::span(ids, static_cast<std::size_t>(count)));
         give(user, hekla::api::view(text));

@@ -74,7 +74,6 @@ struct PlannedOn {
 Result<PlannedOn> planned_on(const Context::Call& call, const hk_plan_options& o) {
     PlannedOn on;
     if (o.limits != nullptr) {
-        HK_TRY(complete(o.limits, "hk_device_limits"));
         HK_ASSIGN(on.target, target_from(*o.limits));
         on.available = o.limits->memory;
         return on;
@@ -176,7 +175,8 @@ void Report::give(const hk_plan_options& options, uint64_t available) const {
     options.report(options.user, &r);
 }
 
-Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
+// `on` is filled when the recipe is read and its model described.
+Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o, PlannedOn& on) {
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(o.recipe), texts(o.overrides, o.override_count)));
     train::TrainerEvents events;
@@ -193,12 +193,18 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         report.seconds = report.estimate.seconds;
     };
     if (o.measure == 0) {
+        HK_ASSIGN(on, planned_on(call, o));
         HK_ASSIGN(auto plan, train::Trainer::plan(recipe, context.registry(), on.target, context.log(), events));
         take(std::move(plan));
         return report;
     }
+    const auto use_device = [&]() -> Result<program::Runtime*> {
+        HK_ASSIGN(on, planned_on(call, o));
+        return on.runtime;
+    };
     HK_ASSIGN(const auto trainer,
-              train::Trainer::create(recipe, context.registry(), *on.runtime, context.log(), events));
+              train::Trainer::create(recipe, context.registry(), {use_device, call.device().host_memory()},
+                                     context.log(), events));
     HK_ASSIGN(auto plan, trainer->plan());
     HK_ASSIGN(train::Trainer::Times measured, trainer->measure());
     take(std::move(plan));
@@ -231,16 +237,8 @@ Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64
     return fields_of(model, rows, length, {{"decoder_input_ids", tokens_of(rows, 1)}});
 }
 
-Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, const PlannedOn& on) {
-    if (o.measure != 0) return invalid_argument("hk_plan_options.measure goes with HK_PLAN_TRAIN: leave it 0");
-    if (o.rows < 0 || o.length < 1)
-        return invalid_argument(
-            fmt::format("hk_plan_options: {} rows of {} tokens: expected 1 or more of each", o.rows, o.length));
+Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, PlannedOn& on) {
     const bool writes = o.mode == HK_PLAN_GENERATE;
-    if (o.weights < 0 || o.weights > 2 || (o.weights != 0 && !writes))
-        return invalid_argument(
-            fmt::format("hk_plan_options.weights is {}, expected 0, or of HK_PLAN_GENERATE 1 (float16) or 2 (bfloat16)",
-                        o.weights));
     const Context& context = call.context();
     infer::ModelOptions options;
     options.describe_only = true;
@@ -248,6 +246,7 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, c
     if (writes) options.head = "lm";
     HK_ASSIGN(infer::Model model,
               infer::open_model(context.registry(), nullptr, string_of(o.model), options, context.log()));
+    HK_ASSIGN(on, planned_on(call, o));
     Report report;
     report.mode = o.mode;
     report.rows = std::max<int64_t>(1, o.rows);
@@ -283,6 +282,7 @@ extern "C" {
 int32_t hk_device_limits_named(hk_string name, hk_device_limits* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_TRY(complete(out, "hk_device_limits"));
+        HK_TRY(hekla::api::check_text("name", name));
         const std::string wanted = hekla::api::string_of(name);
         std::string known;
         for (const auto& one : hekla::api::kNamedLimits) {
@@ -309,17 +309,8 @@ int32_t hk_device_limits_of(hk_context context, hk_device_limits* out, hk_error*
 
 int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* error) {
     return hekla::api::captured_call(context, "hk_plan", options, error, [&]() -> Status {
-        HK_TRY(complete(options, "hk_plan_options"));
-        if (options->report == nullptr)
-            return hekla::invalid_argument("hk_plan_options.report is null: nobody would get the result");
-        if (options->mode < HK_PLAN_TRAIN || options->mode > HK_PLAN_FORWARD)
-            return hekla::invalid_argument(
-                fmt::format("hk_plan_options.mode is {}, expected HK_PLAN_*", options->mode));
-        if (options->measure != 0 && options->limits != nullptr)
-            return hekla::invalid_argument("hk_plan_options: nothing can be measured on a device that is only "
-                                           "described: leave out limits, or measure");
         HK_ASSIGN(const Context::Call call, Context::begin(context));
-        HK_ASSIGN(const hekla::api::PlannedOn on, hekla::api::planned_on(call, *options));
+        hekla::api::PlannedOn on;
         HK_ASSIGN(const hekla::api::Report report, options->mode == HK_PLAN_TRAIN
                                                        ? hekla::api::plan_training(call, *options, on)
                                                        : hekla::api::plan_model(call, *options, on));

@@ -1,120 +1,77 @@
-// What hk_session stands for: code that trains or writes on a queue of its own, which the host advances, on a thread of
-// its own or on the host's.
+// Implementation of hk_session: code that trains, generates or runs passes on a queue with a time budget, which the
+// host advances. Where that code runs is session_executor.hpp; what it does is in training_session.hpp,
+// generation_session.hpp and forward_session.hpp.
 #pragma once
 
 #include "api/call_environment.hpp"
 #include "api/context.hpp"
-#include "base/fiber.hpp"
+#include "api/session_executor.hpp"
 #include "gpu/budgeted_queue.hpp"
 #include "hekla/model.h"
 #include "hekla/session.h"
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace hekla::api {
 
-class Session final : public Context::Client, public std::enable_shared_from_this<Session> {
+class Session : public Context::Client, public std::enable_shared_from_this<Session> {
 public:
     static constexpr uint64_t kHandleKind = 3;
 
-    // Each begins the thread, where there is one.
-    static Result<std::shared_ptr<Session>> train(const std::shared_ptr<Context>& context,
-                                                  const hk_train_options& options, const hk_session_options* own);
-    static Result<std::shared_ptr<Session>> generate(const std::shared_ptr<Context>& context,
-                                                     const hk_generate_options& options, const hk_session_options* own);
-    static Result<std::shared_ptr<Session>> forward(const std::shared_ptr<Context>& context,
-                                                    const hk_forward_options& options, const hk_session_options* own);
-    ~Session() override;
-
+    // Sets the handle that the host got. Where the session runs as jobs, asks for the first.
+    void set_handle(uint64_t handle);
     std::shared_ptr<Capture> capture() const { return context_->capture(); }
-    // pair: of an encoder-decoder, whose decoder reads `decoder_ids`.
-    Status pass(const int32_t* ids, const uint64_t* lengths, const int32_t* decoder_ids, bool pair);
-    std::size_t pass_rows() const; // 0: it makes no passes
-    std::size_t pass_length() const;
-    std::size_t decoder_length() const;
-    Status tensor(const std::string& name, hk_tensor& out);
-    // Of model.h.
-    Status tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give);
-    Status parameters(const std::function<void(const hk_parameter&)>& give);
-    Status parameter(const std::string& name, int32_t what, hk_tensor& out);
-    Status prompt(std::vector<std::string> prompts);
-    void wait(std::chrono::nanoseconds time, hk_session_info& out);
+    // Asks the host for a job where the session runs as jobs and has none. mutex_ is not held.
+    void ask_for_job();
+    // Runs a session without a thread on this one until it ends. failed_precondition: it has a thread, or had one.
+    Status run();
+    // Waits until the session has prepared or the time is up, and describes it.
+    void describe(std::chrono::nanoseconds time, hk_session_info& out);
     Status advance(const hk_advance& advance, hk_advanced* out);
-    Status run(); // of a context that begins no threads: on this one, until it ends
-    // failed_precondition: called from one of them.
+    // failed_precondition: called from a callback of the session.
     Status replace(const hk_session_callbacks& callbacks);
-    // It has a handle now. Where it runs as jobs, this asks for the first.
-    void announce(uint64_t handle);
-    void ask_for_job(); // if it runs as jobs: there is something to do. mutex_ is not held
-    // Its device memory goes, and comes back. false: the time was up.
+
+    // Evicts the session's device memory. Returns false when the time is up: it keeps its memory then, unless another
+    // caller waits for it too.
     Result<bool> release_memory(std::chrono::nanoseconds time);
     Status restore_memory();
-    void stop();    // after the step, or token, that runs; the host goes on to advance
+
+    void stop();    // after the step or token that runs; the host goes on to advance
     void destroy(); // at once
-    // As stop(), without the host: what is left is done as fast as it can be.
-    bool leave(std::chrono::steady_clock::time_point until) override;
-    bool is_here() const override { return thread_id_ == std::this_thread::get_id(); }
-    Waits run_on() override;
+    // As stop(), without the host: drains the queue. Returns false when the time is up.
+    bool shut_down(std::chrono::steady_clock::time_point until) override;
+    bool on_own_thread() const override { return executor_->on_own_thread(); }
+    ResumeResult resume() override;
 
-private:
-    Session() = default;
-    Status open(const std::shared_ptr<Context>& context, const hk_session_options* own);
-    void begin(std::function<Status()> body);
-    void work(const std::function<Status()>& body);
-    void end(Status status);
-    bool asked_to_stop(); // by the host's callback
-    void drop_unbegun();  // what nobody ran has ended
-    Status make_fiber(std::function<Status()> body);
-    // Of its own code, instead of waiting: goes back to who runs it on. false: it has a thread, which may wait.
-    bool pause(bool for_host);
-    // Its own code waits until the host has done something.
-    void wait_here(std::unique_lock<std::mutex>& lock, const std::function<bool()>& wanted);
-    // The host waits until its code has: where that has no thread it is run on. false: the time was up.
-    bool wait_for(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until,
-                  const std::function<bool()>& wanted);
-    Status run_training(const hk_train_options& options, const std::vector<std::string>& texts);
-    Status run_generation(const hk_generate_options& options, const std::string& model);
-    struct Passes;
-    Status run_forward(Passes& passes);
-    Status has_passes();                                // mutex_ is held
-    Result<program::ParameterStore*> parameter_store(); // mutex_ is held
-    // The store that hosts may look into while this lives.
-    class Shown {
-    public:
-        Shown(Session& session, program::ParameterStore& store);
-        ~Shown();
-        Shown(const Shown&) = delete;
-        Shown& operator=(const Shown&) = delete;
+    // Of a training or passes, while they are prepared and have not ended.
+    Status parameters(const std::function<void(const hk_parameter&)>& give);
+    Status parameter(const std::string& name, int32_t what, hk_tensor& out);
 
-    private:
-        Session& session_;
+    // Of a training or passes: sets a step scalar, from the next step or pass on.
+    virtual Status set_scalar(const std::string& name, double value);
+
+    // Of a generation.
+    virtual Status prompt(std::vector<std::string> prompts);
+
+    // Of passes.
+    struct PassShape {
+        std::size_t rows = 0, length = 0, decoder_length = 0; // decoder_length 0: the decoder reads the encoder's ids
     };
-    // Runs what the session will do, again and again, until it is known how long each piece takes.
-    Status measure(const std::function<Status()>& rehearse);
-    // Everything is there: from now on the host's budgets hold.
-    Status prepared();
-    // By its own thread, with nothing pending: without its memory until that is wanted again.
-    Status rest();
-    // Until something is to be done; rests meanwhile where that is wanted.
-    Status wait_for_work(const std::function<bool()>& wanted);
-    void set_progress(double progress);
-    void set_state(int32_t state);
-    CallEnvironment place();
-    std::shared_ptr<gpu::BudgetedQueue> queue();
+    virtual PassShape pass_shape() const { return {}; }
+    // pair: with ids for the decoder of an encoder-decoder.
+    virtual Status pass(const int32_t* ids, const uint64_t* lengths, const int32_t* decoder_ids, bool pair);
+    virtual Status tensor(const std::string& name, hk_tensor& out);
+    virtual Status tensors(const std::function<void(const std::string& name, const hk_tensor&)>& give);
 
-    std::shared_ptr<Context> context_;
-    std::shared_ptr<gpu::BudgetedQueue> queue_; // null when the device was given back
-    std::unique_ptr<program::Runtime> runtime_;
-    int64_t length_ = 0;
-    // Of hk_session_callbacks.
+protected:
+    enum class Phase : int32_t { preparing, working, idle, released, done, failed };
     struct Callbacks {
         void* user = nullptr;
         void(HK_ABI* step)(void* user, const hk_train_step* step) = nullptr;
@@ -124,33 +81,109 @@ private:
         void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
         int32_t(HK_ABI* stop)(void* user) = nullptr;
     };
-    Replaceable<Callbacks> callbacks_;
-    std::thread thread_;
-    std::function<Status()> body_; // until somebody runs it
-    std::mutex running_;           // held by the one who runs it on; before mutex_
-    std::unique_ptr<Fiber> fiber_; // in stretches; running_ is held
-    std::atomic<bool> in_stretches_{false}, job_wanted_{false};
-    bool waits_for_host_ = false; // running_ is held
-    std::atomic<uint64_t> handle_{0};
-    std::atomic<std::thread::id> thread_id_{};
-    std::atomic<bool> stopping_{false};
-    std::atomic<int64_t> step_{0};
+    // Shows the store's parameters to the host while it lives.
+    class PublishedStore {
+    public:
+        PublishedStore(Session& session, program::ParameterStore& store);
+        ~PublishedStore();
+        PublishedStore(const PublishedStore&) = delete;
+        PublishedStore& operator=(const PublishedStore&) = delete;
 
+    private:
+        Session& session_;
+    };
+
+    Session() = default;
+    // Makes a session of a derived class, whose code has ended before it is destroyed.
+    template<class T, class... A>
+    static std::shared_ptr<T> make(A&&... arguments) {
+        return std::shared_ptr<T>(new T(std::forward<A>(arguments)...), [](T* session) {
+            session->finish_in_stretches();
+            delete session;
+        });
+    }
+    // Makes the queue and the memory of the session, and begins work().
+    Status start(const std::shared_ptr<Context>& context, const hk_session_options* own);
+
+    // The code of the session. It waits in the budgeted queue, or in wait_for_work().
+    virtual Status work() = 0;
+    // Called after the memory was restored, when buffers have other addresses. mutex_ is held.
+    virtual void memory_restored() {}
+
+    // Runs what the session will do until it is known how long each of its pieces takes.
+    Status calibrate(const std::function<Status()>& rehearse);
+    // Ends the preparation: from now on the device works only within the host's budgets.
+    Status enter_metered_mode(Phase next);
+    // Waits until `holds` or a request to stop; evicts and restores the memory meanwhile. Returns whether to go on.
+    Result<bool> wait_for_work(const std::function<bool()>& holds);
+    void set_progress(double progress);
+    void set_phase(Phase phase);                                                    // mutex_ is held
+    bool ended() const { return phase_ == Phase::done || phase_ == Phase::failed; } // mutex_ is held
+    bool stop_requested() const { return requests_.stop; }
+    bool asked_to_stop(); // by the host's callback
+    // Tells which step scalars the session's graph has: from now on the host may set them.
+    void publish_scalars(std::vector<std::string> names);
+    std::map<std::string, double, std::less<>> scalars(); // those that the host has set
+    CallEnvironment environment();
+    Status not_prepared() const; // mutex_ is held
+    Status no_passes() const;
+    const std::shared_ptr<Context>& context() const { return context_; }
+    uint64_t handle() const { return handle_; }
+
+    std::unique_ptr<program::Runtime> runtime_;
+    int64_t length_ = 0; // hk_session_options.length
+    Replaceable<Callbacks> callbacks_;
+    std::atomic<int64_t> step_{0};
     std::mutex mutex_;
-    std::condition_variable changed_;
-    int32_t state_ = HK_SESSION_PREPARING;
-    double progress_ = 0;
-    double longest_ = 0;
-    bool stopped_ = false, ended_ = false;
-    bool release_wanted_ = false, released_ = false, destroyed_ = false;
-    Status not_restored_; // why it rests on
+    Phase phase_ = Phase::preparing;
     Status failed_;
-    bool writes_ = false;                             // made by generate()
-    std::optional<std::vector<std::string>> prompts_; // not yet taken
-    std::size_t rows_ = 0;                            // of the first prompts
-    bool interrupted_ = false;                        // new prompts came while it writes
-    std::shared_ptr<Passes> passes_;                  // of a forward session
-    program::ParameterStore* store_ = nullptr;        // once prepared, of a training or forward session
+    bool stopped_ = false; // ended by a request or the stop callback
+
+private:
+    // A call of release_memory() or restore_memory() that waits for its answer. Each caller has its own.
+    class MemoryRequest {
+    public:
+        MemoryRequest(std::vector<MemoryRequest*>& requests, std::unique_lock<std::mutex>& lock);
+        ~MemoryRequest();
+        MemoryRequest(const MemoryRequest&) = delete;
+        MemoryRequest& operator=(const MemoryRequest&) = delete;
+        std::optional<Status> answer;
+
+    private:
+        std::vector<MemoryRequest*>& requests_;
+        std::unique_lock<std::mutex>& lock_;
+    };
+    // What the host asked for. Guarded by mutex_, but for `stop`, which other threads read too.
+    struct Requests {
+        std::atomic<bool> stop{false};
+        bool destroy = false;
+        bool shut_down = false;
+        std::vector<MemoryRequest*> release, restore; // not yet answered
+    };
+    static void answer(std::vector<MemoryRequest*>& requests, const Status& status);
+    void run_work();
+    void finish(Status status);
+    void finish_in_stretches();
+    void drop_if_not_started();
+    // The code of the session, with nothing pending: evicts the memory, waits until it is wanted again, restores it.
+    Status wait_without_memory();
+    Status evict_and_wait();
+    int32_t state() const; // HK_SESSION_*; mutex_ is held
+    Result<program::ParameterStore*> parameter_store();
+    std::shared_ptr<gpu::BudgetedQueue> queue();
+
+    std::shared_ptr<Context> context_;
+    std::unique_ptr<SessionExecutor> executor_;
+    std::shared_ptr<gpu::BudgetedQueue> queue_; // null when the device was released
+    std::atomic<uint64_t> handle_{0};
+    std::atomic<bool> job_wanted_{false};
+    Requests requests_;
+    Phase resumes_as_ = Phase::working; // while released: the phase after the memory was restored
+    double progress_ = 0;
+    double longest_ = 0;                       // seconds
+    program::ParameterStore* store_ = nullptr; // see PublishedStore
+    std::optional<std::vector<std::string>> scalar_names_;
+    std::map<std::string, double, std::less<>> scalars_;
 };
 
 } // namespace hekla::api

@@ -1,10 +1,12 @@
-// hekla/session.h: the calls on sessions, written down where their context is captured.
+// The functions of hekla/session.h.
 #include "hekla/session.h"
 
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
+#include "api/forward_session.hpp"
+#include "api/generation_session.hpp"
 #include "api/handles.hpp"
-#include "api/session.hpp"
+#include "api/training_session.hpp"
 
 #include <memory>
 
@@ -20,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Null where there is none.
+// Returns null for a handle that does not exist.
 std::shared_ptr<Session> session_of(hk_session handle) noexcept {
     std::shared_ptr<Session> session;
     guarded(nullptr, [&]() -> Status {
@@ -34,7 +36,7 @@ std::shared_ptr<hekla::api::Capture> capture_of(const std::shared_ptr<Session>& 
     return session != nullptr ? session->capture() : nullptr;
 }
 
-// A call on a session; with its arguments, if it is captured.
+// Runs a call on a session, and captures it with its arguments.
 template<class Arguments, class F>
 int32_t on_session(hk_session handle, const char* name, hk_error* error, const Arguments& arguments, F&& f) noexcept {
     const std::shared_ptr<Session> session = session_of(handle);
@@ -42,7 +44,7 @@ int32_t on_session(hk_session handle, const char* name, hk_error* error, const A
         capture_of(session), name, error, arguments, [&] { return handle.id; },
         [&]() -> Status {
             if (session != nullptr) return f(*session);
-            return Handles<Session>::all().find(handle.id, "session").status(); // what is wrong with it
+            return Handles<Session>::all().find(handle.id, "session").status();
         });
 }
 
@@ -61,33 +63,33 @@ int32_t begin_session(hk_context context, const char* name, const Options* optio
         hekla::api::capture_of(context), name, error, arguments, [&] { return made.id; },
         [&]() -> Status {
             if (out == nullptr) return hekla::invalid_argument("out is null");
+            HK_TRY(hekla::api::check(options));
+            if (own != nullptr) HK_TRY(hekla::api::check(own));
             HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
             HK_ASSIGN(const std::shared_ptr<Session> session, begin(found));
             made.id = Handles<Session>::all().add(session);
             *out = made;
-            session->announce(made.id);
+            session->set_handle(made.id);
             return {};
         });
 }
 
-// pair: of an encoder-decoder.
+// pair: with ids for the decoder.
 int32_t begin_pass(hk_session session, const char* name, const int32_t* ids, const uint64_t* lengths,
                    const int32_t* decoder_ids, bool pair, hk_error* error) {
-    std::size_t rows = 0, length = 0, decoder_length = 0;
-    const auto arguments = [&] { // null: what lies in the host's buffers
+    Session::PassShape shape;
+    const auto arguments = [&] { // null: the host's buffers hold the ids
         ordered_json all{{"ids", nullptr}, {"lengths", nullptr}};
-        if (ids != nullptr) all["ids"] = std::vector<int32_t>(ids, ids + rows * length);
-        if (lengths != nullptr) all["lengths"] = std::vector<uint64_t>(lengths, lengths + rows);
+        if (ids != nullptr) all["ids"] = std::vector<int32_t>(ids, ids + shape.rows * shape.length);
+        if (lengths != nullptr) all["lengths"] = std::vector<uint64_t>(lengths, lengths + shape.rows);
         if (!pair) return all;
         all["decoder_ids"] = nullptr;
         if (decoder_ids != nullptr)
-            all["decoder_ids"] = std::vector<int32_t>(decoder_ids, decoder_ids + rows * decoder_length);
+            all["decoder_ids"] = std::vector<int32_t>(decoder_ids, decoder_ids + shape.rows * shape.decoder_length);
         return all;
     };
     return on_session(session, name, error, arguments, [&](Session& found) -> Status {
-        rows = found.pass_rows();
-        length = found.pass_length();
-        decoder_length = found.decoder_length();
+        shape = found.pass_shape();
         HK_TRY(found.pass(ids, lengths, decoder_ids, pair));
         found.ask_for_job();
         return {};
@@ -102,8 +104,7 @@ int32_t hk_session_train(hk_context context, const hk_train_options* options, co
                          hk_session* out, hk_error* error) {
     return begin_session(context, "hk_session_train", options, session_options, out, error,
                          [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
-                             HK_TRY(complete(options, "hk_train_options"));
-                             return Session::train(found, *options, session_options);
+                             return hekla::api::TrainingSession::create(found, *options, session_options);
                          });
 }
 
@@ -111,8 +112,7 @@ int32_t hk_session_generate(hk_context context, const hk_generate_options* optio
                             const hk_session_options* session_options, hk_session* out, hk_error* error) {
     return begin_session(context, "hk_session_generate", options, session_options, out, error,
                          [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
-                             HK_TRY(complete(options, "hk_generate_options"));
-                             return Session::generate(found, *options, session_options);
+                             return hekla::api::GenerationSession::create(found, *options, session_options);
                          });
 }
 
@@ -120,10 +120,7 @@ int32_t hk_session_forward(hk_context context, const hk_forward_options* options
                            const hk_session_options* session_options, hk_session* out, hk_error* error) {
     return begin_session(context, "hk_session_forward", options, session_options, out, error,
                          [&](const std::shared_ptr<Context>& found) -> Result<std::shared_ptr<Session>> {
-                             HK_TRY(complete(options, "hk_forward_options"));
-                             if (options->bindings == nullptr && options->binding_count > 0)
-                                 return hekla::invalid_argument("hk_forward_options.bindings is null");
-                             return Session::forward(found, *options, session_options);
+                             return hekla::api::ForwardSession::create(found, *options, session_options);
                          });
 }
 
@@ -139,6 +136,7 @@ int32_t hk_session_pass_pair(hk_session session, const int32_t* ids, const uint6
 int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_TRY(complete(out, "hk_tensor"));
+        HK_TRY(hekla::api::check_text("name", name));
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return found->tensor(hekla::api::string_of(name), *out);
     });
@@ -147,26 +145,32 @@ int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk
 int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error) {
     const auto arguments = [&] {
         ordered_json all = nothing();
-        all["prompts"] = hekla::api::texts(prompts, prompts != nullptr ? count : 0);
+        all["prompts"] = hekla::api::texts(prompts, count);
         return all;
     };
     return on_session(session, "hk_session_prompt", error, arguments, [&](Session& found) -> Status {
-        if (prompts == nullptr && count > 0) return hekla::invalid_argument("prompts is null");
+        HK_TRY(hekla::api::check_texts("prompts", prompts, "count", count));
         HK_TRY(found.prompt(hekla::api::texts(prompts, count)));
         found.ask_for_job();
         return {};
     });
 }
 
+int32_t hk_session_set_scalar(hk_session session, hk_string name, double value, hk_error* error) {
+    const auto arguments = [&] { return ordered_json{{"name", hekla::api::view(name)}, {"value", value}}; };
+    return on_session(session, "hk_session_set_scalar", error, arguments,
+                      [&](Session& found) { return found.set_scalar(hekla::api::string_of(name), value); });
+}
+
 int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_info* out, hk_error* error) {
     const auto look = [&](Session& found) -> Status {
         HK_TRY(complete(out, "hk_session_info"));
-        found.wait(hekla::api::nanoseconds_of(nanoseconds), *out);
+        found.describe(hekla::api::nanoseconds_of(nanoseconds), *out);
         return {};
     };
     const auto arguments = [&] { return ordered_json{{"nanoseconds", nanoseconds}}; };
     if (nanoseconds > 0) return on_session(session, "hk_session_wait", error, arguments, look);
-    return guarded(error, [&]() -> Status { // a look alone is not worth a line in a capture
+    return guarded(error, [&]() -> Status { // polling is not captured
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return look(*found);
     });
@@ -174,9 +178,9 @@ int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_inf
 
 int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error) {
     hk_advanced done{};
-    const auto arguments = [&] { // with what came of it
+    const auto arguments = [&] { // with the results
         ordered_json all = nothing();
-        if (!complete(advance, "").ok()) return all;
+        if (!hekla::api::check(advance).ok()) return all;
         all["microseconds"] = advance->microseconds;
         all["waits"] = advance->wait_count;
         all["signals"] = advance->signal_count;
@@ -188,7 +192,7 @@ int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_adv
         return all;
     };
     return on_session(session, "hk_session_advance", error, arguments, [&](Session& found) -> Status {
-        HK_TRY(complete(advance, "hk_advance"));
+        HK_TRY(hekla::api::check(advance));
         if (out != nullptr) HK_TRY(complete(out, "hk_advanced"));
         HK_TRY(found.advance(*advance, &done));
         if (out == nullptr) return {};
@@ -211,7 +215,7 @@ int32_t hk_context_pump(hk_context context, uint64_t nanoseconds, hk_pumped* out
             HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
             HK_ASSIGN(const Context::Pumped pumped, found->pump(hekla::api::nanoseconds_of(nanoseconds)));
             if (out != nullptr) {
-                out->sessions = pumped.guests;
+                out->sessions = pumped.clients;
                 out->waiting = pumped.waiting;
             }
             return {};
@@ -220,7 +224,7 @@ int32_t hk_context_pump(hk_context context, uint64_t nanoseconds, hk_pumped* out
 
 int32_t hk_session_replace_callbacks(hk_session session, const hk_session_callbacks* callbacks, hk_error* error) {
     return guarded(error, [&]() -> Status {
-        HK_TRY(complete(callbacks, "hk_session_callbacks"));
+        HK_TRY(hekla::api::check(callbacks));
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return found->replace(*callbacks);
     });
@@ -232,7 +236,7 @@ int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_e
         HK_ASSIGN(const bool released, found.release_memory(hekla::api::nanoseconds_of(nanoseconds)));
         if (released) return {};
         return {hekla::Code::cancelled,
-                "the session did not come to rest in that time, and keeps its memory: call it again"};
+                "the session was still busy when the time was up, and keeps its memory: call it again"};
     });
 }
 

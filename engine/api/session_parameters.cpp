@@ -1,4 +1,5 @@
 // hekla/model.h: the parameters of a session.
+#include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/handles.hpp"
 #include "api/parameter.hpp"
@@ -6,12 +7,12 @@
 
 namespace hekla::api {
 
-Session::Shown::Shown(Session& session, program::ParameterStore& store) : session_(session) {
+Session::PublishedStore::PublishedStore(Session& session, program::ParameterStore& store) : session_(session) {
     const std::lock_guard guard(session_.mutex_);
     session_.store_ = &store;
 }
 
-Session::Shown::~Shown() {
+Session::PublishedStore::~PublishedStore() {
     const std::lock_guard guard(session_.mutex_);
     session_.store_ = nullptr;
 }
@@ -19,10 +20,10 @@ Session::Shown::~Shown() {
 Result<program::ParameterStore*> Session::parameter_store() {
     HK_TRY(failed_);
     if (store_ != nullptr) return store_;
-    if (writes_)
-        return invalid_argument("the session writes: only one of hk_session_train or hk_session_forward shows its "
-                                "parameters");
-    return failed_precondition(ended_ ? "the session has ended" : "the session prepares: wait until it is prepared");
+    if (phase_ == Phase::preparing) return not_prepared();
+    if (ended()) return failed_precondition("the session has ended");
+    return invalid_argument("the session generates text: only those of hk_session_train and hk_session_forward show "
+                            "their parameters");
 }
 
 Status Session::parameters(const std::function<void(const hk_parameter&)>& give) {
@@ -41,7 +42,8 @@ Status Session::parameters(const std::function<void(const hk_parameter&)>& give)
 
 Status Session::parameter(const std::string& name, int32_t what, hk_tensor& out) {
     if (what < HK_PARAMETER_VALUE || what > HK_PARAMETER_SECOND_MOMENT)
-        return invalid_argument(fmt::format("what is {}, expected HK_PARAMETER_*", what));
+        return invalid_argument(
+            fmt::format("what is {}, expected 0 to {} (HK_PARAMETER_*)", what, HK_PARAMETER_SECOND_MOMENT));
     const std::lock_guard guard(mutex_);
     HK_ASSIGN(const program::ParameterStore* store, parameter_store());
     const program::ParameterEntry* entry = store->find(name);
@@ -49,12 +51,12 @@ Status Session::parameter(const std::string& name, int32_t what, hk_tensor& out)
     const auto arena = static_cast<program::StoreArena>(what);
     if (!store->has(arena, entry->chunk))
         return failed_precondition(fmt::format("the parameter '{}' has no gradient and no moments: {}", name,
-                                               entry->trained ? "the session does not train" : "it does not learn"));
+                                               entry->trained ? "the session does not train" : "it is not trained"));
     const gpu::Buffer& buffer = store->buffer(arena, entry->chunk);
     const VkBuffer handle = buffer.handle();
     hk_tensor t{};
     t.struct_size = sizeof t;
-    t.kind = HK_TENSOR_FLOAT32; // a session holds its weights so
+    t.kind = HK_TENSOR_FLOAT32; // as sessions hold their weights
     t.rank = static_cast<uint32_t>(entry->shape.rank());
     std::ranges::copy(entry->shape.dims(), t.dims);
     t.buffer.struct_size = sizeof t.buffer;
@@ -102,6 +104,7 @@ int32_t hk_session_parameters(hk_session session, void* user, void (*give)(void*
 int32_t hk_session_parameter(hk_session session, hk_string name, int32_t what, hk_tensor* out, hk_error* error) {
     return guarded(error, [&]() -> Status {
         HK_TRY(complete(out, "hk_tensor"));
+        HK_TRY(hekla::api::check_text("name", name));
         HK_ASSIGN(const std::shared_ptr<Session> found, Handles<Session>::all().find(session.id, "session"));
         return found->parameter(hekla::api::string_of(name), what, *out);
     });

@@ -33,6 +33,7 @@ train::TrainerEvents events_of(const hk_train_options& o, const CallEnvironment&
         };
     if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
     events.stop = [o, stopping = place.stopping] { return stopping() || (o.stop != nullptr && o.stop(o.user) != 0); };
+    events.scalars = place.scalars;
     events.own_threads = place.own_threads;
     return events;
 }
@@ -44,8 +45,7 @@ Result<std::unique_ptr<train::Trainer>> trainer_of(const CallEnvironment& place,
     HK_TRY(complete(options, "hk_train_options"));
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(string_of(options->recipe), texts(options->overrides, options->override_count)));
-    return train::Trainer::create(recipe, place.registry, *place.runtime, place.log, events_of(*options, place),
-                                  purpose);
+    return train::Trainer::create(recipe, place.registry, place.device, place.log, events_of(*options, place), purpose);
 }
 
 } // namespace hekla::api

@@ -1,5 +1,6 @@
-// What was made once and can be made again, by name: compiled kernels, the driver's pipelines, what was measured. A
-// name says all that an entry depends on (device, driver, version, text), and an entry says itself whether it is whole.
+// A cache by name for data that can be made again: compiled kernels, the driver's pipelines, measurements. A name
+// contains everything that its entry depends on (device, driver, version, text); readers check that an entry is
+// complete.
 #pragma once
 
 #include "base/status.hpp"
@@ -20,14 +21,14 @@ public:
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
 
-    // Nothing where there is no such entry.
+    // Returns nothing where there is no such entry.
     virtual Result<std::optional<std::string>> load(const std::string& name) = 0;
     virtual Status store(const std::string& name, std::string_view content) = 0;
-    // For messages: the file's path, or the name.
+    // Returns what messages call an entry: the file's path, or the name.
     virtual std::string place(const std::string& name) const { return name; }
 };
 
-// A file an entry in a folder that is made when the first is stored. Null for an empty path: nothing is kept.
+// Returns a cache with one file per entry, in a folder that is created with the first entry. Null for an empty path.
 std::shared_ptr<Cache> folder_cache(const std::filesystem::path& folder);
 
 } // namespace hekla

@@ -1,4 +1,4 @@
-// One end of a socket between two processes, and messages over it: a kind, and bytes of a bounded size.
+// One end of a socket between two processes. A message is a kind and bytes of a bounded size.
 #pragma once
 
 #include "base/descriptor.hpp"
@@ -14,7 +14,7 @@ namespace hekla {
 
 struct Message {
     uint32_t kind = 0;
-    std::string bytes; // aligned as WireReader wants it
+    std::string bytes; // aligned as WireReader requires
 };
 
 // Thread: one at a time.
@@ -26,11 +26,11 @@ public:
 
     explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
 
-    // Errors: cancelled (the deadline has passed), io (nobody listens any more), corrupt (no message: what came is of
-    // another kind of bytes, or too long). Memory is taken for bytes that came, never for those that were promised.
-    // while_waiting, if given, is asked for another descriptor to watch (-1: none) and called when it can be read.
+    // Errors: cancelled (the deadline has passed), io (the other end is closed), corrupt (the bytes are not a message,
+    // or it is too long). receive() allocates for bytes that arrived, not for those that a header announces.
     Status send(uint32_t kind, std::string_view bytes, Clock::time_point deadline = Clock::time_point::max());
     Result<Message> receive(Clock::time_point deadline = Clock::time_point::max());
+    // Calls `readable` whenever `descriptor` can be read while this waits, until it returns false.
     void watch(int descriptor, std::function<bool()> readable) {
         watched_ = descriptor;
         readable_ = std::move(readable);
@@ -43,7 +43,7 @@ private:
     Status read(char* into, std::size_t size, Clock::time_point deadline);
     Descriptor socket_;
     int watched_ = -1;
-    std::function<bool()> readable_; // false: nothing more comes
+    std::function<bool()> readable_;
 };
 
 } // namespace hekla

@@ -17,15 +17,17 @@
 namespace hekla {
 namespace {
 
-constexpr std::size_t kMostSaid = std::size_t{1} << 16; // of what one program says, in bytes; the rest is left out
+constexpr std::size_t kMostOutput = std::size_t{1} << 16; // bytes of one program's output; the rest is dropped
 constexpr std::size_t kLastWords = 600;
 
-std::string system_says(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
+std::string with_reason(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
 
-// Above the numbers that the child's own are put on.
-Descriptor out_of_the_way(Descriptor descriptor) { return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 16)); }
+// Returns the descriptor under a number above those that the child uses.
+Descriptor above_childs_own(Descriptor descriptor) {
+    return Descriptor(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 16));
+}
 
-// What posix_spawn is told, given back with this.
+// The arguments of posix_spawn, freed with the object.
 struct SpawnActions {
     SpawnActions() { ::posix_spawn_file_actions_init(&files), ::posix_spawnattr_init(&attributes); }
     ~SpawnActions() { ::posix_spawn_file_actions_destroy(&files), ::posix_spawnattr_destroy(&attributes); }
@@ -46,10 +48,10 @@ std::string signal_text(int signal) {
 
 Result<SharedMemory> SharedMemory::make() {
     SharedMemory memory;
-    memory.descriptor_ = out_of_the_way(Descriptor(::memfd_create("hekla", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
-    // What the other side cut off would be a signal here.
+    memory.descriptor_ = above_childs_own(Descriptor(::memfd_create("hekla", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
+    // Without the seal the other side could shrink it, and reading here would raise SIGBUS.
     if (memory.descriptor_.get() < 0 || ::fcntl(memory.descriptor_.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
-        return io_error(system_says("no shared memory"));
+        return io_error(with_reason("cannot create shared memory"));
     return memory;
 }
 
@@ -86,7 +88,7 @@ Status SharedMemory::grow(std::size_t size) {
     std::size_t whole = std::size_t{1} << 16;
     while (whole < size) whole *= 2;
     if (::ftruncate(descriptor_.get(), static_cast<off_t>(whole)) != 0)
-        return out_of_memory(system_says(fmt::format("{} bytes of shared memory", whole).c_str()));
+        return out_of_memory(with_reason(fmt::format("cannot extend the shared memory to {} bytes", whole).c_str()));
     return map(whole);
 }
 
@@ -94,10 +96,11 @@ Status SharedMemory::map(std::size_t size) {
     if (size <= size_) return {};
     struct stat info {};
     if (::fstat(descriptor_.get(), &info) != 0 || info.st_size < static_cast<off_t>(size))
-        return corrupt(fmt::format("the shared memory has no {} bytes", size));
+        return corrupt(fmt::format("the shared memory has fewer than {} bytes", size));
     unmap();
     void* const data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
-    if (data == MAP_FAILED) return out_of_memory(system_says(fmt::format("{} bytes of shared memory", size).c_str()));
+    if (data == MAP_FAILED)
+        return out_of_memory(with_reason(fmt::format("cannot map {} bytes of shared memory", size).c_str()));
     data_ = static_cast<std::byte*>(data);
     size_ = size;
     return {};
@@ -108,20 +111,20 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::filesystem:
                                                           std::function<void(std::string_view)> say) {
     std::array<int, 2> sockets{-1, -1}, pipes{-1, -1};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
-        return io_error(system_says("no socket"));
+        return io_error(with_reason("cannot create a socket"));
     Descriptor ours(sockets[0]);
-    const Descriptor theirs = out_of_the_way(Descriptor(sockets[1]));
-    if (::pipe2(pipes.data(), O_CLOEXEC) != 0) return io_error(system_says("no pipe"));
+    const Descriptor theirs = above_childs_own(Descriptor(sockets[1]));
+    if (::pipe2(pipes.data(), O_CLOEXEC) != 0) return io_error(with_reason("cannot create a pipe"));
     Descriptor output(pipes[0]);
-    const Descriptor said = out_of_the_way(Descriptor(pipes[1]));
-    if (theirs.get() < 0 || said.get() < 0) return io_error(system_says("no descriptor"));
+    const Descriptor output_end = above_childs_own(Descriptor(pipes[1]));
+    if (theirs.get() < 0 || output_end.get() < 0) return io_error(with_reason("cannot duplicate a descriptor"));
     ::fcntl(output.get(), F_SETFL, O_NONBLOCK);
     HK_ASSIGN(SharedMemory memory, SharedMemory::make());
 
     SpawnActions actions;
     ::posix_spawn_file_actions_addopen(&actions.files, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions.files, said.get(), 1);
-    ::posix_spawn_file_actions_adddup2(&actions.files, said.get(), 2);
+    ::posix_spawn_file_actions_adddup2(&actions.files, output_end.get(), 1);
+    ::posix_spawn_file_actions_adddup2(&actions.files, output_end.get(), 2);
     ::posix_spawn_file_actions_adddup2(&actions.files, theirs.get(), kSocket);
     ::posix_spawn_file_actions_adddup2(&actions.files, memory.descriptor(), kMemory);
     sigset_t none, all;
@@ -129,7 +132,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const std::filesystem:
     ::sigfillset(&all);
     ::posix_spawnattr_setsigmask(&actions.attributes, &none);
     ::posix_spawnattr_setsigdefault(&actions.attributes, &all);
-    ::posix_spawnattr_setpgroup(&actions.attributes, 0); // Ctrl+C is the host's to hear
+    ::posix_spawnattr_setpgroup(&actions.attributes, 0); // Ctrl+C is for the host alone
     ::posix_spawnattr_setflags(&actions.attributes,
                                POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     std::string name = program.string();
@@ -164,8 +167,8 @@ bool ChildProcess::read_output() {
             line_ += c;
             continue;
         }
-        if (said_ < kMostSaid && say_) say_(line_);
-        said_ += line_.size() + 1;
+        if (printed_ < kMostOutput && say_) say_(line_);
+        printed_ += line_.size() + 1;
         line_.clear();
     }
     if (line_.size() > kLastWords) line_.resize(kLastWords);
@@ -177,7 +180,7 @@ bool ChildProcess::collect(double seconds) {
     while (!ended_) {
         int status = 0;
         const pid_t got = ::waitpid(id_, &status, WNOHANG);
-        if (got == id_ || (got < 0 && errno != EINTR)) { // a host that ignores its children is told nothing
+        if (got == id_ || (got < 0 && errno != EINTR)) { // a host that ignores SIGCHLD gets no status
             ended_ = true;
             if (got == id_ && WIFEXITED(status)) end_.status = WEXITSTATUS(status);
             if (got == id_ && WIFSIGNALED(status)) end_.signal = WTERMSIG(status);
@@ -192,14 +195,14 @@ bool ChildProcess::collect(double seconds) {
 
 ProcessEnd ChildProcess::end() {
     if (!ended_ && !collect(0.0)) {
-        // Who hung up is about to end; who did not is stuck.
+        // A program that sees the closed socket is about to end; any other is stuck.
         ::shutdown(channel_.socket(), SHUT_RDWR);
         if (!collect(0.2)) {
             ::kill(-id_, SIGKILL);
             collect(10.0);
         }
     }
-    ::kill(-id_, SIGKILL); // what it started
+    ::kill(-id_, SIGKILL); // the processes that it started
     for (errno = 0; read_output() && errno != EAGAIN; errno = 0) {}
     return end_;
 }

@@ -1,5 +1,4 @@
-// A program of ours in a process of its own, spoken with over a socket: what it does to itself, or never finishes,
-// stays with it.
+// A child process with a message socket. A crash or a hang there does not affect this process.
 #pragma once
 
 #include "base/channel.hpp"
@@ -13,17 +12,18 @@ namespace hekla {
 
 // How a process ended.
 struct ProcessEnd {
-    int status = -1; // what it exited with; -1 where a signal ended it, or nobody knows
-    int signal = 0;
+    int status = -1; // exit status; -1 where a signal ended it, or where it is unknown
+    int signal = 0;  // that ended it; 0: none
 };
 
 // "SIGSEGV (Segmentation fault)"
 std::string signal_text(int signal);
 
-// Memory of two processes, which only grows. Its maker (the host) hands the descriptor on. Thread: one at a time.
+// Memory shared by two processes, which only grows. The host makes it and passes the descriptor on. Thread: one at a
+// time.
 class SharedMemory {
 public:
-    static Result<SharedMemory> make(); // nothing of it yet
+    static Result<SharedMemory> make(); // of size 0
     static Result<SharedMemory> of(Descriptor descriptor);
     SharedMemory() = default;
     SharedMemory(SharedMemory&& other) noexcept;
@@ -31,8 +31,8 @@ public:
     ~SharedMemory();
 
     int descriptor() const { return descriptor_.get(); }
-    // At least so many bytes, mapped; addresses from before are no more. grow: the maker's; map: the other side's, of
-    // what there is already.
+    // Map at least `size` bytes; earlier addresses become invalid. grow(): for the maker, which extends the memory;
+    // map(): for the other side, which maps what exists.
     Status grow(std::size_t size);
     Status map(std::size_t size);
     std::byte* data() const { return data_; }
@@ -48,22 +48,23 @@ private:
 // Thread: one at a time.
 class ChildProcess {
 public:
-    static constexpr int kSocket = 3, kMemory = 4; // the descriptors that the program finds
+    static constexpr int kSocket = 3, kMemory = 4; // the program's descriptors
 
-    // Starts it in a process group of its own, with nothing to read, every signal as usual, and its output and errors
-    // coming to `say`, line by line. arguments: without the program's name. Errors: it cannot be started.
+    // Starts the program in a process group of its own, with /dev/null as its standard input, default signal handlers,
+    // and its output and errors passed to `say` line by line. arguments: without the program's name. Errors: it cannot
+    // be started.
     static Result<std::unique_ptr<ChildProcess>> start(const std::filesystem::path& program,
                                                        const std::vector<std::string>& arguments,
                                                        std::function<void(std::string_view line)> say);
-    ~ChildProcess(); // the socket is closed, which ends it; killed where it is not gone within two seconds
+    ~ChildProcess(); // closes the socket, which ends the program; kills it if it has not ended within two seconds
     ChildProcess(const ChildProcess&) = delete;
     ChildProcess& operator=(const ChildProcess&) = delete;
 
     Channel& channel() { return channel_; }
     SharedMemory& memory() { return memory_; }
-    // Killed, with all that it started, where it has not ended by itself.
+    // Returns how it ended; kills it, with everything that it started, if it has not ended by itself.
     ProcessEnd end();
-    const std::string& last_words() const { return last_words_; } // of its output and errors
+    const std::string& last_words() const { return last_words_; } // the end of its output and errors
 
 private:
     ChildProcess(pid_t id, Descriptor socket, Descriptor output, SharedMemory memory,
@@ -76,7 +77,7 @@ private:
     SharedMemory memory_;
     std::function<void(std::string_view)> say_;
     std::string line_, last_words_;
-    std::size_t said_ = 0;
+    std::size_t printed_ = 0; // bytes passed to say_
     bool ended_ = false;
     ProcessEnd end_;
 };

@@ -1,4 +1,4 @@
-// A file descriptor, closed with its owner.
+// An owned file descriptor.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A function that runs a stretch at a time: until it waits for something, and on from there when it is resumed, on
-// whatever thread that is. So work that waits in its middle needs no thread of its own.
+// A coroutine with its own stack (ucontext): it runs until it pauses, and continues from there when it is resumed, on
+// any thread. Work that waits needs no thread of its own this way.
 #pragma once
 
 #include "base/status.hpp"
@@ -11,15 +11,16 @@ namespace hekla {
 
 class Fiber {
 public:
-    // With a stack like a thread's. `body` must not throw. Errors: out of memory.
+    // The stack is as large as a thread's. `body` must not throw. Errors: out of memory.
     static Result<std::unique_ptr<Fiber>> create(std::function<void()> body);
-    ~Fiber(); // it has ended, or was never resumed
+    ~Fiber(); // requires that it has ended, or was never resumed
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
-    // Runs on until the next pause, or the end. Thread: any, one at a time; not from inside.
+    // Runs until the next pause or the end. Thread: any, one at a time; not from inside.
     void resume();
-    // From inside: back to where it was resumed. Nothing that belongs to a thread may be held: no lock, no exception.
+    // Called from inside: returns to the caller of resume(). Hold nothing that belongs to a thread: no lock, no
+    // exception.
     void pause();
     bool ended() const;
 

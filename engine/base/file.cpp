@@ -2,13 +2,17 @@
 
 #include "base/descriptor.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 namespace hekla {
 namespace {
@@ -25,7 +29,7 @@ const char* kind_of(mode_t mode) {
     return "a device";
 }
 
-// Opens a regular file to be read. Never waits: a pipe without a writer is refused like everything else that is none.
+// Opens a regular file for reading. Never waits: a pipe without a writer is refused like everything else.
 Result<Descriptor> open_regular(const std::filesystem::path& path, struct stat& info) {
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file.get() < 0) return system_error("cannot open", path, errno);
@@ -41,9 +45,13 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 } // namespace
 
-Result<std::string> read_file(const std::filesystem::path& path) {
+Result<std::string> read_file(const std::filesystem::path& path, uint64_t most_bytes) {
     struct stat info {};
     HK_ASSIGN(const Descriptor file, open_regular(path, info));
+    const auto too_long = [&](uint64_t size) {
+        return corrupt(fmt::format("{}: is {} bytes long, at most {} were expected", path.string(), size, most_bytes));
+    };
+    if (static_cast<uint64_t>(info.st_size) > most_bytes) return too_long(static_cast<uint64_t>(info.st_size));
     std::string content;
     content.reserve(static_cast<std::size_t>(info.st_size));
     char buffer[1 << 16];
@@ -53,13 +61,22 @@ Result<std::string> read_file(const std::filesystem::path& path) {
         if (got < 0) return system_error("cannot read", path, errno);
         if (got == 0) return content;
         content.append(buffer, static_cast<std::size_t>(got));
+        if (content.size() > most_bytes) return too_long(content.size()); // it grew meanwhile
     }
+}
+
+bool is_plain_file_name(std::string_view name) {
+    if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
+    return std::all_of(name.begin(), name.end(), [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return c != '/' && c != '\\' && c != ':' && byte >= 0x20 && byte != 0x7f;
+    });
 }
 
 Status sync_path(const std::filesystem::path& path) {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.get() < 0) return system_error("cannot open", path, errno);
-    // Some file systems cannot sync a folder and say EINVAL; that is all they can do.
+    // Some file systems cannot sync a folder and return EINVAL.
     if (::fsync(file.get()) != 0 && errno != EINVAL) return system_error("cannot sync", path, errno);
     return {};
 }
@@ -68,6 +85,29 @@ Status write_file_atomically(const std::filesystem::path& path, std::string_view
     HK_ASSIGN(AtomicFile file, AtomicFile::create(path));
     HK_TRY(file.write(content));
     return file.commit();
+}
+
+void remove_leftovers(const std::filesystem::path& path) noexcept {
+    constexpr std::size_t kDrawn = 6; // letters that mkostemp() chose
+    constexpr time_t kFresh = 10;     // seconds; a writer locks its file after it has made it
+    try {
+        const std::string stem = path.filename().string() + ".tmp.";
+        std::error_code error;
+        std::vector<std::filesystem::path> leftovers;
+        for (std::filesystem::directory_iterator entry(folder_of(path), error), end; !error && entry != end;
+             entry.increment(error)) {
+            const std::string name = entry->path().filename().string();
+            if (name.size() == stem.size() + kDrawn && name.starts_with(stem)) leftovers.push_back(entry->path());
+        }
+        for (const std::filesystem::path& leftover : leftovers) {
+            const Descriptor file(::open(leftover.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+            struct stat info {};
+            if (file.get() < 0 || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+            const bool is_fresh = info.st_mtime + kFresh > ::time(nullptr);
+            if (!is_fresh && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(leftover.c_str());
+        }
+    } catch (const std::exception&) { // out of memory: next time
+    }
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::filesystem::path temporary, int descriptor)
@@ -98,8 +138,9 @@ void AtomicFile::discard() noexcept {
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
     std::string temporary = path.string() + ".tmp.XXXXXX";
     const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
-    if (descriptor < 0) return system_error("cannot create a file beside it", path, errno);
+    if (descriptor < 0) return system_error("cannot create a temporary file in its folder", path, errno);
     ::fchmod(descriptor, 0644);
+    (void)::flock(descriptor, LOCK_EX | LOCK_NB); // tells remove_leftovers() that the writer lives
     return AtomicFile(path, temporary, descriptor);
 }
 

@@ -4,6 +4,7 @@
 #include "base/status.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -11,24 +12,33 @@
 
 namespace hekla {
 
-// The whole file as bytes. Errors name the path and what the system said; what is no regular file (a folder, a pipe) is
-// refused at once.
-Result<std::string> read_file(const std::filesystem::path& path);
+// Reads a whole file as bytes. Errors name the path and the system's reason. Refuses everything but a regular file (a
+// folder, a pipe, a device) without waiting for it, and a file of more than `most_bytes` (corrupt).
+Result<std::string> read_file(const std::filesystem::path& path, uint64_t most_bytes = UINT64_MAX);
 
-// Writes `path` so that a crash or a full disk leaves either the old content or the new: a temporary file in the same
-// folder, synced, renamed over `path`, and the folder synced. The temporary is removed on error.
+// Returns true for the name of an entry of a folder: no separators, not "." or "..", no control characters, at most 255
+// bytes.
+bool is_plain_file_name(std::string_view name);
+
+// Writes `path` so that a crash or a full disk leaves either the old content or the new: writes and syncs a temporary
+// file in the same folder, renames it to `path`, and syncs the folder. The temporary is removed on error.
 Status write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-// Flushes a file's or a folder's own entry to the disk.
+// Deletes the temporary files of `path` that killed writers left; those of living writers, and of the last ten seconds,
+// stay. Errors are ignored: a leftover does no harm and is tried again next time.
+void remove_leftovers(const std::filesystem::path& path) noexcept;
+
+// Flushes a file, or a folder's entries, to the disk.
 Status sync_path(const std::filesystem::path& path);
 
-// A file being written beside its final place (see write_file_atomically), for content that does not fit in memory.
+// A file that is written under a temporary name first (see write_file_atomically), for content that does not fit in
+// memory.
 class AtomicFile {
 public:
     static Result<AtomicFile> create(const std::filesystem::path& path);
     AtomicFile(AtomicFile&& other) noexcept;
     AtomicFile& operator=(AtomicFile&& other) noexcept;
-    ~AtomicFile(); // without commit() nothing remains
+    ~AtomicFile(); // without commit(), removes the temporary
 
     Status write(std::span<const std::byte> bytes);
     Status write(std::string_view bytes);
@@ -42,8 +52,8 @@ private:
     int descriptor_ = -1;
 };
 
-// A file mapped read-only. Bytes stay valid while this lives. An empty file maps to an empty span; what is
-// no regular file is refused.
+// A file mapped read-only; its bytes are valid as long as the object. An empty file maps to an empty span; everything
+// but a regular file is refused.
 class MappedFile {
 public:
     static Result<MappedFile> open(const std::filesystem::path& path);

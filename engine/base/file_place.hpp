@@ -1,4 +1,4 @@
-// Where a file or a folder of files is read from: the disk, or files that lie in memory.
+// A path to a file or a folder on disk, or among files held in memory.
 #pragma once
 
 #include "base/status.hpp"
@@ -13,11 +13,11 @@ namespace hekla {
 // Files of one folder in memory, by their plain names.
 using HeldFiles = std::map<std::string, std::string_view, std::less<>>;
 
-// Used as a path is. Thread: any.
+// Used like a std::filesystem::path. Thread: any.
 class FilePlace {
 public:
     FilePlace(std::filesystem::path path) : path_(std::move(path)) {}
-    // The folder of these files, which outlive it; `name` is what messages call it.
+    // A folder of files in memory, which must outlive it; `name` is what messages call it.
     FilePlace(const HeldFiles& files, std::filesystem::path name)
         : path_(std::move(name)), folder_(path_), files_(&files) {}
 
@@ -35,9 +35,9 @@ public:
 
 private:
     FilePlace at(std::filesystem::path path) const;
-    const std::string_view* held() const; // null where it is no file in memory
+    const std::string_view* held() const; // null where it is not a file in memory
     std::filesystem::path path_, folder_;
-    const HeldFiles* files_ = nullptr; // null: on the disk
+    const HeldFiles* files_ = nullptr; // null: on disk
 };
 
 } // namespace hekla

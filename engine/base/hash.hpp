@@ -1,4 +1,4 @@
-// Hashes of content: XXH3, 128 bits. Finds accidents (torn writes, changed files), not attackers.
+// Hashes of content: XXH3. They detect accidents (torn writes, changed files), not attacks.
 #pragma once
 
 #include <cstddef>

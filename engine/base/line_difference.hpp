@@ -1,4 +1,4 @@
-// Where two texts differ, line by line.
+// The difference of two texts, line by line.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,9 @@
 
 namespace hekla {
 
-// "- old line" and "+ new line" in their order, from a longest common subsequence of lines; empty where they are the
-// same. Texts of more than 4,000 lines are compared from both ends alone, and what stands between is given as a whole.
-// key: what of a line counts; none: all of it.
+// Returns "- old line" and "+ new line" in order, from a longest common subsequence of lines; empty where the texts are
+// equal. Texts of more than 4,000 lines are compared from both ends only, and everything between counts as changed.
+// key: returns the part of a line that is compared; null: the whole line.
 using LineKey = std::function<std::string(const std::string& line)>;
 std::string line_difference(const std::string& before, const std::string& after, const LineKey& key = {});
 

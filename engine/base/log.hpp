@@ -1,4 +1,4 @@
-// Messages of the engine. A library prints nothing: each context owns a Log and the host decides where lines go.
+// Messages of the engine. The library prints nothing: each context owns a Log, and the host decides where lines go.
 #pragma once
 
 #include <cstdint>

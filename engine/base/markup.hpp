@@ -1,4 +1,4 @@
-// Text inside XML and HTML: SVG pictures and pages are written as text.
+// Texts inside XML and HTML.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace hekla {
 
-// `text` for an element's content or an attribute in double quotes, of SVG or HTML. Control characters but tab and
-// newline become '?': XML cannot hold them. UTF-8 passes as it is.
+// Escapes a text for an element's content or an attribute in double quotes, in SVG or HTML. Control characters except
+// tab and newline become '?', since XML cannot represent them. UTF-8 is unchanged.
 std::string escape_markup(std::string_view text);
 
 } // namespace hekla

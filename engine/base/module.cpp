@@ -25,7 +25,7 @@ std::filesystem::path own_folder() {
     Dl_info info{};
     if (!dladdr(reinterpret_cast<const void*>(&own_folder), &info) || !info.dli_fname) return {};
     std::error_code error;
-    // A program that was found by PATH is known by its bare name: it is no file of the current folder.
+    // A program that was found by PATH is known by its bare name, which does not mean a file of the current folder.
     const bool bare = std::string_view(info.dli_fname).find('/') == std::string_view::npos;
     const fs::path path = fs::canonical(bare ? "/proc/self/exe" : info.dli_fname, error);
     return error ? fs::path() : path.parent_path();
@@ -45,12 +45,12 @@ Result<OpenLibrary> open_library(const ModuleName& name, const fs::path& path,
         }
         void* const entry = dlsym(library.get(), name.entry);
         if (entry != nullptr && accept(entry)) {
-            // It stays for good: what is in it keeps thread-local storage of the process, of which there is an end (a
-            // thousand keys; glslang takes two whenever it is loaded anew), and threads run its destructors.
+            // Never unloaded: it takes thread-local keys of the process, which are limited (a thousand; glslang takes
+            // two each time it is loaded), and threads run their destructors.
             if (void* kept = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(kept);
             return library;
         }
-        tried += fmt::format("\n  {}: not {} of this version", place, name.what);
+        tried += fmt::format("\n  {}: is not {} of this version", place, name.what);
     }
     return unsupported(fmt::format("{}. Tried:{}", name.lack, tried));
 }

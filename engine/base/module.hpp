@@ -1,5 +1,5 @@
-// Modules: parts of the engine that stand on libraries of others, opened (privately) when they are needed. The engine
-// works without them.
+// Modules: parts of the engine that use third-party libraries. They are loaded privately when they are needed, and the
+// engine works without them.
 #pragma once
 
 #include "base/status.hpp"
@@ -11,15 +11,15 @@
 
 namespace hekla {
 
-// Where the program or library lies that this engine is part of; empty where the system does not say.
+// Returns the folder of the program or library that contains this engine; empty where the system does not tell.
 std::filesystem::path own_folder();
 
 struct ModuleName {
     const char* file;  // "libhekla_glsl.so"
-    const char* entry; // its function that gives the interface of a version, or null
-    uint32_t version;
-    const char* what; // "a shader compiler": what a file with another interface is not
-    const char* lack; // what is said where no file serves: what it is and who needs it
+    const char* entry; // its function that returns the interface of a version, or null
+    uint32_t version;  // of the interface
+    const char* what;  // "a shader compiler"; in the message about a file with another interface
+    const char* lack;  // the message where no file serves: what is missing, and who needs it
 };
 
 struct CloseLibrary {
@@ -27,12 +27,12 @@ struct CloseLibrary {
 };
 using OpenLibrary = std::unique_ptr<void, CloseLibrary>;
 
-// Opens `path`, or, where that is empty, name.file: beside this binary or library, in lib/ beside its folder, then as
-// dlopen finds it. The first is taken whose `accept(entry)` says so. Error: unsupported, with all that was tried.
+// Loads `path`, or, where that is empty, name.file: from own_folder(), from own_folder()/../lib, then as dlopen finds
+// it. Takes the first whose `accept(entry)` returns true. Error: unsupported, with everything that was tried.
 Result<OpenLibrary> open_library(const ModuleName& name, const std::filesystem::path& path,
                                  const std::function<bool(void* entry)>& accept);
 
-// A module; what was opened once stays in the process. Interface: a C struct that begins with its size, uint32_t
+// A loaded module; once loaded it stays in the process. Interface: a C struct that begins with its size, uint32_t
 // struct_size.
 template<class Interface>
 class Module {

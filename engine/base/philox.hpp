@@ -1,6 +1,6 @@
 // Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): random numbers as a pure function
-// of a key and a counter, so that nothing has to be saved and rows can be drawn in any order. The shaders hold the
-// same.
+// of a key and a counter, so that no state is saved and rows can be drawn in any order. The shaders implement the same
+// function.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace hekla {
 // Four uniform 32-bit words for one counter under one key.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// A stream of numbers for one purpose: `key` says which stream, the position counts up.
+// A stream of numbers for one purpose, chosen by key and stream number; the position counts up.
 class RandomStream {
 public:
     RandomStream(uint64_t key, uint64_t stream) : key_{lower(key), upper(key)}, stream_(stream) {}

@@ -1,4 +1,4 @@
-// What is made once and then only read, side by side in memory of a resource: texts, and tables of plain data.
+// An arena for data that is built once and then only read: texts, and tables of plain data.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace hekla {
 
-// All of it is given back at once, when this goes. Moved, what it gave stays where it is. Throws std::bad_alloc.
-// Thread: one at a time.
+// An arena in the memory of a resource, freed at once when it is destroyed. Moving it keeps the addresses of its
+// content. Throws std::bad_alloc. Thread: one at a time.
 class ReadOnlyArena {
 public:
     explicit ReadOnlyArena(std::pmr::memory_resource* from = std::pmr::new_delete_resource())
         : memory_(std::make_unique<std::pmr::monotonic_buffer_resource>(from)) {}
 
-    // Copies that live as long as this. Empty: nothing is taken.
+    // Return copies that live as long as the arena; of an empty text or list, an empty one.
     std::string_view text(std::string_view text) {
         const std::span<const char> copy = list(std::span<const char>(text));
         return {copy.data(), copy.size()};
@@ -38,25 +38,25 @@ public:
     }
 
 private:
-    std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_; // behind a pointer: it cannot be moved
+    std::unique_ptr<std::pmr::monotonic_buffer_resource> memory_; // in a pointer because it cannot be moved
 };
 
-// Keeps texts that come again and again once. It may go before what it kept.
+// A table that stores equal texts once, in an arena. The texts outlive the table.
 class StringInterner {
 public:
-    explicit StringInterner(ReadOnlyArena& kept) : kept_(kept) {}
+    explicit StringInterner(ReadOnlyArena& arena) : arena_(arena) {}
 
     std::string_view text(std::string_view text) {
         const auto known = texts_.find(text);
-        return known != texts_.end() ? *known : *texts_.insert(kept_.text(text)).first;
+        return known != texts_.end() ? *known : *texts_.insert(arena_.text(text)).first;
     }
     template<class T>
     std::span<const T> list(const std::vector<T>& values) {
-        return kept_.list(values);
+        return arena_.list(values);
     }
 
 private:
-    ReadOnlyArena& kept_;
+    ReadOnlyArena& arena_;
     std::unordered_set<std::string_view> texts_;
 };
 

@@ -1,4 +1,4 @@
-// A number with a fraction, as std::from_chars reads it: libc++ has none for it before its version 20.
+// std::from_chars for double, which libc++ has only from version 20 on.
 #pragma once
 
 #include <charconv>
@@ -17,7 +17,7 @@ inline std::from_chars_result read_real(const char* begin, const char* end, doub
 #if defined(__cpp_lib_to_chars)
     return std::from_chars(begin, end, value);
 #else
-    // What from_chars does not take: space and a plus before it, hexadecimals.
+    // strtod accepts what from_chars refuses: leading space, a plus sign, hexadecimals.
     const char* const digits = begin != end && *begin == '-' ? begin + 1 : begin;
     const bool hexadecimal = end - digits > 1 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
     if (digits == end || *digits == ' ' || *digits == '+' || *digits == '-' || (*digits >= '\t' && *digits <= '\r'))
@@ -34,10 +34,10 @@ inline std::from_chars_result read_real(const char* begin, const char* end, doub
     errno = 0;
     const double read = ::strtod_l(text.c_str(), &stop, classic);
     if (stop == text.c_str()) return {begin, std::errc::invalid_argument};
-    const char* const behind = begin + (stop - text.c_str());
-    if (errno == ERANGE && (read > 1.0 || read < -1.0)) return {behind, std::errc::result_out_of_range};
+    const char* const after = begin + (stop - text.c_str());
+    if (errno == ERANGE && (read > 1.0 || read < -1.0)) return {after, std::errc::result_out_of_range};
     value = read;
-    return {behind, std::errc()};
+    return {after, std::errc()};
 #endif
 }
 

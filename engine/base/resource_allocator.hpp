@@ -1,5 +1,5 @@
-// An allocator of a std::pmr::memory_resource, for tables that grow with a model: in the host's memory, where it gave
-// some.
+// An allocator over a std::pmr::memory_resource, for tables that grow with a model: the host's allocator, if it gave
+// one.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace hekla {
 
-// std::pmr::polymorphic_allocator keeps a container in the resource that it was made with, so that moving one into
-// another copies. Here the resource goes along with what is moved, and a copy lies in the process's own memory unless
-// it is told otherwise. Bytes may hold numbers: all of it is aligned as operator new does it. The resource must outlive
-// what was allocated. Thread: as the resource.
+// Unlike std::pmr::polymorphic_allocator, where moving between containers of different resources copies, a move takes
+// the resource along, and a copy uses new and delete unless a resource is given. Every allocation is aligned as
+// operator new aligns it, because tables of bytes hold numbers. The resource must outlive what was allocated. Thread:
+// as the resource.
 template<class T>
 struct ResourceAllocator {
     using value_type = T;

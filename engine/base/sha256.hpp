@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): hashes that other tools make too, of files that builds write down.
+// SHA-256 (FIPS 180-4), for file hashes that other tools compute too.
 #pragma once
 
 #include <string>

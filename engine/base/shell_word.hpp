@@ -1,11 +1,11 @@
-// A word for a command that people copy.
+// Words of commands that a message shows for copying.
 #pragma once
 
 #include <string>
 
 namespace hekla {
 
-// As a shell reads it back: in quotes where it needs them.
+// Returns the word as a shell reads it back, in quotes where needed.
 std::string shell_word(const std::string& word);
 
 } // namespace hekla

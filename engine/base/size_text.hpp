@@ -1,4 +1,4 @@
-// Sizes as people read them.
+// Sizes in bytes as text.
 #pragma once
 
 #include <cstdint>

@@ -12,21 +12,21 @@ namespace hekla {
 // Values are part of the C ABI (hekla/plugin/error.h): never renumber.
 enum class Code : int32_t {
     ok = 0,
-    invalid_argument = 1,    // the caller's input is wrong: a key, a shape, a file's content asked for wrongly
+    invalid_argument = 1,    // the caller's input is wrong: a key, a shape, an option
     not_found = 2,           // a file, plugin, tensor or key that does not exist
-    unsupported = 3,         // understood, and not possible here: a feature, version, device or combination
-    failed_precondition = 4, // right call, wrong moment
+    unsupported = 3,         // understood, but not possible: a feature, version, device or combination
+    failed_precondition = 4, // a valid call in the wrong state
     out_of_memory = 5,       // host or device memory
     io = 6,                  // the operating system refused a file operation
     corrupt = 7,             // a file or message whose content contradicts itself
     device_lost = 8,         // sticky: the Vulkan device is gone
     cancelled = 9,           // asked to stop
-    internal = 10,           // a bug of ours
+    internal = 10,           // a bug in Hekla
 };
 
 const char* code_name(Code code);
 
-// Success, or a code and a message that names what was given, what was expected and what to do. Cheap when ok.
+// Success, or a code and a message: what was given, what was expected, what to do. Cheap when ok.
 class [[nodiscard]] Status {
 public:
     Status() = default;
@@ -42,7 +42,7 @@ public:
     Code code() const { return detail_ ? detail_->code : Code::ok; }
     const std::string& message() const; // empty when ok
 
-    // The same error with "context: " before its message; ok stays ok.
+    // Returns the same error with "context: " before its message; ok stays ok.
     Status with_context(const std::string& context) const;
 
 private:
@@ -62,7 +62,7 @@ Status io_error(std::string message);
 Status corrupt(std::string message);
 Status internal_error(std::string message);
 
-// A value or the error that stands in its place. value() must not be called on an error.
+// A value or an error. value() must not be called on an error.
 template<class T>
 class [[nodiscard]] Result {
 public:
@@ -91,14 +91,14 @@ private:
 #define HK_CONCAT_(a, b) a##b
 #define HK_CONCAT(a, b) HK_CONCAT_(a, b)
 
-// Return the error of an expression of type Status, if it is one.
+// Returns from the function with the error of an expression of type Status, if it is one.
 #define HK_TRY(expression)                                                                                             \
     do {                                                                                                               \
         ::hekla::Status hk_try_status_ = (expression);                                                                 \
         if (!hk_try_status_.ok()) return hk_try_status_;                                                               \
     } while (0)
 
-// HK_ASSIGN(auto x, f()): x is the value of a Result, or its error is returned.
+// HK_ASSIGN(auto x, f()): declares x with the value of a Result, or returns its error.
 #define HK_ASSIGN(declaration, expression) HK_ASSIGN_(HK_CONCAT(hk_result_, __LINE__), declaration, expression)
 #define HK_ASSIGN_(name, declaration, expression)                                                                      \
     auto name = (expression);                                                                                          \

@@ -11,9 +11,9 @@ namespace hekla {
 Result<TemporaryFolder> TemporaryFolder::make() {
     std::error_code problem;
     std::string name = (std::filesystem::temp_directory_path(problem) / "hekla-XXXXXX").string();
-    if (problem) return io_error(fmt::format("there is no folder for temporary files: {}", problem.message()));
+    if (problem) return io_error(fmt::format("the system has no folder for temporary files: {}", problem.message()));
     if (::mkdtemp(name.data()) == nullptr)
-        return io_error(fmt::format("{}: no folder can be made there: {}", name, std::strerror(errno)));
+        return io_error(fmt::format("{}: cannot create a folder: {}", name, std::strerror(errno)));
     return TemporaryFolder(std::filesystem::path(name));
 }
 

@@ -1,4 +1,4 @@
-// A folder where the system keeps temporary files, gone with the object.
+// A folder among the system's temporary files, deleted with the object.
 #pragma once
 
 #include "base/status.hpp"
@@ -9,7 +9,7 @@ namespace hekla {
 
 class TemporaryFolder {
 public:
-    // Error: io, naming the place.
+    // Error: io, with the path.
     static Result<TemporaryFolder> make();
     TemporaryFolder(TemporaryFolder&& other) noexcept;
     TemporaryFolder& operator=(TemporaryFolder&&) = delete;
@@ -18,7 +18,7 @@ public:
 
 private:
     explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
-    std::filesystem::path path_; // empty once it was moved from
+    std::filesystem::path path_; // empty after a move
 };
 
 } // namespace hekla

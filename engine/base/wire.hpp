@@ -1,5 +1,5 @@
-// Values as bytes between two processes of one machine. Everything begins at a multiple of 8 bytes, so that arrays can
-// be used where they lie. The reader trusts nothing: what is not there, or longer than the rest, makes the whole bad.
+// Values as bytes between two processes of one machine. Everything begins at a multiple of 8 bytes, so that arrays are
+// used in place. The reader trusts nothing: a missing value, or a length beyond the rest, makes the whole message bad.
 #pragma once
 
 #include "base/status.hpp"
@@ -46,8 +46,8 @@ private:
     std::string bytes_;
 };
 
-// Reads from memory of the caller's, 8-byte aligned, that outlives what is read. After the first thing that is wrong
-// everything is zero or empty, and ok() says so.
+// Reads from the caller's memory, which is 8-byte aligned and outlives what is read. After the first error every value
+// is zero or empty, and ok() is false.
 class WireReader {
 public:
     explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -72,7 +72,7 @@ public:
         const std::span<const std::byte> taken = take(count * sizeof(T));
         return {reinterpret_cast<const T*>(taken.data()), taken.size() / sizeof(T)};
     }
-    // The length of a list whose elements take 8 bytes or more each.
+    // Reads the length of a list whose elements take 8 bytes or more each.
     std::size_t count() {
         const uint64_t given = number();
         if (given > rest_.size() / 8) return fail(), 0;
@@ -84,10 +84,10 @@ public:
         return values;
     }
     bool ok() const { return ok_; }
-    // Everything was read, and there was nothing else.
+    // Fails unless everything was read and nothing else follows. what: begins the message.
     Status finish(const char* what) const {
         if (ok_ && rest_.empty()) return {};
-        return corrupt(std::string(what) + ": a message that is cut off or has something else in it");
+        return corrupt(std::string(what) + ": the message is cut off, or holds more than was expected");
     }
 
 private:

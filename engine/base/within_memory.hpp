@@ -1,4 +1,4 @@
-// A refusal of the host's allocator as a Status.
+// Turns std::bad_alloc into Code::out_of_memory.
 #pragma once
 
 #include "base/status.hpp"
@@ -8,7 +8,7 @@
 
 namespace hekla {
 
-// out_of_memory where `work` throws std::bad_alloc. what_for: behind "on the host, ".
+// Runs `work`; where it throws std::bad_alloc, returns out_of_memory with the message "on the host, " + what_for.
 template<class Work>
 Status within_memory(const char* what_for, const Work& work) {
     try {

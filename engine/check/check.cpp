@@ -1,5 +1,6 @@
 #include "check/check.hpp"
 
+#include "base/json.hpp"
 #include "check/child.hpp"
 #include "check/tests.hpp"
 
@@ -73,6 +74,7 @@ const std::vector<Test>& tests() {
         {"network.causal", "nothing that is to be predicted is seen", 2, 120, test_causal},
         {"network.rows", "a row is the same alone and beside others", 2, 120, test_rows_apart},
         {"network.padding", "padding changes nothing", 2, 120, test_padding},
+        {"network.decode", "rows that are fed in chunks give the logits of the whole row", 2, 120, test_decode_mode},
         {"network.gradient", "gradients are those of finite differences", 2, 300, test_gradient},
         {"operation.shapes", "shapes and costs are said for any shapes, or refused in words", 2, 60,
          test_operation_shapes},
@@ -153,7 +155,7 @@ TestResult result_of(const Test& test, const ChildResult& child, double limit) {
     bool done = false, skipped = false;
     std::istringstream lines(child.out);
     for (std::string line; std::getline(lines, line);) {
-        const json said = json::parse(line, nullptr, false);
+        const json said = json_or_null(line);
         if (!said.is_object()) continue; // the plugin's own words
         if (said.contains("doing")) doing = said["doing"].get<std::string>();
         if (said.contains("done")) done = true;

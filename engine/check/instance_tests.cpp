@@ -1,3 +1,4 @@
+#include "base/json.hpp"
 #include "check/probe.hpp"
 #include "check/tests.hpp"
 
@@ -99,7 +100,7 @@ Status test_own_configuration(Trial& trial) {
         trial.doing(fmt::format("{}: made again from what it writes of itself", name_of(provided)));
         HK_ASSIGN(const std::string written, small.composition->write_config());
         plugin::CompositionSpec spec = small.spec;
-        spec.config = json::parse(written);
+        HK_ASSIGN(spec.config, parse_json_object(written, "the config that write_config gave"));
         for (const char* key : {"hekla", "architectures"}) spec.config.erase(key); // the host's own
         spec.refuse_unknown_keys = false;
         HK_ASSIGN(const auto again, another(trial, small, spec));

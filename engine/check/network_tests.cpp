@@ -52,19 +52,13 @@ bool has_rows(const graph::Tensor& tensor, int64_t rows) { return tensor.shape.r
 
 bool is_body(const plugin::Provided& provided) { return provided.interface_id == HK_ARCHITECTURE_INTERFACE; }
 
-bool sees_only_the_past(const plugin::Provided& provided, const nlohmann::json& config) {
-    if (provided.causal == "yes") return true;
-    const auto key = config.find(provided.causal);
-    return !provided.causal.empty() && key != config.end() && *key == true;
-}
-
 } // namespace
 
 Status test_causal(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         if (!is_body(provided)) continue;
         HK_ASSIGN(const Small small, small_network(trial, provided));
-        if (!sees_only_the_past(provided, small.spec.config)) {
+        if (!is_causal(provided, small.spec.config)) {
             trial.skip(name_of(provided) + ": its manifest does not say \"causal\"");
             continue;
         }

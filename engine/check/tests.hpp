@@ -40,6 +40,9 @@ Status test_rows_apart(Trial& trial);
 Status test_padding(Trial& trial);
 Status test_gradient(Trial& trial);
 
+// Decode mode against the whole row (decode_mode_tests.cpp).
+Status test_decode_mode(Trial& trial);
+
 // Operations of the plugin's own, each alone (operation_tests.cpp).
 Status test_operation_shapes(Trial& trial);
 Status test_operation_reference(Trial& trial);

@@ -106,6 +106,12 @@ std::string name_of(const plugin::Provided& provided) {
     return fmt::format("{} '{}'", kind.substr(0, kind.find('/')), provided.id);
 }
 
+bool is_causal(const plugin::Provided& provided, const json& config) {
+    if (provided.causal == "yes") return true;
+    const auto key = config.find(provided.causal);
+    return !provided.causal.empty() && key != config.end() && *key == true;
+}
+
 void Trial::done() const { tell({{"done", true}}); }
 void Trial::doing(const std::string& what) const { tell({{"doing", what}}); }
 void Trial::fail(const std::string& what) { tell({{"failed", what}}); }

@@ -52,6 +52,9 @@ std::string bad_refusal(const Status& status);
 // "architecture 'mixer'"
 std::string name_of(const plugin::Provided& provided);
 
+// Whether the manifest promises that a token sees only those before it, with this configuration.
+bool is_causal(const plugin::Provided& provided, const nlohmann::json& config);
+
 // A network around one thing that the plugin provides, as small as its manifest's "check" says: with it config, head,
 // objective, head_config, objective_config and, for heads and objectives, architecture may be chosen; "skip", with the
 // reason, leaves it out. Data for it,

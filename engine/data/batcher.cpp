@@ -19,7 +19,7 @@ Status check_fields(const std::vector<Field>& fields) {
         for (const int64_t size : field.shape) {
             if (size < 0 || (size > 0 && count > (uint64_t{1} << 48) / static_cast<uint64_t>(size)))
                 return invalid_argument(
-                    fmt::format("field \"{}\": the shape [{}] cannot be", field.name, fmt::join(field.shape, ", ")));
+                    fmt::format("field \"{}\": the shape [{}] is not valid", field.name, fmt::join(field.shape, ", ")));
             count *= static_cast<uint64_t>(size);
         }
         if (field.bytes.size() != 4 * count)
@@ -33,8 +33,8 @@ Status check_fields(const std::vector<Field>& fields) {
 
 } // namespace
 
-// Every micro-step has a ticket, counted from step 0. Workers take tickets in order, up to `depth` beyond what was
-// handed out, and put what they made into the ring's place for the ticket.
+// Every micro-step has a ticket, counted from step 0. Workers take tickets in order, up to `depth` beyond those that
+// were returned, and put their batch into the ring's slot for the ticket.
 class Batcher::Work {
 public:
     Work(BatcherOptions options, MakeBatch make)
@@ -90,7 +90,7 @@ private:
             lock.unlock();
             Result<Batch> made = make_or_explain(ticket);
             lock.lock();
-            if (!made.ok()) stop_ = true; // those before it are being made; none after it will be asked for
+            if (!made.ok()) stop_ = true; // earlier ones are being made; later ones are not needed
             ring_[ticket % ring_.size()] = std::move(made);
             has_made_.notify_all();
         }
@@ -106,7 +106,7 @@ private:
             return out_of_memory(where + ": no memory");
         } catch (const std::exception& error) {
             return internal_error(fmt::format("{}: making it threw: {}", where, error.what()));
-        } catch (...) { return internal_error(where + ": making it threw something that is no std::exception"); }
+        } catch (...) { return internal_error(where + ": making it threw an object that is not a std::exception"); }
     }
 
     Result<Batch> make(uint64_t ticket) const {

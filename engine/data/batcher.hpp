@@ -1,4 +1,4 @@
-// Batches, made ahead of their use on worker threads and handed out in order.
+// Batches that worker threads prepare in advance and that are returned in order.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -28,34 +28,34 @@ struct Field {
 struct Batch {
     uint64_t step = 0;
     uint32_t micro_step = 0;
-    int64_t length = 0;             // of its rows, for whoever has several
-    std::vector<uint64_t> examples; // which they are
+    int64_t length = 0;             // of its rows, in tokens
+    std::vector<uint64_t> examples; // their indices
     std::vector<Field> fields;
 };
 
-// Makes the batch of one micro-step (its step and micro_step are set): a pure function of its numbers. Thread: called
-// on workers, on several at once.
+// Fills the batch of one micro-step (step and micro_step are set): a pure function of its numbers. Thread: called on
+// workers, on several at once.
 using MakeBatch = std::function<Status(Batch& batch)>;
 
 struct BatcherOptions {
     uint32_t micro_steps = 1;                                 // of one step
-    uint64_t first_step = 0;                                  // a resumed run begins later
+    uint64_t first_step = 0;                                  // where a resumed run continues
     uint64_t end_step = std::numeric_limits<uint64_t>::max(); // no batch of this step or after
-    unsigned threads = 1;                                     // 0: whoever asks for a batch makes it
-    unsigned depth = 4;                                       // batches made ahead, at most
+    unsigned threads = 1;                                     // 0: next() makes the batch on its caller's thread
+    unsigned depth = 4;                                       // most batches that are prepared in advance
 };
 
-// Thread: next() from one thread at a time. Destroying it waits for the calls that run.
+// A queue of batches. Thread: next() from one thread at a time. The destructor waits for running calls.
 class Batcher {
 public:
-    // Errors: a count of 0, that of threads apart.
+    // Errors: a count of 0 (threads may be 0).
     static Result<std::unique_ptr<Batcher>> start(BatcherOptions options, MakeBatch make);
     ~Batcher();
     Batcher(const Batcher&) = delete;
     Batcher& operator=(const Batcher&) = delete;
 
-    // The next batch: micro-steps of first_step, then of the step after it, and so on; nothing after the last. Waits
-    // for it. An error of `make` (or what it throws) comes in the place of its batch, and again at every later call.
+    // Waits for and returns the next batch: micro-steps of first_step, then of the next step, and so on; nothing after
+    // the last. An error of `make` (or its exception) is returned instead of its batch, and by every later call.
     Result<std::optional<Batch>> next();
 
 private:

@@ -28,9 +28,37 @@ private:
     std::size_t at_ = 0;
 };
 
+// Counts what a compressed file has given, against its limits.
+class DecompressionCount {
+public:
+    explicit DecompressionCount(const DecompressionLimits& limits) : limits_(limits) {}
+
+    // bytes: of text, just decompressed. compressed: bytes of the file that were used so far.
+    Status add(const std::string& name, std::size_t bytes, std::size_t compressed) {
+        bytes_ += bytes;
+        if (bytes_ > limits_.max_bytes)
+            return invalid_argument(
+                fmt::format("{}: contains more than {} bytes of text, the limit for a compressed file; set "
+                            "data.max_decompressed_bytes higher if the file is trustworthy",
+                            name, limits_.max_bytes));
+        const double ratio = static_cast<double>(bytes_) / static_cast<double>(std::max<std::size_t>(compressed, 1));
+        if (bytes_ > kUncheckedBytes && ratio > limits_.max_ratio)
+            return invalid_argument(
+                fmt::format("{}: {} compressed bytes became {} bytes of text, a ratio of {:.0f}; the limit is {}. Set "
+                            "data.max_compression_ratio higher if the file is trustworthy",
+                            name, compressed, bytes_, ratio, limits_.max_ratio));
+        return {};
+    }
+
+private:
+    DecompressionLimits limits_;
+    uint64_t bytes_ = 0;
+};
+
 class GzipStream final : public ByteStream {
 public:
-    GzipStream(MappedFile file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
+    GzipStream(MappedFile file, std::string name, const DecompressionLimits& limits)
+        : file_(std::move(file)), name_(std::move(name)), count_(limits) {
         ready_ = inflateInit2(&state_, 15 + 16) == Z_OK; // 16: gzip's header and checksum
     }
     ~GzipStream() override {
@@ -38,15 +66,15 @@ public:
     }
 
     Result<std::size_t> read(char* out, std::size_t size) override {
-        if (!ready_) return out_of_memory(fmt::format("{}: no memory to unpack it", name_));
+        if (!ready_) return out_of_memory(fmt::format("{}: out of memory while decompressing it", name_));
         const std::string_view packed = file_.text();
         state_.next_out = reinterpret_cast<Bytef*>(out);
         state_.avail_out = static_cast<uInt>(std::min<std::size_t>(size, 1u << 30));
         const uInt wanted = state_.avail_out;
         while (state_.avail_out == wanted) {
-            if (ended_) { // a member is complete: another one, or the end
+            if (ended_) { // a member is complete; another one or the end follows
                 if (at_ == packed.size()) return std::size_t{0};
-                if (inflateReset(&state_) != Z_OK) return damaged("cannot be begun anew");
+                if (inflateReset(&state_) != Z_OK) return damaged("cannot be reset");
                 ended_ = false;
             }
             const auto given = static_cast<uInt>(std::min<std::size_t>(packed.size() - at_, 1u << 30));
@@ -63,16 +91,19 @@ public:
                 return damaged(state_.msg != nullptr ? state_.msg : "damaged");
             }
         }
-        return static_cast<std::size_t>(wanted - state_.avail_out);
+        const std::size_t got = wanted - state_.avail_out;
+        HK_TRY(count_.add(name_, got, at_));
+        return got;
     }
 
 private:
     Status damaged(const char* why) const {
         return corrupt(
-            fmt::format("{}: not a sound gzip file: {} (byte {} of {})", name_, why, at_, file_.text().size()));
+            fmt::format("{}: not a valid gzip file: {} (byte {} of {})", name_, why, at_, file_.text().size()));
     }
     MappedFile file_;
     std::string name_;
+    DecompressionCount count_;
     z_stream state_{};
     std::size_t at_ = 0;
     bool ready_ = false;
@@ -81,11 +112,12 @@ private:
 
 class ZstandardStream final : public ByteStream {
 public:
-    ZstandardStream(MappedFile file, std::string name)
-        : file_(std::move(file)), name_(std::move(name)), state_(ZSTD_createDStream(), &ZSTD_freeDStream) {}
+    ZstandardStream(MappedFile file, std::string name, const DecompressionLimits& limits)
+        : file_(std::move(file)), name_(std::move(name)), count_(limits),
+          state_(ZSTD_createDStream(), &ZSTD_freeDStream) {}
 
     Result<std::size_t> read(char* out, std::size_t size) override {
-        if (!state_) return out_of_memory(fmt::format("{}: no memory to unpack it", name_));
+        if (!state_) return out_of_memory(fmt::format("{}: out of memory while decompressing it", name_));
         const std::string_view packed = file_.text();
         ZSTD_inBuffer in{packed.data(), packed.size(), at_};
         ZSTD_outBuffer target{out, size, 0};
@@ -98,16 +130,18 @@ public:
             if (in.pos == before && target.pos == 0 && !between_frames_) return damaged("ends too early", in.pos);
         }
         at_ = in.pos;
+        HK_TRY(count_.add(name_, target.pos, at_));
         return target.pos;
     }
 
 private:
     Status damaged(const char* why, std::size_t at) const {
         return corrupt(
-            fmt::format("{}: not a sound Zstandard file: {} (byte {} of {})", name_, why, at, file_.text().size()));
+            fmt::format("{}: not a valid Zstandard file: {} (byte {} of {})", name_, why, at, file_.text().size()));
     }
     MappedFile file_;
     std::string name_;
+    DecompressionCount count_;
     std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> state_;
     std::size_t at_ = 0;
     bool between_frames_ = true;
@@ -115,13 +149,14 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<ByteStream>> ByteStream::open(const std::filesystem::path& path) {
+Result<std::unique_ptr<ByteStream>> ByteStream::open(const std::filesystem::path& path,
+                                                     const DecompressionLimits& limits) {
     HK_ASSIGN(MappedFile file, MappedFile::open(path));
     const std::string_view bytes = file.text();
     if (bytes.starts_with("\x1F\x8B"))
-        return std::unique_ptr<ByteStream>(std::make_unique<GzipStream>(std::move(file), path.string()));
+        return std::unique_ptr<ByteStream>(std::make_unique<GzipStream>(std::move(file), path.string(), limits));
     if (bytes.starts_with("\x28\xB5\x2F\xFD"))
-        return std::unique_ptr<ByteStream>(std::make_unique<ZstandardStream>(std::move(file), path.string()));
+        return std::unique_ptr<ByteStream>(std::make_unique<ZstandardStream>(std::move(file), path.string(), limits));
     return std::unique_ptr<ByteStream>(std::make_unique<PlainStream>(std::move(file)));
 }
 

@@ -1,5 +1,5 @@
-// An order of examples in which every class comes equally often, however rare it is: classes take turns, in an order
-// that is drawn for each round, and each goes through its own examples, shuffled anew every time it has seen them all.
+// An order of examples in which every class occurs equally often, however rare it is: classes take turns, in an order
+// that is drawn for each round. Each class goes through its own examples, which are shuffled again after each pass.
 #pragma once
 
 #include "data/window_order.hpp"
@@ -12,10 +12,10 @@ namespace hekla::data {
 // Thread: any, many at once.
 class ClassBalance {
 public:
-    // classes: one an example, at least one; those below 0 are never drawn. At least one is 0 or more.
+    // classes: one per example, at least one; those below 0 are never drawn. At least one is 0 or more.
     ClassBalance(const std::vector<int32_t>& classes, uint64_t seed);
 
-    // As WindowOrder::at: begin is the example, epoch how often its class has been gone through before. A pure function
+    // As WindowOrder::at: begin is the example, epoch the number of completed passes over its class. A pure function
     // of (classes, seed, number).
     Position at(uint64_t number) const;
 

@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kHashedAtOnce = std::size_t{16} << 20; // bytes between two questions whether to stop
+
 struct Sources {
     std::vector<fs::path> files; // that are not empty
     Hash128 hash;
@@ -23,8 +25,8 @@ struct Sources {
 
 Status cancelled() { return {Code::cancelled, "stopped while the text was being tokenized"}; }
 
-// Content, and not names or times, says whether two texts are the same.
-Result<Sources> inspect(std::span<const std::string> inputs) {
+// Content, not names or times, decides whether two texts are the same.
+Result<Sources> inspect(std::span<const std::string> inputs, const StopPoll& stop) {
     HK_ASSIGN(std::vector<fs::path> files, find_text_files(inputs));
     Sources sources;
     BlockHash hash;
@@ -33,7 +35,12 @@ Result<Sources> inspect(std::span<const std::string> inputs) {
         const uint64_t size = file.bytes().size();
         if (size == 0) continue;
         hash.add(std::as_bytes(std::span(&size, 1)));
-        hash.add(file.bytes());
+        for (std::span<const std::byte> rest = file.bytes(); !rest.empty();) {
+            const std::span<const std::byte> part = rest.first(std::min(rest.size(), kHashedAtOnce));
+            hash.add(part);
+            rest = rest.subspan(part.size());
+            HK_TRY(stop.check());
+        }
         sources.bytes += size;
         sources.files.push_back(std::move(path));
     }
@@ -55,12 +62,12 @@ void encode(const text::Tokenizer& tokenizer, Encoded& work) {
         work.ids.clear();
         work.status = tokenizer.encode(work.chunk.text, options, work.ids);
     } catch (const std::bad_alloc&) {
-        work.status = out_of_memory(fmt::format("{}: no memory to tokenize a chunk of {} bytes", work.chunk.origin.name,
-                                                work.chunk.text.size()));
+        work.status = out_of_memory(fmt::format("{}: out of memory while tokenizing a chunk of {} bytes",
+                                                work.chunk.origin.name, work.chunk.text.size()));
     }
 }
 
-// One thread a chunk, the first of them this thread's own.
+// One thread per chunk; this thread encodes the first.
 void encode_all(const text::Tokenizer& tokenizer, std::span<Encoded> wave) {
     std::vector<std::thread> threads;
     std::size_t started = wave.size();
@@ -71,7 +78,7 @@ void encode_all(const text::Tokenizer& tokenizer, std::span<Encoded> wave) {
                 encode(tokenizer, work);
             });
     } catch (const std::system_error&) {
-        // No more threads to be had: slower, and the same result.
+        // No more threads: slower, with the same result.
     }
     for (Encoded& work : wave.first(started)) encode(tokenizer, work);
     for (std::thread& thread : threads) thread.join();
@@ -88,7 +95,7 @@ Status tokenize_file(const text::Tokenizer& tokenizer, const CorpusOptions& opti
         Status status;
         while (filled < wave.size() && more) {
             Result<TextChunk> chunk = chunks.next();
-            // What lies before a fault in the file is told first, if it has one of its own.
+            // An error in an earlier chunk is reported first.
             if (!chunk.ok()) {
                 status = chunk.status();
                 more = false;
@@ -116,8 +123,13 @@ Status tokenize(const text::Tokenizer& tokenizer, const CorpusOptions& options, 
         options.separate_files ? tokenizer.special(text::TokenRole::eos) : std::nullopt;
     uint64_t done = 0;
     for (std::size_t i = 0; i < sources.files.size(); ++i) {
-        if (i > 0 && separator) HK_TRY(writer.append(std::span(&*separator, 1)));
+        const text::TextFrame& frame = tokenizer.frame();
+        if (options.separate_files) HK_TRY(writer.append(frame.before));
         HK_TRY(tokenize_file(tokenizer, options, sources.files[i], sources.bytes, done, writer));
+        if (options.separate_files && !frame.after.empty())
+            HK_TRY(writer.append(frame.after));
+        else if (separator && i + 1 < sources.files.size())
+            HK_TRY(writer.append(std::span(&*separator, 1)));
     }
     return writer.commit();
 }
@@ -125,16 +137,17 @@ Status tokenize(const text::Tokenizer& tokenizer, const CorpusOptions& options, 
 } // namespace
 
 Result<Corpus> Corpus::open(const text::Tokenizer& tokenizer, const CorpusOptions& options) {
-    HK_ASSIGN(Sources sources, inspect(options.inputs));
+    const StopPoll stop([&options] { return options.progress && !options.progress(0, 0); });
+    HK_ASSIGN(Sources sources, inspect(options.inputs, stop));
     std::error_code error;
     fs::create_directories(options.cache_folder, error);
     if (error)
-        return io_error(fmt::format("{}: cannot make the folder for tokenized text: {}", options.cache_folder.string(),
-                                    error.message()));
+        return io_error(fmt::format("{}: cannot create the folder for tokenized text: {}",
+                                    options.cache_folder.string(), error.message()));
     TokenFileIdentity identity;
     identity.tokenizer = tokenizer.hash();
     identity.vocabulary = static_cast<uint32_t>(tokenizer.vocabulary_size());
-    // Whether files are separated decides the tokens as much as their content does.
+    // Separators between files change the tokens as their content does.
     identity.source = hash128(to_hex(sources.hash) + (options.separate_files ? " separated" : " joined"));
 
     Corpus corpus;
@@ -142,11 +155,12 @@ Result<Corpus> Corpus::open(const text::Tokenizer& tokenizer, const CorpusOption
         options.cache_folder /
         fmt::format("tokens-{}.bin",
                     to_hex(hash128(to_hex(identity.tokenizer) + to_hex(identity.source))).substr(0, 16));
-    Result<TokenFile> cached = TokenFile::open(corpus.cache_file_, identity);
+    Result<TokenFile> cached = TokenFile::open(corpus.cache_file_, identity, stop);
+    if (cached.code() == Code::cancelled) return cached.status();
     corpus.was_cached_ = cached.ok();
     if (!cached.ok()) {
         HK_TRY(tokenize(tokenizer, options, sources, corpus.cache_file_, identity));
-        cached = TokenFile::open(corpus.cache_file_, identity);
+        cached = TokenFile::open(corpus.cache_file_, identity, stop);
         if (!cached.ok()) return cached.status();
     }
     corpus.file_ = cached.take();

@@ -1,4 +1,4 @@
-// Text files as one long row of tokens: tokenized once, kept in a cache file, memory-mapped.
+// Text files as one long sequence of tokens: tokenized once, stored in a cache file, memory-mapped.
 #pragma once
 
 #include "base/status.hpp"
@@ -16,23 +16,24 @@
 
 namespace hekla::data {
 
-// Told bytes of text done and in all; returning false stops the work with Code::cancelled. Called on the caller's
-// thread.
+// Receives the bytes of text that are done, and their total (0: not known yet). Returning false ends the work with
+// Code::cancelled. Called on the caller's thread.
 using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 
 struct CorpusOptions {
     std::vector<std::string> inputs;    // files, folders, patterns: data/text_files.hpp
-    std::filesystem::path cache_folder; // made if absent
+    std::filesystem::path cache_folder; // created if absent
     bool separate_files = true; // the eos token, if the tokenizer has one, between two files (none after the last)
     unsigned threads = 0;       // 0: as many as the machine has
-    std::size_t chunk_bytes = std::size_t{4} << 20; // text a thread takes at a time; memory is threads x 5 x this
+    std::size_t chunk_bytes = std::size_t{1}
+                              << 20; // text that a thread encodes at a time; memory is threads x 5 x this
     Progress progress = {};
 };
 
 class Corpus {
 public:
-    // Finds the cache file for (texts, tokenizer), or makes it. Text is read in chunks cut where the tokenizer says the
-    // ids do not change; a tokenizer with no such places reads file by file. A cache file that is damaged is made anew.
+    // Finds the cache file for (texts, tokenizer), or makes it. Text is read in chunks, which are cut where the ids
+    // do not change; a tokenizer without such places reads file by file. A damaged cache file is replaced.
     // Errors: an input that is not there; text that is empty, not UTF-8 or has a character without a token (file, line
     // and byte offset); a cache folder that cannot be written.
     static Result<Corpus> open(const text::Tokenizer& tokenizer, const CorpusOptions& options);
@@ -63,7 +64,7 @@ struct Dataset {
     Corpus corpus;
     std::optional<Corpus> valid_corpus; // where validation has its own texts
     TokenView train;                    // views of the above; moving a Dataset keeps them valid
-    TokenView valid;                    // empty if there is no validation
+    TokenView valid;                    // empty without validation
 };
 
 // Errors: those of Corpus::open, and a fraction outside [0, 1).

@@ -25,7 +25,7 @@ Result<DocumentEnd> document_end_of_name(std::string_view name) {
     if (name == "line") return DocumentEnd::line;
     if (name == "file") return DocumentEnd::file;
     if (name == "heading") return DocumentEnd::heading;
-    return not_found(fmt::format("documents do not end at '{}': expected blank_line, line, file or heading", name));
+    return not_found(fmt::format("unknown end of documents '{}'; expected blank_line, line, file or heading", name));
 }
 
 std::vector<std::string_view> split_documents(std::string_view text, DocumentEnd end) {
@@ -94,6 +94,7 @@ Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& to
             };
             begin();
             for (const std::string_view sentence : split_sentences(document)) {
+                HK_TRY(options.stop.check());
                 HK_ASSIGN(const std::vector<int32_t> ids,
                           tokenizer.encode(sentence, {.match_special = false, .origin = origin}));
                 if (ids.empty()) continue;

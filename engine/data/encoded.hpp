@@ -1,5 +1,5 @@
-// Examples as objectives read them: token ids, classes and numbers by column. What example.h of the plugins' ABI says,
-// on this side of it.
+// Examples as objectives read them: token ids, classes and numbers by column. The engine's form of the structs in
+// hekla/plugin/example.h.
 #pragma once
 
 #include "base/status.hpp"
@@ -41,7 +41,8 @@ protected:
     EncodedExamples() = default;
 };
 
-// Every window of a long row of tokens, the one that begins at token `index`: column "text". `tokens` must outlive it.
+// The windows of a long sequence of tokens; window `index` begins at token `index`. Column "text". `tokens` must
+// outlive it.
 class WindowExamples final : public EncodedExamples {
 public:
     WindowExamples(TokenView tokens, uint64_t window) : tokens_(tokens), window_(window) {}
@@ -53,14 +54,14 @@ private:
     uint64_t window_;
 };
 
-// Examples that are kept: in memory or, where they are many, on the disk (records.hpp).
+// Examples in memory or, if they are many, on disk (row_store.hpp).
 class StoredExamples final : public EncodedExamples {
 public:
     explicit StoredExamples(std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) : records_(memory) {}
     uint64_t size() const override { return records_.size(); }
     void get(uint64_t index, EncodedExample& out) const override;
     EncodedExample operator[](uint64_t index) const;
-    // Its index becomes its place here. Errors: Records::add's.
+    // Appends an example. Errors: those of Records::add.
     Status add(const EncodedExample& example);
     Status finish() { return records_.finish(); } // before the first read
 

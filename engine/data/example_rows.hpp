@@ -1,5 +1,4 @@
-// What each format of examples does for itself: finding the next row of one file. Not for use outside this room's
-// readers; data/examples.hpp is the interface.
+// Readers of single formats: they find the next row of one file. Internal; data/examples.hpp is the interface.
 #pragma once
 
 #include "data/examples.hpp"
@@ -9,14 +8,14 @@
 
 namespace hekla::data {
 
-// What is wrong with one row; the next one can be read.
+// An error of one row; the next row can be read.
 struct BadRow {
     Defect defect = Defect::malformed;
     std::string why;
 };
 
 struct Row {
-    std::vector<Value> values; // one a column, absent to begin with
+    std::vector<Value> values; // one per column, absent at first
     uint64_t line = 0;
     std::optional<BadRow> bad;
 };
@@ -24,7 +23,7 @@ struct Row {
 class RowSource {
 public:
     virtual ~RowSource() = default;
-    // `row` comes with absent values. False at the end. Errors end the reading.
+    // Fills `row`, whose values are absent. Returns false at the end. An error ends reading.
     virtual Result<bool> next(Row& row) = 0;
 };
 
@@ -39,7 +38,7 @@ std::unique_ptr<RowSource> parallel_rows(std::vector<LineReader> lines);
 std::unique_ptr<RowSource> line_rows(LineReader lines, Columns columns);
 std::unique_ptr<RowSource> document_rows(LineReader lines, Columns columns, std::size_t max_bytes);
 
-// Whether a CoNLL-U source is a list: a field, and not a comment.
+// Whether a CoNLL-U source is a list: a field, not a comment.
 bool is_conllu_field(std::string_view source);
 
 // Shared by the formats.

@@ -33,14 +33,14 @@ public:
         if (format_ == ExampleFormat::parallel) {
             std::vector<LineReader> all;
             for (const std::string& file : files_) {
-                HK_ASSIGN(LineReader lines, LineReader::open(file, limit));
+                HK_ASSIGN(LineReader lines, LineReader::open(file, limit, options_.reading));
                 all.push_back(std::move(lines));
             }
             rows_ = parallel_rows(std::move(all));
             opened_ = files_.size();
             return {};
         }
-        HK_ASSIGN(LineReader lines, LineReader::open(files_[opened_], limit));
+        HK_ASSIGN(LineReader lines, LineReader::open(files_[opened_], limit, options_.reading));
         const Columns columns = options_.columns;
         switch (format_) {
         case ExampleFormat::jsonl: rows_ = json_rows(std::move(lines), columns); break;
@@ -81,7 +81,7 @@ private:
             if (row.bad) {
                 std::string what = fmt::format("{}: line {}: {}", file, row.line, row.bad->why);
                 if (options_.on_bad == OnBadExample::refuse)
-                    return invalid_argument(what + "; mend it, or have bad examples skipped (data.on_bad = \"skip\")");
+                    return invalid_argument(what + "; correct it, or set data.on_bad = \"skip\" to skip bad examples");
                 const auto d = static_cast<std::size_t>(row.bad->defect);
                 if (skipped_.counts[d]++ == 0) skipped_.first[d] = std::move(what);
                 continue;
@@ -161,7 +161,7 @@ Result<ExampleFormat> format_of_name(std::string_view name) {
     const auto found = std::ranges::find(kFormats, name);
     if (found != kFormats.end()) return static_cast<ExampleFormat>(found - kFormats.begin());
     return invalid_argument(
-        fmt::format("\"{}\" is no format of examples; there are: {}", name, fmt::join(kFormats, ", ")));
+        fmt::format("\"{}\" is not a format of examples; there are: {}", name, fmt::join(kFormats, ", ")));
 }
 
 Result<ExampleFormat> format_of_file(const std::string& path) {
@@ -174,7 +174,7 @@ Result<ExampleFormat> format_of_file(const std::string& path) {
           std::pair(".tsv", ExampleFormat::tsv), std::pair(".conllu", ExampleFormat::conllu),
           std::pair(".txt", ExampleFormat::text)})
         if (name.ends_with(ending)) return format;
-    return invalid_argument(fmt::format("{}: the name does not say what is in it: give the format, one of {}", path,
+    return invalid_argument(fmt::format("{}: the format cannot be told from the name: set it to one of {}", path,
                                         fmt::join(kFormats, ", ")));
 }
 
@@ -226,7 +226,7 @@ Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& given
     HK_TRY(check_columns(options, *options.format));
     const ExampleFormat format = *options.format;
     auto reader = std::make_unique<Reader>(std::move(options), format, std::move(files));
-    HK_TRY(reader->open_next()); // a column that the first file lacks is said at once
+    HK_TRY(reader->open_next()); // an error about a missing column of the first file comes before any row
     return std::unique_ptr<ExampleReader>(std::move(reader));
 }
 

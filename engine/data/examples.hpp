@@ -1,8 +1,9 @@
-// Examples to train on and to be scored, as people keep them: JSON lines, tables, tagged words, parallel lines, plain
-// text; read one by one, so that no file need fit in memory, and unpacked on the way (.gz, .zst).
+// Examples to train on and to evaluate, in common formats: JSON lines, tables, tagged words, parallel lines, plain
+// text. They are read one by one, so that a file need not fit in memory, and decompressed on the way (.gz, .zst).
 #pragma once
 
 #include "base/status.hpp"
+#include "data/read_options.hpp"
 
 #include <array>
 #include <cstdint>
@@ -15,27 +16,27 @@
 namespace hekla::data {
 
 enum class ExampleFormat : int32_t {
-    jsonl,    // an object a line; numbers and booleans are read as texts. "a.b" names b inside a; of a list of objects
-              // it names the list of their b ("messages.role", "messages.content")
-    csv,      // RFC 4180: quotes, newlines inside them
-    tsv,      // no quotes at all, as GLUE's files
-    conllu,   // Universal Dependencies: "words" (FORM), "tags" (UPOS), or a field's own name ("xpos", "lemma", "head"):
-              // lists; "text", "sent_id" and what else the comments hold: texts. Words only: no ranges, no empty nodes
-    tagged,   // a word a line with its tags behind tabs, an empty line behind a sentence: "words" is column 1, "tags"
-              // column 2; other columns by number
-    parallel, // a file a column, line by line
+    jsonl,  // one object per line; numbers and booleans are read as texts. "a.b" names b inside a; of a list of objects
+            // it names the list of their b ("messages.role", "messages.content")
+    csv,    // RFC 4180: quotes, newlines inside them
+    tsv,    // no quotes at all, as GLUE's files
+    conllu, // Universal Dependencies: "words" (FORM), "tags" (UPOS), or a field's own name ("xpos", "lemma", "head"):
+            // lists; "text", "sent_id" and what else the comments hold: texts. Words only: no ranges, no empty nodes
+    tagged, // one word per line, followed by its tags after tabs, an empty line after a sentence: "words" is column 1,
+            // "tags" column 2; other columns by number
+    parallel, // one file per column, line by line
     lines,    // every line that is not blank: "text"
     text,     // documents with blank lines between them: "text", and "lines" as a list
 };
 const char* format_name(ExampleFormat format);
 Result<ExampleFormat> format_of_name(std::string_view name); // error: lists what there is
-// By a file's name: .jsonl, .ndjson, .csv, .tsv, .conllu, .pos.tsv, .txt, with .gz or .zst behind it.
+// By a file's name: .jsonl, .ndjson, .csv, .tsv, .conllu, .pos.tsv, .txt, optionally followed by .gz or .zst.
 Result<ExampleFormat> format_of_file(const std::string& path);
 
-// A column that is wanted.
+// A requested column.
 struct ColumnRequest {
-    std::string name = {};   // what the task calls it: "text", "label", "text_a", "words", ...
-    std::string source = {}; // what the file calls it; a number from 1 in a table without names; the path of its file
+    std::string name = {};   // its name in the task: "text", "label", "text_a", "words", ...
+    std::string source = {}; // its name in the file; a number from 1 in a table without names; the path of its file
                              // in `parallel`. Empty: as `name`
     bool required = true;    // an example without it, or with nothing in it, is bad; otherwise it is absent there
     bool is_list = false;    // a list of texts; else one text
@@ -43,8 +44,8 @@ struct ColumnRequest {
 };
 
 enum class OnBadExample : int32_t {
-    refuse, // the first ends the reading with an error that names file and line
-    skip,   // counted, and said in skipped()
+    refuse, // the first bad example ends reading with an error that names file and line
+    skip,   // bad examples are counted in skipped()
 };
 
 struct ExampleOptions {
@@ -55,9 +56,10 @@ struct ExampleOptions {
                                 // asked for by number
     OnBadExample on_bad = OnBadExample::refuse;
     std::size_t max_bytes = std::size_t{1} << 20; // of a line, a quoted record, a sentence, a document
+    ReadOptions reading = {};
 };
 
-// What can be wrong with one example and it alone.
+// Errors that concern a single example.
 enum class Defect : int32_t { ragged, empty, too_long, not_utf8, nul_byte, missing_column, malformed };
 inline constexpr int32_t kDefects = 7;
 const char* defect_name(Defect defect); // "ragged", "not UTF-8", ...
@@ -69,7 +71,7 @@ struct Value {
 };
 
 struct Example {
-    std::vector<Value> values; // one a requested column, in their order
+    std::vector<Value> values; // one per requested column, in their order
     uint32_t file = 0;         // index into ExampleReader::files()
     uint64_t line = 0;         // of its first line, from 1
 };
@@ -78,7 +80,7 @@ struct Skipped {
     std::array<uint64_t, kDefects> counts{};
     std::array<std::string, kDefects> first; // "FILE: line N: why" of the first of each
     uint64_t total() const;
-    // "2 empty (first: train.tsv: line 17: ...), 1 not UTF-8 (...)"; empty if nothing was.
+    // "2 empty (first: train.tsv: line 17: ...), 1 not UTF-8 (...)"; empty if none was.
     std::string describe() const;
 };
 

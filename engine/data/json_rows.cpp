@@ -1,6 +1,7 @@
-// JSON lines: an object a line.
+// JSON lines: one object per line.
 #include "data/example_rows.hpp"
 
+#include "base/json.hpp"
 #include "text/files/json_file.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +11,7 @@ namespace {
 
 using text::Json;
 
-// A text, a number or a boolean as a text; nothing for what is none of them.
+// A text, a number or a boolean as text; nothing for other types.
 std::optional<std::string> as_text(const Json& value) {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_number() || value.is_boolean()) return value.dump();
@@ -31,9 +32,9 @@ public:
             row.bad = {Defect::empty, "the line is empty"};
             return true;
         }
-        const Result<Json> json = text::parse_json(line->text, "the line");
+        const Result<Json> json = parse_json_line(line->text, "the line");
         if (!json.ok() || !json.value().is_object()) {
-            row.bad = {Defect::malformed, json.ok() ? "the line is JSON but no object" : json.message()};
+            row.bad = {Defect::malformed, json.ok() ? "the line is JSON but not an object" : json.message()};
             return true;
         }
         for (std::size_t c = 0; c < columns_.size() && !row.bad; ++c)
@@ -81,9 +82,9 @@ private:
             }
             const std::optional<std::string> text = inner != nullptr ? as_text(*inner) : std::nullopt;
             if (!text)
-                return BadRow{Defect::malformed, fmt::format("\"{}\": item {} of the list is no text", column.source,
+                return BadRow{Defect::malformed, fmt::format("\"{}\": item {} of the list is not a text", column.source,
                                                              value.items.size() + 1)};
-            if (!column.is_list) { // the first stands for all
+            if (!column.is_list) { // the first item is used
                 value.text = *text;
                 break;
             }

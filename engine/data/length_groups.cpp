@@ -30,7 +30,7 @@ std::vector<uint32_t> LengthGroups::order_of(uint64_t epoch) const {
         std::ranges::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(begin),
                                  order.begin() + static_cast<std::ptrdiff_t>(end), {},
                                  [&](uint32_t example) { return lengths_[example]; });
-        // Whole batches change places; what is less than one stays behind them.
+        // Only whole batches are moved; the incomplete one stays last.
         const std::size_t batches = (end - begin) / batch_;
         if (batches > 0) {
             const Permutation turned(batches, key ^ (begin + 1));

@@ -1,5 +1,5 @@
-// An order of examples in which those of a batch are about as long: shuffled every epoch, sorted by length within
-// stretches of 50 batches, and the batches of a stretch shuffled again.
+// An order of examples in which the examples of a batch have similar lengths: shuffled every epoch, sorted by length
+// within groups of 50 batches, and the batches of a group shuffled again.
 #pragma once
 
 #include "data/window_order.hpp"
@@ -14,7 +14,7 @@ namespace hekla::data {
 // Thread: any, many at once.
 class LengthGroups {
 public:
-    // lengths: one an example, at least one. batch > 0.
+    // lengths: one per example, at least one. batch > 0.
     LengthGroups(std::vector<int64_t> lengths, uint64_t batch, uint64_t seed);
     ~LengthGroups();
 
@@ -26,7 +26,7 @@ private:
     std::vector<int64_t> lengths_;
     uint64_t batch_, seed_;
     mutable std::mutex lock_;
-    mutable std::map<uint64_t, std::shared_ptr<const std::vector<uint32_t>>> epochs_; // the last ones asked for
+    mutable std::map<uint64_t, std::shared_ptr<const std::vector<uint32_t>>> epochs_; // the most recently used
 };
 
 } // namespace hekla::data

@@ -7,13 +7,15 @@ constexpr std::size_t kRead = std::size_t{1} << 16;
 
 } // namespace
 
-Result<LineReader> LineReader::open(const std::filesystem::path& path, std::size_t max_line) {
-    HK_ASSIGN(std::unique_ptr<ByteStream> stream, ByteStream::open(path));
-    return LineReader(std::move(stream), path.string(), max_line);
+Result<LineReader> LineReader::open(const std::filesystem::path& path, std::size_t max_line,
+                                    const ReadOptions& options) {
+    HK_ASSIGN(std::unique_ptr<ByteStream> stream, ByteStream::open(path, options.decompression));
+    return LineReader(std::move(stream), path.string(), max_line, options.stop);
 }
 
 Result<bool> LineReader::fill() {
     if (at_end_) return false;
+    HK_TRY(stop_.check());
     buffer_.erase(0, begin_);
     begin_ = 0;
     const std::size_t before = buffer_.size();
@@ -26,7 +28,7 @@ Result<bool> LineReader::fill() {
 
 Result<std::optional<Line>> LineReader::next() {
     Line line;
-    std::size_t looked = 0; // bytes behind begin_ known to hold no newline
+    std::size_t looked = 0; // bytes after begin_ that are known to contain no newline
     for (;;) {
         const std::size_t found = buffer_.find('\n', begin_ + looked);
         if (found != std::string::npos) {
@@ -40,7 +42,7 @@ Result<std::optional<Line>> LineReader::next() {
             break;
         }
         looked = buffer_.size() - begin_;
-        if (looked > max_line_) { // passed over piece by piece
+        if (looked > max_line_) { // skipped piece by piece
             line.too_long = true;
             begin_ = buffer_.size();
             looked = 0;

@@ -1,4 +1,4 @@
-// Values as bytes one after another, for records.hpp: written and read by the same program, so in its own byte order.
+// Values as consecutive bytes, for row_store.hpp: written and read by the same process, so in its own byte order.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ void pack(std::string& to, const std::vector<T>& values) {
     to.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Takes what pack() wrote, in the same order, from the front of `from`.
+// Reads what pack() wrote, in the same order, and removes it from the front of `from`.
 template<class T>
 requires std::is_trivially_copyable_v<T>
 void unpack(std::string_view& from, T& value) {

@@ -1,5 +1,5 @@
-// Rows that are written once and read at random: in memory while they are small, else in a file without a name, which
-// the system pages in and out, so that a table may be larger than memory.
+// Rows that are written once and read in any order: in memory while they are small, else in an unnamed file that the
+// system pages in and out, so that a table may be larger than memory.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -17,7 +17,7 @@ class Records {
 public:
     static constexpr std::size_t kInMemory = std::size_t{64} << 20;
 
-    // in_memory: bytes from which on a file in the system's folder for temporary ones (TMPDIR) holds them.
+    // in_memory: from this many bytes on, the rows are in a temporary file (TMPDIR).
     explicit Records(std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
                      std::size_t in_memory = kInMemory)
         : in_memory_(in_memory), buffer_(memory), ends_(memory) {}
@@ -25,7 +25,7 @@ public:
     Records& operator=(Records&& other) noexcept;
     ~Records();
 
-    // Errors: a folder that takes no file, a full disk; both name the folder.
+    // Errors name the folder: it cannot be written, the disk is full.
     Status add(std::string_view record);
     Status finish(); // before the first read
 
@@ -38,7 +38,7 @@ private:
     void swap(Records& other) noexcept;
 
     std::size_t in_memory_;
-    ResourceVector<char> buffer_; // everything, or what the file does not have yet
+    ResourceVector<char> buffer_; // all rows, or those that are not in the file yet
     ResourceVector<uint64_t> ends_;
     int descriptor_ = -1;
     std::string folder_;

@@ -1,4 +1,4 @@
-// Tables: CSV as RFC 4180 has it, and TSV without any quotes.
+// Tables: CSV (RFC 4180), and TSV without quotes.
 #include "data/example_rows.hpp"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ private:
                 }
                 if (at < line->text.size() && line->text[at] != ',') {
                     row.bad = {Defect::malformed,
-                               fmt::format("line {}: behind the closing quote of field {} comes \"{}\", a comma was "
+                               fmt::format("line {}: after the closing quote of field {} comes \"{}\", a comma was "
                                            "expected",
                                            line->number, fields_.size(), line->text.substr(at, 8))};
                     return true;

@@ -35,14 +35,14 @@ std::optional<double> number_of(std::string_view text) {
     return value;
 }
 
-// Ids of one word among others: what a tokenizer that sees spaces would give it there.
+// Ids of one word in a sentence: as the tokenizer would encode it there, with the space before it.
 Status encode_word(const text::Tokenizer& tokenizer, std::string_view word, bool first, EncodedColumn& out) {
     out.parts.push_back(out.ids.size());
     const bool spaced = !first && tokenizer.kind() == "byte_bpe";
     HK_ASSIGN(const std::vector<int32_t> ids,
               tokenizer.encode(spaced ? " " + std::string(word) : std::string(word), {.match_special = false}));
     out.ids.insert(out.ids.end(), ids.begin(), ids.end());
-    // A word that leaves nothing (white space, say) still has its place.
+    // A word without tokens (white space, for example) keeps its position.
     if (ids.empty()) out.ids.push_back(tokenizer.special(text::TokenRole::unk).value_or(0));
     return {};
 }
@@ -66,7 +66,7 @@ std::span<const std::string> texts_of(const Value& value) {
     return value.items.empty() ? std::span<const std::string>(&value.text, 1) : std::span(value.items);
 }
 
-// The byte at which a character stands; the text's size behind its last one.
+// The byte offset of a character; the text's size after the last one.
 std::size_t byte_of(std::string_view text, double character) {
     std::size_t at = 0;
     for (double i = 0.0; i < character && at < text.size(); i += 1.0)
@@ -75,7 +75,7 @@ std::size_t byte_of(std::string_view text, double character) {
 }
 
 // The first token of `part` in the tokens of `text`, and one past its last. begin: a character of the text, where it is
-// known. Nothing where the part does not stand there.
+// known. Nothing if the part is not there.
 Result<std::optional<std::pair<int32_t, int32_t>>> tokens_of_part(const text::Tokenizer& tokenizer,
                                                                   std::string_view text, std::string_view part,
                                                                   std::optional<double> begin) {
@@ -114,7 +114,7 @@ void put_before(const std::string& prefix, Value& value) {
     for (std::string& item : value.items) item.insert(0, prefix);
 }
 
-// What is wrong with a row's values, which are texts in the files and numbers here.
+// An error in a row's values, which are text in the files and numbers here.
 struct Fault {
     const char* what = nullptr; // "an unknown label"
     std::string why;
@@ -132,6 +132,7 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     reading.header = options.header;
     reading.on_bad = options.on_bad;
     reading.max_bytes = options.max_bytes;
+    reading.reading = options.reading;
     for (const TaskColumn& column : options.columns)
         reading.columns.push_back({column.name, column.source, !column.optional && (options.targets || !column.target),
                                    is_list(options.columns, column), in_answers(options.columns, column)});
@@ -187,11 +188,12 @@ std::string TaskTable::group(uint64_t number) const {
     return options_.group.empty() ? std::string() : row(number).values.back().text;
 }
 
-std::map<std::string, uint64_t> TaskTable::class_counts() const {
+Result<std::map<std::string, uint64_t>> TaskTable::class_counts() const {
     std::map<std::string, uint64_t> counts;
     const auto labels = [](const TaskColumn& column) { return column.kind == HK_COLUMN_CLASSES; };
     if (std::ranges::none_of(options_.columns, labels)) return counts;
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(options_.reading.stop.check());
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
             if (labels(options_.columns[c]) && one.values[c].present)
@@ -211,6 +213,7 @@ std::vector<std::string> TaskTable::classes(const std::map<std::string, uint64_t
 
 Status TaskTable::train(text::TokenizerTrainer& trainer) const {
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(options_.reading.stop.check());
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c) {
             const Value& value = one.values[c];
@@ -218,7 +221,7 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
             text::TextOrigin origin;
             origin.name = files_[one.file];
             origin.line = one.line;
-            // Words as they stand beside each other, for a tokenizer that takes spaces along.
+            // Words are joined by spaces, for tokenizers whose tokens include spaces.
             if (options_.columns[c].kind == HK_COLUMN_WORDS) {
                 HK_TRY(trainer.add(fmt::format("{}", fmt::join(value.items, " ")), origin));
                 continue;
@@ -229,10 +232,11 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
     return {};
 }
 
-Hash128 TaskTable::hash() const {
+Result<Hash128> TaskTable::hash() const {
     std::string state;
     for (const TaskColumn& column : options_.columns) state += fmt::format("{} {}\n", column.name, column.kind);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(options_.reading.stop.check());
         std::string all = state;
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
@@ -260,6 +264,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
     std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
     const std::optional<int32_t> unknown = tokenizer.special(text::TokenRole::unk);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(options_.reading.stop.check());
         const Example given = row(number);
         EncodedExample example;
         example.document = number;
@@ -285,7 +290,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
                     const auto found = numbers.find(trimmed(label, kLineBlanks));
                     if (found == numbers.end())
                         fault = {"with an unknown label",
-                                 fmt::format("the label '{}' is none of {}", trimmed(label, kLineBlanks),
+                                 fmt::format("the label '{}' is not one of {}", trimmed(label, kLineBlanks),
                                              fmt::join(classes, ", "))};
                     out.ids.push_back(found == numbers.end() ? -1 : found->second);
                 }
@@ -304,14 +309,15 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
                     out.ids = {found->first, found->second};
                 else
                     fault = {"whose part of the text is not there",
-                             begin ? fmt::format("\"{}\": '{}' does not stand at character {} of the text", column.name,
-                                                 part, *begin)
-                                   : fmt::format("\"{}\": '{}' does not stand in the text", column.name, part)};
+                             begin ? fmt::format("\"{}\": '{}' is not at character {} of the text", column.name, part,
+                                                 *begin)
+                                   : fmt::format("\"{}\": '{}' does not occur in the text", column.name, part)};
             } else {
                 for (const std::string& text : texts_of(value)) {
                     const std::optional<double> number = number_of(text);
                     if (!number)
-                        fault = {"whose number is none", fmt::format("\"{}\": '{}' is no number", column.name, text)};
+                        fault = {"with an invalid number",
+                                 fmt::format("\"{}\": '{}' is not a number", column.name, text)};
                     out.numbers.push_back(static_cast<float>(number.value_or(0.0)));
                 }
             }
@@ -325,7 +331,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
         if (fault.what != nullptr) {
             const std::string why = fmt::format("{}: {}", place(number), fault.why);
             if (options_.on_bad == OnBadExample::refuse)
-                return invalid_argument(why + "; mend it, or have bad examples skipped (data.on_bad = \"skip\")");
+                return invalid_argument(why + "; correct it, or set data.on_bad = \"skip\" to skip bad examples");
             auto& [count, first] = faults[fault.what];
             if (count++ == 0) first = why;
             continue;
@@ -338,7 +344,8 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
         result.skipped +=
             fmt::format("{}{} {} (first: {})", result.skipped.empty() ? "" : ", ", fault.first, what, fault.second);
     if (result.examples->size() == 0)
-        return invalid_argument(fmt::format("{}: no example is left: {}", fmt::join(files_, ", "), result.skipped));
+        return invalid_argument(
+            fmt::format("{}: no valid example is left: {}", fmt::join(files_, ", "), result.skipped));
     return result;
 }
 

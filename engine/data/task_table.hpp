@@ -1,5 +1,5 @@
-// Rows of a table as examples of a task: texts become ids, labels classes, words pieces with the places where they
-// begin.
+// Rows of a table as examples of a task: texts become ids, labels become classes, words become tokens with the position
+// where each begins.
 #pragma once
 
 #include "data/encoded.hpp"
@@ -16,12 +16,12 @@
 
 namespace hekla::data {
 
-// A column of the task, and where the files have it.
+// A column of the task and its source in the files.
 struct TaskColumn {
-    std::string name; // as the objective calls it
+    std::string name; // its name in the objective
     int32_t kind = HK_COLUMN_TOKENS;
     bool optional = false;
-    bool target = false;     // what is to be predicted
+    bool target = false;     // to be predicted
     std::string source;      // ColumnRequest::source
     std::string prefix = {}; // put before each of its texts
 };
@@ -35,13 +35,14 @@ struct TaskTableOptions {
     bool targets = true;    // false: columns that are to be predicted may be missing
     std::string group = {}; // a column of the files that the task does not read: see TaskTable::group. Empty: none
     std::size_t max_bytes = ExampleOptions().max_bytes;
-    std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the texts, and of what is made of them
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the texts and the encoded examples
+    ReadOptions reading = {}; // `stop` also ends the table's own passes over its rows
 };
 
-// The texts of a table as they stand in the files.
+// The texts of a table as in the files.
 class TaskTable {
 public:
-    // Reads everything; what is large is kept on the disk (records.hpp). Errors: those of open_examples and of its
+    // Reads everything; large tables are on disk (row_store.hpp). Errors: those of open_examples and of its
     // reader; no rows; those of Records.
     static Result<TaskTable> read(const TaskTableOptions& options);
 
@@ -53,23 +54,23 @@ public:
     std::string group(uint64_t row) const;
 
     // Every class that occurs and how often, by name. A pass over all rows.
-    std::map<std::string, uint64_t> class_counts() const;
+    Result<std::map<std::string, uint64_t>> class_counts() const;
     // Their names in the order of their numbers: as numbers where all are, else as texts.
     static std::vector<std::string> classes(const std::map<std::string, uint64_t>& counts);
-    // Gives the texts to a trainer of tokenizers.
+    // Gives the texts to a tokenizer trainer.
     Status train(text::TokenizerTrainer& trainer) const;
     // Of the texts and of what is to be predicted: the same for the same rows.
-    Hash128 hash() const;
+    Result<Hash128> hash() const;
     // What identifies a row's texts, without what is to be predicted.
     uint64_t row_key(uint64_t row) const;
 
     struct Encoded {
         std::unique_ptr<StoredExamples> examples;
         std::vector<uint64_t> rows; // of this table, one an example: some may have been skipped
-        std::string skipped;        // "3 with an unknown label (first: ...)"; empty if nothing was
+        std::string skipped;        // "3 with an unknown label (first: ...)"; empty if none was
         uint64_t tokens = 0, unknown_tokens = 0;
     };
-    // `classes`: what labels may be; one that is none of them is bad, as is a number that is none.
+    // `classes`: the valid labels. A row with another label, or with an invalid number, is bad.
     Result<Encoded> encode(const text::Tokenizer& tokenizer, std::span<const std::string> classes) const;
     const Skipped& skipped() const { return skipped_; } // while reading
 
@@ -82,7 +83,7 @@ private:
     Skipped skipped_;
 };
 
-// One row of a table from texts that a caller has, by column name; columns that are to be predicted are left out.
+// Encodes one row from texts by column name; columns that are to be predicted are left out.
 Result<EncodedExample> encode_texts(const text::Tokenizer& tokenizer, std::span<const TaskColumn> columns,
                                     const std::map<std::string, std::vector<std::string>>& texts);
 

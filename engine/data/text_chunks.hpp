@@ -1,4 +1,4 @@
-// A long text in chunks whose ids, put behind each other, are the ids of the whole.
+// A long text in chunks whose ids, concatenated, are the ids of the whole text.
 #pragma once
 
 #include "base/status.hpp"
@@ -16,15 +16,15 @@ struct TextChunk {
 
 class TextChunks {
 public:
-    // `text` (a mapped file) and `tokenizer` must outlive this. Chunks are about `chunk_bytes` long: longer where there
-    // is no place to cut.
+    // `text` (a mapped file) and `tokenizer` must outlive this. Chunks are about `chunk_bytes` long; longer if the
+    // tokenizer has no place to cut.
     TextChunks(const text::Tokenizer& tokenizer, std::string_view text, std::string name, std::size_t chunk_bytes);
 
     // The next chunk; an empty one at the end. Error: text that is not UTF-8 (names line and byte offset).
     Result<TextChunk> next();
 
 private:
-    Status check_up_to(std::size_t end); // so that no tokenizer looks at bytes that are not UTF-8
+    Status check_up_to(std::size_t end); // no tokenizer reads bytes that are not UTF-8
 
     const text::Tokenizer& tokenizer_;
     std::string_view text_;

@@ -76,7 +76,7 @@ Status match(const fs::path& folder, std::span<const fs::path> parts, std::vecto
 } // namespace
 
 Result<std::vector<fs::path>> find_text_files(std::span<const std::string> inputs) {
-    if (inputs.empty()) return invalid_argument("no text was given: a file, a folder or a pattern was expected");
+    if (inputs.empty()) return invalid_argument("no input was given; expected a file, a folder or a pattern");
     std::vector<fs::path> all;
     std::unordered_set<std::string> seen;
     std::error_code ignored;
@@ -84,8 +84,8 @@ Result<std::vector<fs::path>> find_text_files(std::span<const std::string> input
         std::vector<fs::path> found;
         if (fs::is_directory(input, ignored)) {
             HK_TRY(all_below(input, found));
-            if (found.empty()) return not_found(fmt::format("{}: the folder holds no files", input));
-        } else if (fs::exists(input, ignored)) { // also names that only look like a pattern
+            if (found.empty()) return not_found(fmt::format("{}: the folder contains no files", input));
+        } else if (fs::exists(input, ignored)) { // also a name with the characters of a pattern
             found.emplace_back(input);
         } else if (has_wildcard(input)) {
             const fs::path pattern(input);

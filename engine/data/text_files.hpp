@@ -1,4 +1,4 @@
-// Which files a user means by "a file, a folder, or a pattern".
+// Finds the files that a user names by files, folders and patterns.
 #pragma once
 
 #include "base/status.hpp"

@@ -91,7 +91,7 @@ public:
         }
         std::string lengths;
         for (LineReader& reader : lines_) lengths += (lengths.empty() ? "" : " and ") + reader.name();
-        return corrupt(fmt::format("{} do not have the same number of lines: one ends behind line {}, another goes on",
+        return corrupt(fmt::format("{} do not have the same number of lines: one ends after line {}, another continues",
                                    lengths, count_));
     }
 

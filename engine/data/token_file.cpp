@@ -120,7 +120,8 @@ Status TokenFileWriter::commit() {
     return file_.commit();
 }
 
-Result<TokenFile> TokenFile::open(const std::filesystem::path& path, const TokenFileIdentity& identity) {
+Result<TokenFile> TokenFile::open(const std::filesystem::path& path, const TokenFileIdentity& identity,
+                                  const StopPoll& stop) {
     const std::string name = path.string();
     TokenFile result;
     HK_ASSIGN(result.file_, MappedFile::open(path));
@@ -131,7 +132,7 @@ Result<TokenFile> TokenFile::open(const std::filesystem::path& path, const Token
     std::memcpy(&header, bytes.data(), sizeof header);
     const Header expected = header_of(identity);
     if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0)
-        return corrupt(fmt::format("{}: does not begin as a file of tokens does", name));
+        return corrupt(fmt::format("{}: does not start like a file of tokens", name));
     if (header.check != check_of(header)) return corrupt(fmt::format("{}: the header was changed", name));
     if (bytes_of(header) != bytes_of(expected))
         return failed_precondition(
@@ -146,12 +147,18 @@ Result<TokenFile> TokenFile::open(const std::filesystem::path& path, const Token
         return corrupt(fmt::format("{}: holds {} bytes of tokens, {} tokens of {} bytes were expected", name,
                                    content.size(), trailer.count, header.width));
     BlockHash hash;
-    hash.add(content);
+    for (std::size_t at = 0; at < content.size(); at += kBlock) {
+        HK_TRY(stop.check());
+        hash.add(content.subspan(at, std::min(kBlock, content.size() - at)));
+    }
     if (hash.finish() != Hash128{trailer.content[0], trailer.content[1]})
         return corrupt(fmt::format("{}: the tokens were changed", name));
     result.tokens_ = TokenView(content.data(), trailer.count, header.width);
     uint32_t largest = 0;
-    for (uint64_t i = 0; i < trailer.count; ++i) largest = std::max(largest, static_cast<uint32_t>(result.tokens_[i]));
+    for (uint64_t i = 0; i < trailer.count; ++i) {
+        if (i % kBlock == 0) HK_TRY(stop.check());
+        largest = std::max(largest, static_cast<uint32_t>(result.tokens_[i]));
+    }
     if (trailer.count > 0 && largest >= header.vocabulary)
         return corrupt(fmt::format("{}: holds token {}, the vocabulary has {}", name, largest, header.vocabulary));
     return result;

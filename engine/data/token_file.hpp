@@ -6,6 +6,7 @@
 #include "base/file.hpp"
 #include "base/hash.hpp"
 #include "base/status.hpp"
+#include "data/read_options.hpp"
 #include "data/token_view.hpp"
 
 #include <filesystem>
@@ -14,7 +15,7 @@
 
 namespace hekla::data {
 
-// What a file of tokens was made from. A file with another identity is of no use.
+// What a file of tokens was made from. A file with another identity is not used.
 struct TokenFileIdentity {
     Hash128 tokenizer;
     Hash128 source;
@@ -55,8 +56,9 @@ private:
 class TokenFile {
 public:
     // Maps the file and checks all of it: sizes, identity, every token, the hash. Errors: corrupt (with what is wrong),
-    // and failed_precondition for a sound file of another identity.
-    static Result<TokenFile> open(const std::filesystem::path& path, const TokenFileIdentity& identity);
+    // and failed_precondition for a valid file of another identity.
+    static Result<TokenFile> open(const std::filesystem::path& path, const TokenFileIdentity& identity,
+                                  const StopPoll& stop = {});
     TokenView tokens() const { return tokens_; } // valid while this lives
 
 private:

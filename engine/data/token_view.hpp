@@ -7,7 +7,7 @@
 
 namespace hekla::data {
 
-// Does not own. Indices are checked by nobody: the sampler gives windows that lie inside.
+// Does not own. Indices are not checked: WindowOrder returns windows inside the data.
 class TokenView {
 public:
     TokenView() = default;

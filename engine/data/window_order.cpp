@@ -16,11 +16,11 @@ Result<WindowOrder> WindowOrder::create(const WindowOrderOptions& options) {
             fmt::format("{} is shorter than one example: {} tokens, and a window is {}; give more text, or "
                         "make the context {} shorter",
                         options.name, options.tokens, options.window, options.window - options.tokens));
-    WindowOrder sampler;
-    sampler.options_ = options;
-    if (options.stride == 0) sampler.options_.stride = std::max<uint64_t>(options.window - 1, 1);
-    sampler.windows_ = (options.tokens - options.window) / sampler.options_.stride + 1;
-    return sampler;
+    WindowOrder order;
+    order.options_ = options;
+    if (options.stride == 0) order.options_.stride = std::max<uint64_t>(options.window - 1, 1);
+    order.windows_ = (options.tokens - options.window) / order.options_.stride + 1;
+    return order;
 }
 
 Position WindowOrder::at(uint64_t number) const {

@@ -1,5 +1,5 @@
-// Which windows of the tokens make up the training: a pure function of (seed, number of the example), so that a run's
-// place in its data is one integer and resuming is calling the same function.
+// The order of training windows: a pure function of (seed, number of the example), so that a run's position in its data
+// is one integer, and resuming calls the same function.
 #pragma once
 
 #include "base/status.hpp"
@@ -10,17 +10,17 @@
 namespace hekla::data {
 
 enum class Order : int32_t {
-    random,     // any window, each drawn anew, as nanoGPT does
-    shuffle,    // every window once an epoch, in an order of that epoch's own
-    sequential, // every window once an epoch, from the front (evaluation)
+    random,     // windows drawn with replacement, as nanoGPT does
+    shuffle,    // every window once per epoch, in another order each epoch
+    sequential, // every window once per epoch, from the start (evaluation)
 };
 
 struct WindowOrderOptions {
     Order order = Order::shuffle;
     uint64_t tokens = 0; // in the data
-    uint64_t window = 0; // of one example: the context, and one more where the next token is predicted
-    uint64_t stride = 0; // from one window's begin to the next in shuffle and sequential; 0: window - 1, so that with
-                         // one more token than the context every token is predicted once
+    uint64_t window = 0; // tokens of an example: the context, plus one if the next token is predicted
+    uint64_t stride = 0; // tokens from one window to the next in shuffle and sequential; 0: window - 1, which
+                         // predicts every token once if the window has one more token than the context
     uint64_t seed = 0;
     std::string name = "the data"; // for messages
 };
@@ -35,11 +35,11 @@ struct Position {
 
 class WindowOrder {
 public:
-    // Errors: data shorter than one window (says both lengths and what to change), a window of 0.
+    // Errors: data shorter than one window (the message has both lengths and what to change), a window of 0.
     static Result<WindowOrder> create(const WindowOrderOptions& options);
 
     Position at(uint64_t number) const;
-    // Windows an epoch. In random order an epoch is as many examples as shuffle would have.
+    // Windows per epoch; in random order as many as in shuffle.
     uint64_t examples_per_epoch() const { return windows_; }
     const WindowOrderOptions& options() const { return options_; }
 

@@ -1,4 +1,4 @@
-// Sentences with a word a line: CoNLL-U (universaldependencies.org/format.html) and words with their tags behind tabs.
+// Sentences with one word per line: CoNLL-U (universaldependencies.org/format.html) and words with tags after tabs.
 #include "data/example_rows.hpp"
 
 #include <algorithm>

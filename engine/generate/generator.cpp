@@ -1,5 +1,6 @@
 #include "generate/generator.hpp"
 
+#include "base/stopwatch.hpp"
 #include "generate/beam.hpp"
 #include "generate/decoder_graph.hpp"
 
@@ -12,8 +13,6 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 

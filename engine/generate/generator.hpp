@@ -37,9 +37,6 @@ struct Statistics {
     double prompt_seconds = 0.0;
     int64_t tokens = 0; // chosen, of all rows
     double seconds = 0.0;
-    double prompt_tokens_per_second() const {
-        return prompt_seconds > 0.0 ? static_cast<double>(prompt_tokens) / prompt_seconds : 0.0;
-    }
     double tokens_per_second() const { return seconds > 0.0 ? static_cast<double>(tokens) / seconds : 0.0; }
 };
 

@@ -9,14 +9,15 @@ namespace hekla::gpu {
 
 namespace {
 
-constexpr uint64_t kTicket = uint64_t{1} << 63; // of jobs, apart from values of the timeline
-constexpr std::size_t kFlights = 3;             // pieces on the device at a time
-constexpr uint32_t kSegments = 1023;            // of one piece
-constexpr double kLittle = 2e-6;                // seconds of a segment without an estimate
-constexpr double kGuess = 1.5;            // how much longer than estimated something may take that was not measured
-constexpr uint64_t kPatience = 1'000'000; // nanoseconds until a pause
+constexpr uint64_t kTicket = uint64_t{1} << 63;     // marks job numbers, apart from values of the timeline
+constexpr std::size_t kSubmissions = 3;             // on the device at a time
+constexpr uint32_t kMaxSegments = 1023;             // of one submission
+constexpr double kLeastSeconds = 2e-6;              // of a segment without an estimate
+constexpr double kUnmeasuredFactor = 1.5;           // how much longer than estimated an unmeasured segment may take
+constexpr uint64_t kPauseNanoseconds = 1'000'000;   // longest wait for the device between two pauses
+constexpr uint64_t kSleepNanoseconds = 100'000'000; // longest sleep before the state is looked at again
 
-// What is left of a wait.
+// The rest of a timeout.
 class Remaining {
 public:
     explicit Remaining(uint64_t nanoseconds) : whole_(nanoseconds) {}
@@ -38,7 +39,7 @@ Result<std::shared_ptr<BudgetedQueue>> BudgetedQueue::create(std::shared_ptr<Dev
     auto queue = std::shared_ptr<BudgetedQueue>(new BudgetedQueue);
     HK_TRY(queue->open(std::move(device)));
     HK_ASSIGN(queue->measuring_, queue->make_submission());
-    for (std::size_t i = 0; i < kFlights; ++i) {
+    for (std::size_t i = 0; i < kSubmissions; ++i) {
         HK_ASSIGN(auto submission, queue->make_submission());
         queue->idle_.push_back(std::move(submission));
     }
@@ -48,15 +49,17 @@ Result<std::shared_ptr<BudgetedQueue>> BudgetedQueue::create(std::shared_ptr<Dev
 Result<std::unique_ptr<BudgetedQueue::Submission>> BudgetedQueue::make_submission() const {
     auto submission = std::make_unique<Submission>();
     HK_ASSIGN(submission->primary, pool()->allocate(Level::primary));
-    if (device()->capabilities().timestamps) { HK_ASSIGN(submission->timer, Timer::create(device(), kSegments + 1)); }
+    if (device()->capabilities().timestamps) {
+        HK_ASSIGN(submission->timer, Timer::create(device(), kMaxSegments + 1));
+    }
     submission->segments = ResourceVector<Segment>(device()->host_memory());
-    submission->segments.reserve(kSegments);
+    submission->segments.reserve(kMaxSegments);
     return submission;
 }
 
 BudgetedQueue::~BudgetedQueue() {
     cancel();
-    settle_after(BudgetedQueue::wait_all()); // it was cancelled: there is nobody to tell
+    settle_after(BudgetedQueue::wait_all()); // it was cancelled, so there is no caller to report to
 }
 
 Status BudgetedQueue::set_mode(Mode mode) {
@@ -77,7 +80,7 @@ void BudgetedQueue::forget() {
 
 Result<uint64_t> BudgetedQueue::submit(std::span<const Segment> segments, const SubmitOptions& options) {
     Job job;
-    // A Status: who submits in parts waits for those that are queued already.
+    // A Status, not an exception: the caller waits for the parts that it has submitted before.
     HK_TRY(within_memory("for work to submit", [&]() -> Status {
         job.segments = ResourceVector<Segment>(segments.begin(), segments.end(), device()->host_memory());
         job.waits.assign(options.waits.begin(), options.waits.end());
@@ -88,7 +91,7 @@ Result<uint64_t> BudgetedQueue::submit(std::span<const Segment> segments, const 
         const std::lock_guard guard(work_mutex_);
         if (cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
         HK_TRY(failed_);
-        if (!is_parked_ && (mode_ == Mode::metered || !jobs_.empty())) {
+        if (!is_suspended_ && (mode_ == Mode::metered || !jobs_.empty())) {
             HK_TRY(check(segments));
             job.number = made_ + 1;
             jobs_.push_back(std::move(job));
@@ -125,7 +128,7 @@ Result<uint64_t> BudgetedQueue::measure(std::span<const Segment> segments, const
         const std::lock_guard guard(work_mutex_);
         if (segment.measured) *segment.measured = std::max(*segment.measured, seconds);
         measured_ += seconds;
-        estimated_ += std::max(segment.seconds, kLittle);
+        estimated_ += std::max(segment.seconds, kLeastSeconds);
         longest_ = std::max(longest_, seconds);
         if (cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
     }
@@ -134,8 +137,8 @@ Result<uint64_t> BudgetedQueue::measure(std::span<const Segment> segments, const
 
 double BudgetedQueue::cost(const Segment& segment) const {
     if (segment.measured && *segment.measured > 0) return *segment.measured;
-    const double estimate = std::max(segment.seconds, kLittle);
-    return estimated_ > 0 ? kGuess * estimate * measured_ / estimated_ : estimate;
+    const double estimate = std::max(segment.seconds, kLeastSeconds);
+    return estimated_ > 0 ? kUnmeasuredFactor * estimate * measured_ / estimated_ : estimate;
 }
 
 Result<bool> BudgetedQueue::is_complete(const Submission& submission) {
@@ -159,7 +162,7 @@ Status BudgetedQueue::collect() {
                 const double seconds = (ticks[i + 1] - ticks[i]) * 1e-9;
                 longest_ = std::max(longest_, seconds);
                 if (!submission.segments[i].measured) continue;
-                // Quick to grow and slow to shrink: a budget is kept more often than it is used up.
+                // Grows at once and shrinks slowly, so that budgets are rather kept than filled.
                 double& known = *submission.segments[i].measured;
                 known = seconds > known ? seconds : 0.9 * known + 0.1 * seconds;
             }
@@ -193,7 +196,7 @@ Status BudgetedQueue::record(Submission& submission, CommandBuffer& into, const 
             const Segment& segment = job.segments[job.next];
             const double seconds = cost(segment);
             const std::size_t taken = submission.segments.size();
-            full = taken == kSegments || (taken > 0 && advanced.seconds + seconds > work.seconds);
+            full = taken == kMaxSegments || (taken > 0 && advanced.seconds + seconds > work.seconds);
             if (full) break;
             into.execute(*segment.commands);
             submission.segments.push_back(segment);
@@ -211,38 +214,38 @@ Status BudgetedQueue::record(Submission& submission, CommandBuffer& into, const 
     return {};
 }
 
-Result<BudgetedQueue::Advanced> BudgetedQueue::give(const Work& work) {
+Result<BudgetedQueue::Advanced> BudgetedQueue::submit_within(const Work& work) {
     HK_TRY(collect());
     Advanced advanced;
     advanced.spent = spent_;
     advanced.longest = longest_;
     advanced.more = !jobs_.empty();
-    // What runs up to our own semaphore cannot be waited for inside of a command buffer.
+    // A command buffer cannot wait for submissions that end with our own semaphore.
     const bool recorded = work.into != VK_NULL_HANDLE;
     advanced.busy =
         idle_.empty() ||
         (recorded && std::ranges::any_of(submissions_, [](const auto& submission) { return !submission->leased; }));
-    const bool gives = advanced.more && work.seconds > 0; // there is more only where it is metered
-    if (advanced.busy || (!gives && work.waits.empty() && work.signals.empty())) return advanced;
+    const bool submits = advanced.more && work.seconds > 0; // there is more only in the metered mode
+    if (advanced.busy || (!submits && work.waits.empty() && work.signals.empty())) return advanced;
     Submission& submission = *idle_.back();
     submission.leased = recorded;
     std::vector<TimelinePoint> waits(work.waits.begin(), work.waits.end()),
         signals(work.signals.begin(), work.signals.end());
     if (recorded) {
         CommandBuffer into = CommandBuffer::borrow(device(), work.into);
-        // Against everything of the host's around it.
+        // Against all of the host's commands around it.
         constexpr VkAccessFlags2 kAll = VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT;
-        const auto border = [&] {
+        const auto full_barrier = [&] {
             into.barrier(VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_ACCESS_2_MEMORY_WRITE_BIT,
                          VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, kAll);
         };
-        border();
+        full_barrier();
         HK_TRY(record(submission, into, work, advanced, waits, signals));
-        border();
+        full_barrier();
         submission.end = work.lease;
     } else {
         HK_TRY(submission.primary.begin());
-        if (gives) HK_TRY(record(submission, submission.primary, work, advanced, waits, signals));
+        if (submits) HK_TRY(record(submission, submission.primary, work, advanced, waits, signals));
         HK_TRY(submission.primary.end());
         for (const auto& before : submissions_)
             if (before->leased) waits.push_back(before->end);
@@ -269,22 +272,22 @@ Result<BudgetedQueue::Advanced> BudgetedQueue::advance(const Work& work) {
                     value = std::max(value, submission->end.value);
             if (work.lease.value <= value)
                 return invalid_argument(
-                    fmt::format("the lease ends at the value {} of its semaphore, and {} was reached or is leased "
-                                "already: what is recorded would be used again before it has run",
+                    fmt::format("hk_advance.lease.value is {}, expected above {}, which the semaphore has reached or "
+                                "is leased up to",
                                 work.lease.value, value));
         }
         Work allowed = work;
-        if (parked_ || is_parked_) allowed.seconds = 0;
-        result = give(allowed);
+        if (suspended_ || is_suspended_) allowed.seconds = 0;
+        result = submit_within(allowed);
         if (!result.ok()) failed_ = result.status();
     }
-    given_.notify_all();
+    advanced_.notify_all();
     return result;
 }
 
 void BudgetedQueue::drain() {
     if (mode_ == Mode::metered) mode_ = Mode::direct;
-    given_.notify_all();
+    advanced_.notify_all();
 }
 
 void BudgetedQueue::cancel() {
@@ -293,114 +296,137 @@ void BudgetedQueue::cancel() {
         cancelled_ = true;
         jobs_.clear();
     }
-    given_.notify_all();
+    advanced_.notify_all();
 }
 
-Result<bool> BudgetedQueue::wait_device(uint64_t value, uint64_t timeout_nanoseconds) {
+Result<bool> BudgetedQueue::wait_for_device(uint64_t value, uint64_t timeout_nanoseconds) {
     if (!pause_) return Queue::wait_value(value, timeout_nanoseconds);
     const Remaining left(timeout_nanoseconds);
     for (;;) {
         const uint64_t rest = left();
-        HK_ASSIGN(const bool reached, Queue::wait_value(value, std::min(rest, kPatience)));
+        HK_ASSIGN(const bool reached, Queue::wait_value(value, std::min(rest, kPauseNanoseconds)));
         if (reached || rest == 0) return reached;
         pause_(false);
     }
 }
 
+BudgetedQueue::Next BudgetedQueue::next_step(uint64_t job) const {
+    if (ended_ >= job) return {Step::done, {}};
+    const bool ends = cancelled_ || !failed_.ok(); // nothing more is submitted
+    if (submissions_.empty() && ends) return {Step::fail, {}};
+    const bool wanted = suspended_ && !ends;
+    const bool suspends = wanted && std::ranges::all_of(jobs_, [](const Job& one) {
+                              return std::ranges::all_of(one.segments, &Segment::rerecordable);
+                          });
+    if (suspends && submissions_.empty()) return {Step::suspend, {}};
+    // What is not rerecordable is a copy, and is done before the suspension.
+    if ((mode_ != Mode::metered || (wanted && !suspends)) && !jobs_.empty() && !idle_.empty())
+        return {Step::submit, {}};
+    const auto ends_job = std::ranges::find_if(
+        submissions_, [&](const auto& submission) { return !cancelled_ && submission->ended_job >= job; });
+    if (submissions_.empty() || (ends_job == submissions_.end() && !ends && !suspends))
+        return {Step::wait_for_host, {}};
+    // Submissions end in their order, so the last one is waited for where none ends the job.
+    const Submission& last = ends_job != submissions_.end() ? **ends_job : *submissions_.back();
+    return {last.leased ? Step::wait_for_lease : Step::wait_for_device, last.end};
+}
+
 Result<bool> BudgetedQueue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
-    if ((value & kTicket) == 0) return wait_device(value, timeout_nanoseconds);
-    const uint64_t number = value & ~kTicket;
+    if ((value & kTicket) == 0) return wait_for_device(value, timeout_nanoseconds);
+    const uint64_t job = value & ~kTicket;
     const Remaining left(timeout_nanoseconds);
     std::unique_lock lock(work_mutex_);
     for (;;) {
         HK_TRY(collect());
-        if (ended_ >= number) return true;
-        if (submissions_.empty() && cancelled_) return Status(Code::cancelled, "the work on the device was cancelled");
-        if (submissions_.empty()) HK_TRY(failed_);
-        const bool to_park = parked_ && !cancelled_ && failed_.ok();
-        const bool parks = to_park && std::ranges::all_of(jobs_, [](const Job& job) {
-                               return std::ranges::all_of(job.segments, &Segment::again);
-                           });
-        if (parks && submissions_.empty()) {
-            const std::function<Status()> parked = parked_;
-            lock.unlock();
-            const Status rested = park(parked);
-            lock.lock();
-            if (!rested.ok()) failed_ = rested; // what is left will not be begun
-            HK_TRY(rested);
+        const Next next = next_step(job);
+        if (next.step == Step::done) return true;
+        if (next.step == Step::fail)
+            return cancelled_ ? Status(Code::cancelled, "the work on the device was cancelled") : failed_;
+        if (next.step == Step::suspend) {
+            HK_TRY(suspend_waiting(lock));
             continue;
         }
-        // What cannot be recorded again is a copy: it is done before.
-        if ((mode_ != Mode::metered || (to_park && !parks)) && !jobs_.empty() && !idle_.empty()) {
-            Work all;
-            all.seconds = 1e9;
-            const Status given = give(all).status();
-            if (!given.ok()) failed_ = given;
-            HK_TRY(given);
+        if (next.step == Step::submit) {
+            HK_TRY(submit_all());
             continue;
         }
         const uint64_t rest = left();
         if (rest == 0) return false;
-        const bool waits_for_host =
-            !cancelled_ && failed_.ok() && !parks &&
-            std::ranges::none_of(submissions_, [&](const auto& submission) { return submission->ended_job >= number; });
-        if (pause_ && (waits_for_host || submissions_.empty() || mode_ == Mode::metered)) {
-            lock.unlock();
-            const bool paused = pause_(true); // what lands meanwhile is seen by the next advance()
-            lock.lock();
-            if (paused) continue;
-        }
-        if (waits_for_host || submissions_.empty()) {
-            given_.wait_for(lock, std::chrono::nanoseconds(std::min<uint64_t>(rest, 100'000'000)));
+        // The next advance() collects what completes meanwhile, so in the metered mode the host is always waited for.
+        if ((next.step == Step::wait_for_host || mode_ == Mode::metered) && pause_for_host(lock)) continue;
+        if (next.step == Step::wait_for_host) {
+            wait_for_host(lock, rest);
             continue;
         }
-        // The newest submission that matters; all before it land earlier.
-        TimelinePoint end = submissions_.back()->end;
-        bool leased = submissions_.back()->leased;
-        for (const auto& submission : submissions_)
-            if (!cancelled_ && submission->ended_job >= number) {
-                end = submission->end;
-                leased = submission->leased;
-                break;
-            }
         lock.unlock();
-        if (leased) {
-            VkSemaphoreWaitInfo info{};
-            info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
-            info.semaphoreCount = 1;
-            info.pSemaphores = &end.semaphore;
-            info.pValues = &end.value;
-            const uint64_t patience = pause_ ? kPatience : 100'000'000;
-            const VkResult result =
-                device()->functions().vkWaitSemaphores(device()->handle(), &info, std::min(rest, patience));
-            if (result != VK_TIMEOUT)
-                HK_TRY(device()->check(result, "vkWaitSemaphores"));
-            else if (pause_)
-                pause_(false);
-        } else {
-            HK_TRY(wait_device(end.value, rest).status());
-        }
+        if (next.step == Step::wait_for_lease)
+            HK_TRY(wait_for_lease(next.end, rest));
+        else
+            HK_TRY(wait_for_device(next.end.value, rest).status());
         lock.lock();
     }
 }
 
-void BudgetedQueue::set_parked(std::function<Status()> parked) {
-    {
-        const std::lock_guard guard(work_mutex_);
-        parked_ = std::move(parked);
-    }
-    given_.notify_all();
+Status BudgetedQueue::submit_all() {
+    Work all;
+    all.seconds = 1e9;
+    const Status submitted = submit_within(all).status();
+    if (!submitted.ok()) failed_ = submitted;
+    return submitted;
 }
 
-Status BudgetedQueue::park(const std::function<Status()>& parked) {
+Status BudgetedQueue::suspend_waiting(std::unique_lock<std::mutex>& lock) {
+    const std::function<Status()> suspended = suspended_;
+    lock.unlock();
+    const Status resumed = suspend(suspended);
+    lock.lock();
+    if (!resumed.ok()) failed_ = resumed; // what is left will not be submitted
+    return resumed;
+}
+
+bool BudgetedQueue::pause_for_host(std::unique_lock<std::mutex>& lock) {
+    if (!pause_) return false;
+    lock.unlock();
+    const bool paused = pause_(true);
+    lock.lock();
+    return paused;
+}
+
+void BudgetedQueue::wait_for_host(std::unique_lock<std::mutex>& lock, uint64_t nanoseconds) {
+    advanced_.wait_for(lock, std::chrono::nanoseconds(std::min(nanoseconds, kSleepNanoseconds)));
+}
+
+Status BudgetedQueue::wait_for_lease(const TimelinePoint& lease, uint64_t nanoseconds) {
+    VkSemaphoreWaitInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &lease.semaphore;
+    info.pValues = &lease.value;
+    const uint64_t longest = pause_ ? kPauseNanoseconds : kSleepNanoseconds;
+    const VkResult result =
+        device()->functions().vkWaitSemaphores(device()->handle(), &info, std::min(nanoseconds, longest));
+    if (result != VK_TIMEOUT) return device()->check(result, "vkWaitSemaphores");
+    if (pause_) pause_(false);
+    return {};
+}
+
+void BudgetedQueue::set_suspended(std::function<Status()> suspended) {
+    {
+        const std::lock_guard guard(work_mutex_);
+        suspended_ = std::move(suspended);
+    }
+    advanced_.notify_all();
+}
+
+Status BudgetedQueue::suspend(const std::function<Status()>& suspended) {
     const auto set = [&](bool is) {
         const std::lock_guard guard(work_mutex_);
-        is_parked_ = is;
+        is_suspended_ = is;
     };
     set(true);
     Status status;
     try {
-        status = within_memory("while the queue was parked", parked);
+        status = within_memory("while the queue was suspended", suspended);
     } catch (...) {
         set(false);
         throw;
@@ -417,7 +443,7 @@ Status BudgetedQueue::wait_all() {
     uint64_t number = 0;
     {
         const std::lock_guard guard(work_mutex_);
-        number = is_parked_ ? 0 : made_;
+        number = is_suspended_ ? 0 : made_;
     }
     if (number > 0) HK_TRY(wait(kTicket | number));
     return Queue::wait_all();

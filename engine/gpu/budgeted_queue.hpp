@@ -1,6 +1,16 @@
-// A queue whose work is given to the device a piece at a time, by whoever has time to spare. One thread submits and
-// waits as with any other queue, and blocks until its work is done; another calls advance(), once a frame, say, and
-// each call gives the device as much as its budget holds. The work is the same, in the same order, so the bits are too.
+// A queue with a time budget. One thread submits work and waits for it as with any other queue; another thread calls
+// advance(), for example once a frame, and each call runs up to N microseconds of that work on the device. The work and
+// its order do not depend on the budgets, so the results have the same bits.
+//
+// What the submitting thread does while it waits for its job (wait_value), first match first:
+//
+//     the job has ended                                                          return
+//     nothing runs, and the queue was cancelled or has failed                    return the error
+//     suspension is wanted, all that is left is rerecordable, nothing runs       suspend: call the callback
+//     metering is off, or suspension is wanted and something is not rerecordable submit all that is left
+//     nothing that runs ends the job: advance() has to submit more               wait for the host (pause, or sleep)
+//     the submission that ends the job is leased                                 wait for the host's semaphore
+//     otherwise                                                                  wait for the device
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -17,15 +27,15 @@ namespace hekla::gpu {
 class BudgetedQueue final : public Queue {
 public:
     enum class Mode : int32_t {
-        direct,    // submit() submits, as Queue does
-        measuring, // the same, one segment after the other, each waited for and timed
-        metered,   // submit() hands over, advance() submits
+        direct,    // submit() submits to the device, as Queue does
+        measuring, // the same, but each segment is submitted, waited for and timed alone
+        metered,   // submit() queues, advance() submits to the device
     };
 
     static Result<std::shared_ptr<BudgetedQueue>> create(std::shared_ptr<Device> device);
     ~BudgetedQueue() override; // waits for what is pending, leases included
 
-    // By the thread that submits; waits for everything first.
+    // Sets the mode, by the submitting thread; waits for everything first.
     Status set_mode(Mode mode);
 
     Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {}) override;
@@ -33,91 +43,105 @@ public:
     void give_way() override;
 
     double longest(); // seconds of the longest segment measured so far
-    void forget();    // what was measured: other segments take the place of those
+    void forget();    // resets the measurements, before other segments take the place of the measured ones
 
     struct Work {
-        double seconds = 0;                     // the budget: at least one segment is taken where any is there
-        std::span<const TimelinePoint> waits;   // before it
-        std::span<const TimelinePoint> signals; // behind it, even where there is nothing to do
-        // Recorded into this command buffer of the host's, outside of a render pass, instead of submitted: then no
-        // waits and signals, but `lease`, which the host signals when the command buffer has been executed.
+        double seconds = 0;                     // budget; at least one segment is submitted where any is left
+        std::span<const TimelinePoint> waits;   // before the work
+        std::span<const TimelinePoint> signals; // after the work, even where there is none
+        // A command buffer of the host, outside of a render pass, that the work is recorded into instead of being
+        // submitted. Then there are no waits and signals, but `lease`, which the host signals when the command buffer
+        // has been executed.
         VkCommandBuffer into = VK_NULL_HANDLE;
         TimelinePoint lease;
     };
     struct Advanced {
-        std::size_t segments = 0; // given to the device now
-        double seconds = 0;       // what they should take
+        std::size_t segments = 0; // submitted or recorded by this call
+        double seconds = 0;       // expected duration of these
         bool more = false;        // there is work that did not fit
-        bool busy = false;        // nothing was given: pieces of earlier calls still run
-        double spent = 0;   // what the newest finished piece took, by the device's clock; 0: none, or no timestamps
-        double longest = 0; // the longest segment ever measured
+        bool busy = false;        // nothing was submitted, because earlier submissions still run
+        double spent = 0;         // seconds that the newest finished submission took; 0: none yet, or no timestamps
+        double longest = 0;       // seconds of the longest segment ever measured
     };
-    // Thread: any, one at a time. Waits for nothing, compiles and allocates nothing. Errors: a lost device; a lease
-    // that is not in the future (nothing is recorded).
+    // Submits or records work within a budget. Thread: any, one at a time. Does not wait, compile or allocate. Errors:
+    // a lost device; a lease that is not in the future (nothing is recorded).
     Result<Advanced> advance(const Work& work);
 
-    // Where the submitting thread waits for advance(), it calls `parked`, under no lock, once nothing of this queue
-    // runs and everything that is left can be recorded again (Segment::again); until that has returned, advance() gives
-    // the device nothing. What `parked` itself submits is submitted at once. Empty: no more. Thread: any.
-    void set_parked(std::function<Status()> parked);
-    // The same by the submitting thread, now: nothing of it may be pending.
-    Status park(const std::function<Status()>& parked);
+    // Asks the submitting thread to call `suspended`, under no lock, when it waits for advance(), nothing of this queue
+    // runs, and everything that is left is rerecordable. advance() submits nothing until then and while it runs; what
+    // `suspended` itself submits is submitted to the device at once. Empty: takes the request back. Thread: any.
+    void set_suspended(std::function<Status()> suspended);
+    // Calls `suspended` now, by the submitting thread; nothing may be pending.
+    Status suspend(const std::function<Status()>& suspended);
 
-    // What the submitting thread does, under no lock, instead of waiting, again and again until it need not: for
-    // advance(), or (false) for the device, after a millisecond at most. Where it gives false back it waits all the
-    // same. Before anything is submitted.
+    // Sets what the submitting thread calls, under no lock, instead of sleeping: repeatedly until advance() was called
+    // (true) or the device is done (false, at least every millisecond). Where it returns false the thread sleeps after
+    // all. To be called before anything is submitted.
     void set_pause(std::function<bool(bool for_advance)> pause) { pause_ = std::move(pause); }
 
-    // What was not yet given to the device is dropped; submit() and wait() end with Code::cancelled as soon as what was
-    // given is done. For good. Thread: any.
+    // Drops what was not yet submitted to the device; submit() and wait() end with Code::cancelled as soon as what was
+    // submitted is done. Permanent. Thread: any.
     void cancel();
-    // What is left and what comes is given to the device at once, without advance(). Thread: any.
+    // Submits what is left and what comes to the device at once, without advance(). Thread: any.
     void drain();
 
 private:
     // Segments that were submitted together.
     struct Job {
         ResourceVector<Segment> segments;
-        std::size_t next = 0; // the first one that was not given yet
+        std::size_t next = 0; // the first one that is not on the device yet
         uint64_t number = 0;
         std::vector<TimelinePoint> waits, signals;
     };
-    // One piece on the device.
+    // What one advance() gave the device.
     struct Submission {
         CommandBuffer primary;
         std::unique_ptr<Timer> timer; // null without timestamps
-        TimelinePoint end;            // ours, or the host's lease
+        TimelinePoint end;            // on this queue's timeline, or the host's lease
         bool leased = false;
-        uint64_t ended_job = 0; // the last one that it ends; 0: none
+        uint64_t ended_job = 0; // the last job that it ends; 0: none
         ResourceVector<Segment> segments;
+    };
+    // See the table above.
+    enum class Step : int32_t { done, fail, suspend, submit, wait_for_host, wait_for_lease, wait_for_device };
+    struct Next {
+        Step step = Step::done;
+        TimelinePoint end; // to wait for
     };
     BudgetedQueue() = default;
     Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds) override;
-    Result<bool> wait_device(uint64_t value, uint64_t timeout_nanoseconds); // a value of the timeline
+    // The next five are called with work_mutex_ held; those that take the lock release it meanwhile.
+    Next next_step(uint64_t job) const;
+    Status submit_all();
+    Status suspend_waiting(std::unique_lock<std::mutex>& lock);
+    bool pause_for_host(std::unique_lock<std::mutex>& lock);
+    void wait_for_host(std::unique_lock<std::mutex>& lock, uint64_t nanoseconds);
+    Status wait_for_lease(const TimelinePoint& lease, uint64_t nanoseconds);
+    Result<bool> wait_for_device(uint64_t value, uint64_t timeout_nanoseconds); // a value of the timeline
     Result<uint64_t> measure(std::span<const Segment> segments, const SubmitOptions& options);
-    double cost(const Segment& segment) const;
+    double cost(const Segment& segment) const; // seconds
     Result<std::unique_ptr<Submission>> make_submission() const;
-    Status collect(); // submissions that have is_complete
-    Result<Advanced> give(const Work& work);
+    Status collect(); // takes the times of complete submissions and makes them idle
+    Result<Advanced> submit_within(const Work& work);
     Result<bool> is_complete(const Submission& submission);
     Status record(Submission& submission, CommandBuffer& into, const Work& work, Advanced& advanced,
                   std::vector<TimelinePoint>& waits, std::vector<TimelinePoint>& signals);
 
     std::mutex work_mutex_;
-    std::condition_variable given_; // or cancelled
+    std::condition_variable advanced_; // or cancelled, drained, asked to suspend
     std::atomic<Mode> mode_{Mode::direct};
     std::function<bool(bool)> pause_;
     bool cancelled_ = false;
-    std::function<Status()> parked_; // wanted
-    bool is_parked_ = false;
+    std::function<Status()> suspended_; // wanted; empty: not
+    bool is_suspended_ = false;
     Status failed_;
     std::deque<Job> jobs_;
     uint64_t made_ = 0, ended_ = 0;                       // job numbers
-    std::deque<std::unique_ptr<Submission>> submissions_; // in the order they were given
+    std::deque<std::unique_ptr<Submission>> submissions_; // on the device, in order
     std::vector<std::unique_ptr<Submission>> idle_;
     std::unique_ptr<Submission> measuring_; // of measure() alone
-    double measured_ = 0, estimated_ = 0;   // sums over what was measured
-    double spent_ = 0, longest_ = 0;
+    double measured_ = 0, estimated_ = 0;   // seconds of all segments that were measured
+    double spent_ = 0, longest_ = 0;        // seconds
 };
 
 } // namespace hekla::gpu

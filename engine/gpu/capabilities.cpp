@@ -17,7 +17,7 @@ struct Bit {
     bool Capabilities::*bit;
 };
 
-constexpr Bit bits[] = {
+constexpr Bit kBits[] = {
     {"storage_16bit", &Capabilities::storage_16bit},
     {"storage_8bit", &Capabilities::storage_8bit},
     {"float16", &Capabilities::float16},
@@ -42,8 +42,8 @@ constexpr Bit bits[] = {
 };
 
 const Bit* find_bit(std::string_view name) {
-    const auto* found = std::ranges::find(bits, name, &Bit::name);
-    return found == std::end(bits) ? nullptr : found;
+    const auto* found = std::ranges::find(kBits, name, &Bit::name);
+    return found == std::end(kBits) ? nullptr : found;
 }
 
 DeviceType to_type(VkPhysicalDeviceType type) {
@@ -108,11 +108,10 @@ Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical
 template<class T>
 Status lower(Capabilities& capabilities, T& limit, const std::optional<T>& wanted, const char* name) {
     if (!wanted) return {};
-    if (*wanted == 0 || *wanted > limit) {
+    if (*wanted == 0 || *wanted > limit)
         return invalid_argument(
             fmt::format("override {} = {}: {} has {}, and an override can only lower it (to 1 or more)", name, *wanted,
                         capabilities.device_name, limit));
-    }
     capabilities.taken_away.push_back(fmt::format("{} {} -> {}: asked for", name, limit, *wanted));
     limit = *wanted;
     return {};
@@ -213,16 +212,15 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
     VkPhysicalDeviceMemoryProperties memory{};
     functions.vkGetPhysicalDeviceMemoryProperties(physical, &memory);
     for (uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
-        if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) {
+        if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
             c.device_memory_bytes = std::max(c.device_memory_bytes, memory.memoryHeaps[i].size);
-        }
     }
     // Host-visible device memory of a discrete card lies behind a bus, sometimes in a window of 256 MiB: not for
     // tensors.
-    constexpr VkMemoryPropertyFlags all = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-                                          VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    constexpr VkMemoryPropertyFlags kAll = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                           VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
-        if ((memory.memoryTypes[i].propertyFlags & all) == all &&
+        if ((memory.memoryTypes[i].propertyFlags & kAll) == kAll &&
             (c.type == DeviceType::cpu || c.type == DeviceType::integrated)) {
             c.mapped_device_memory = true;
         }
@@ -249,7 +247,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
 
 std::vector<std::string_view> capability_names() {
     std::vector<std::string_view> names;
-    for (const Bit& bit : bits) names.push_back(bit.name);
+    for (const Bit& bit : kBits) names.push_back(bit.name);
     return names;
 }
 

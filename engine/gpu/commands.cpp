@@ -10,10 +10,10 @@ namespace hekla::gpu {
 
 namespace {
 
-constexpr VkPipelineStageFlags2 all_stages =
+constexpr VkPipelineStageFlags2 kAllStages =
     VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT;
-constexpr VkAccessFlags2 all_writes = VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
-constexpr VkAccessFlags2 all_access = all_writes | VK_ACCESS_2_SHADER_STORAGE_READ_BIT | VK_ACCESS_2_TRANSFER_READ_BIT;
+constexpr VkAccessFlags2 kAllWrites = VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
+constexpr VkAccessFlags2 kAllAccess = kAllWrites | VK_ACCESS_2_SHADER_STORAGE_READ_BIT | VK_ACCESS_2_TRANSFER_READ_BIT;
 
 bool inside(const Buffer& buffer, uint64_t offset, uint64_t bytes) {
     return offset <= buffer.bytes() && bytes <= buffer.bytes() - offset;
@@ -58,9 +58,8 @@ CommandBuffer& CommandBuffer::operator=(CommandBuffer&& other) noexcept {
 CommandBuffer::~CommandBuffer() { release(); }
 
 void CommandBuffer::release() noexcept {
-    if (pool_ && commands_) {
+    if (pool_ && commands_)
         pool_->device_->functions().vkFreeCommandBuffers(pool_->device_->handle(), pool_->pool_, 1, &commands_);
-    }
     commands_ = VK_NULL_HANDLE;
     pool_.reset();
 }
@@ -128,7 +127,7 @@ void CommandBuffer::dispatch(const Pipeline& pipeline, VkDeviceAddress arguments
     command.groups = g;
 }
 
-void CommandBuffer::barrier() { barrier(all_stages, all_writes, all_stages, all_access); }
+void CommandBuffer::barrier() { barrier(kAllStages, kAllWrites, kAllStages, kAllAccess); }
 
 void CommandBuffer::barrier(VkPipelineStageFlags2 from_stages, VkAccessFlags2 from_access,
                             VkPipelineStageFlags2 to_stages, VkAccessFlags2 to_access) {
@@ -157,13 +156,12 @@ void CommandBuffer::copy(const Buffer& source, uint64_t source_offset, const Buf
                          uint64_t destination_offset, uint64_t bytes) {
     if (!recording()) return;
     if (bytes == 0) return;
-    if (!inside(source, source_offset, bytes) || !inside(destination, destination_offset, bytes)) {
+    if (!inside(source, source_offset, bytes) || !inside(destination, destination_offset, bytes))
         return fail(
             internal_error(fmt::format("copy of {} bytes from {} of \"{}\" ({} bytes) to {} of \"{}\" ({} bytes) "
                                        "leaves a buffer",
                                        bytes, source_offset, source.name(), source.bytes(), destination_offset,
                                        destination.name(), destination.bytes())));
-    }
     const VkBufferCopy region{source_offset, destination_offset, bytes};
     device_->functions().vkCmdCopyBuffer(commands_, source.handle(), destination.handle(), 1, &region);
     if (!keep_trace_) return;
@@ -177,11 +175,10 @@ void CommandBuffer::copy(const Buffer& source, uint64_t source_offset, const Buf
 void CommandBuffer::fill(const Buffer& destination, uint64_t offset, uint64_t bytes, uint32_t word) {
     if (!recording()) return;
     if (bytes == 0) return;
-    if (!inside(destination, offset, bytes) || offset % 4 != 0 || bytes % 4 != 0) {
+    if (!inside(destination, offset, bytes) || offset % 4 != 0 || bytes % 4 != 0)
         return fail(
             internal_error(fmt::format("fill of {} bytes at {} of \"{}\" ({} bytes): inside it, in multiples of 4",
                                        bytes, offset, destination.name(), destination.bytes())));
-    }
     device_->functions().vkCmdFillBuffer(commands_, destination.handle(), offset, bytes, word);
     if (!keep_trace_) return;
     RecordedCommand& command = trace_.emplace_back();
@@ -227,9 +224,8 @@ void CommandBuffer::reset_timer(Timer& timer) {
 
 void CommandBuffer::timestamp(Timer& timer, uint32_t slot) {
     if (!recording()) return;
-    if (slot >= timer.slots()) {
+    if (slot >= timer.slots())
         return fail(internal_error(fmt::format("timestamp slot {} of a timer of {}", slot, timer.slots())));
-    }
     device_->functions().vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timer.handle(), slot);
     if (!keep_trace_) return;
     RecordedCommand& command = trace_.emplace_back();

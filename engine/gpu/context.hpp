@@ -1,4 +1,4 @@
-// A device with everything that stands on it, made together: what a room above asks for.
+// The GPU objects that the rest of the engine needs, created together.
 #pragma once
 
 #include "gpu/device.hpp"

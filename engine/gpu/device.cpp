@@ -1,11 +1,10 @@
 #include "gpu/device.hpp"
 
+#include "gpu/device_selection.hpp"
 #include "gpu/quirks.hpp"
 #include "gpu/result.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,7 +20,7 @@ struct Device::MessageState {
 
 namespace {
 
-constexpr const char* validation_layer = "VK_LAYER_KHRONOS_validation";
+constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 
 VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                           VkDebugUtilsMessageTypeFlagsEXT,
@@ -42,7 +41,7 @@ bool has_extension(const std::vector<VkExtensionProperties>& list, std::string_v
     return std::ranges::any_of(list, [&](const VkExtensionProperties& e) { return name == e.extensionName; });
 }
 
-// Vulkan's two-call lists, the way that survives a list growing in between.
+// Reads one of Vulkan's lists, whose size is asked for first; the list may grow in between.
 template<class T, class Call>
 Result<std::vector<T>> enumerate(const char* what, Call&& call) {
     std::vector<T> items;
@@ -75,25 +74,38 @@ std::vector<VkQueueFamilyProperties> queue_families(const Functions& f, VkPhysic
     return families;
 }
 
-// A compute family, preferably one that does no graphics: a desktop's compositor is then not behind our work.
-std::optional<uint32_t> compute_family(const Functions& f, VkPhysicalDevice physical) {
-    const std::vector<VkQueueFamilyProperties> families = queue_families(f, physical);
-    std::optional<uint32_t> found;
-    for (uint32_t i = 0; i < families.size(); ++i) {
-        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) continue;
-        const bool dedicated = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits > 0;
-        if (!found) found = i;
-        if (dedicated) return i;
-    }
-    return found;
-}
-
 struct Candidate {
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     DeviceInfo info;
     Features features;
     uint32_t queue_family = 0;
 };
+
+Result<Candidate> candidate_of(const Functions& f, VkPhysicalDevice physical, uint32_t index,
+                               uint32_t instance_version) {
+    Candidate candidate;
+    candidate.physical = physical;
+    PhysicalDevice snapshot;
+    VkPhysicalDeviceProperties properties{};
+    f.vkGetPhysicalDeviceProperties(physical, &properties);
+    snapshot.name.assign(properties.deviceName, strnlen(properties.deviceName, sizeof properties.deviceName));
+    snapshot.api_version = properties.apiVersion;
+    if (properties.apiVersion >= VK_API_VERSION_1_2) { // an older driver cannot answer the following
+        snapshot.queue_families = queue_families(f, physical);
+        candidate.queue_family = compute_family(snapshot.queue_families).value_or(0);
+        HK_ASSIGN(candidate.features,
+                  supported_features(f, physical, std::min(properties.apiVersion, instance_version)));
+        HK_ASSIGN(const Capabilities capabilities,
+                  query_capabilities(f, physical, candidate.queue_family, candidate.features));
+        snapshot.driver = capabilities.driver_name + " " + capabilities.driver_info;
+        snapshot.type = capabilities.type;
+        snapshot.memory_bytes = capabilities.device_memory_bytes;
+        snapshot.uuid = capabilities.device_uuid;
+        snapshot.missing = missing_baseline(candidate.features);
+    }
+    candidate.info = describe_device(snapshot, index);
+    return candidate;
+}
 
 Result<std::vector<Candidate>> candidates(const Functions& f, VkInstance instance, uint32_t instance_version) {
     HK_ASSIGN(const std::vector<VkPhysicalDevice> physicals,
@@ -102,122 +114,19 @@ Result<std::vector<Candidate>> candidates(const Functions& f, VkInstance instanc
               }));
     std::vector<Candidate> list;
     for (VkPhysicalDevice physical : physicals) {
-        Candidate candidate;
-        candidate.physical = physical;
-        candidate.info.index = static_cast<uint32_t>(list.size());
-        VkPhysicalDeviceProperties properties{};
-        f.vkGetPhysicalDeviceProperties(physical, &properties);
-        candidate.info.name.assign(properties.deviceName, strnlen(properties.deviceName, sizeof properties.deviceName));
-        candidate.info.api_version = properties.apiVersion;
-        if (properties.apiVersion < VK_API_VERSION_1_2) {
-            candidate.info.why_not =
-                fmt::format("its driver is for Vulkan {}.{}, 1.3 is needed (or 1.2 with "
-                            "VK_KHR_synchronization2)",
-                            VK_API_VERSION_MAJOR(properties.apiVersion), VK_API_VERSION_MINOR(properties.apiVersion));
-            list.push_back(std::move(candidate));
-            continue;
-        }
-        const std::optional<uint32_t> family = compute_family(f, physical);
-        HK_ASSIGN(candidate.features,
-                  supported_features(f, physical, std::min(properties.apiVersion, instance_version)));
-        HK_ASSIGN(const Capabilities capabilities,
-                  query_capabilities(f, physical, family.value_or(0), candidate.features));
-        candidate.info.driver = capabilities.driver_name + " " + capabilities.driver_info;
-        candidate.info.type = capabilities.type;
-        candidate.info.memory_bytes = capabilities.device_memory_bytes;
-        candidate.info.uuid = capabilities.device_uuid;
-        const std::vector<std::string> missing = missing_baseline(candidate.features);
-        if (!family) {
-            candidate.info.why_not = "it has no compute queue";
-        } else if (!missing.empty()) {
-            candidate.info.why_not = fmt::format("its driver lacks {}", fmt::join(missing, ", "));
-        } else {
-            candidate.info.usable = true;
-            candidate.queue_family = *family;
-        }
+        HK_ASSIGN(Candidate candidate, candidate_of(f, physical, static_cast<uint32_t>(list.size()), instance_version));
         list.push_back(std::move(candidate));
     }
     return list;
 }
 
-int rank(DeviceType type) {
-    switch (type) {
-    case DeviceType::discrete: return 4;
-    case DeviceType::integrated: return 3;
-    case DeviceType::virtual_gpu: return 2;
-    case DeviceType::other: return 1;
-    case DeviceType::cpu: return 0;
-    }
-    return 0;
-}
-
-std::string describe(const std::vector<Candidate>& list) {
-    std::string out;
-    for (const Candidate& c : list) {
-        out += fmt::format("\n  {}: {} [{}]{}{}", c.info.index, c.info.name, device_type_name(c.info.type),
-                           c.info.usable ? "" : " not usable: ", c.info.why_not);
-    }
-    return out;
-}
-
-Result<const Candidate*> choose(const std::vector<Candidate>& list, const std::string& select) {
-    if (list.empty()) {
-        return not_found("Vulkan shows no device: install a driver (mesa-vulkan-drivers has one for AMD, Intel and "
-                         "any CPU; NVIDIA's comes with its own driver), or check VK_ICD_FILENAMES and VK_DRIVER_FILES");
-    }
-    if (select.empty()) {
-        const Candidate* best = nullptr;
-        for (const Candidate& c : list) {
-            if (!c.info.usable) continue;
-            const auto order = [](const Candidate& x) { return std::pair(rank(x.info.type), x.info.memory_bytes); };
-            if (!best || order(c) > order(*best)) best = &c;
-        }
-        if (!best) return unsupported("no Vulkan device can be used:" + describe(list));
-        return best;
-    }
-    const Candidate* found = nullptr;
-    uint32_t index = 0;
-    const char* end = select.data() + select.size();
-    if (const auto parsed = std::from_chars(select.data(), end, index); parsed.ec == std::errc() && parsed.ptr == end) {
-        if (index < list.size()) found = &list[index];
-    } else {
-        for (const Candidate& c : list) {
-            if (lowered(c.info.name).find(lowered(select)) == std::string::npos) continue;
-            if (found) {
-                return invalid_argument(
-                    fmt::format("\"{}\" names more than one device; give its index:{}", select, describe(list)));
-            }
-            found = &c;
-        }
-    }
-    if (!found) return not_found(fmt::format("no device \"{}\"; there are:{}", select, describe(list)));
-    if (!found->info.usable) {
-        return unsupported(fmt::format("{} cannot be used: {}", found->info.name, found->info.why_not));
-    }
-    return found;
+std::vector<DeviceInfo> infos_of(const std::vector<Candidate>& candidates) {
+    std::vector<DeviceInfo> infos;
+    for (const Candidate& candidate : candidates) infos.push_back(candidate.info);
+    return infos;
 }
 
 } // namespace
-
-// The version of Vulkan at which a device of a host's is used.
-uint32_t version_in_use(const VkPhysicalDeviceProperties& properties, uint32_t instance_version) {
-    return std::min({properties.apiVersion, instance_version != 0 ? instance_version : properties.apiVersion,
-                     static_cast<uint32_t>(VK_MAKE_API_VERSION(0, 1, 3, 0xFFF))});
-}
-
-QueueAdvice queue_advice(const Functions& f, VkPhysicalDevice physical) {
-    const std::vector<VkQueueFamilyProperties> families = queue_families(f, physical);
-    QueueAdvice advice;
-    for (uint32_t i = 0; i < families.size(); ++i) {
-        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) continue;
-        const bool draws = (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) != 0;
-        if (!draws && families[i].timestampValidBits > 0) return {QueueAdvice::Kind::async, i, 0, 0.0F};
-        if (advice.kind == QueueAdvice::Kind::shared)
-            advice = families[i].queueCount > 1 ? QueueAdvice{QueueAdvice::Kind::second, i, 1, 0.0F}
-                                                : QueueAdvice{QueueAdvice::Kind::shared, i, 0, 1.0F};
-    }
-    return advice;
-}
 
 Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
                                               VkPhysicalDevice physical_device, uint32_t instance_version) {
@@ -228,21 +137,19 @@ Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_inst
     VkPhysicalDeviceProperties properties{};
     f.vkGetPhysicalDeviceProperties(physical_device, &properties);
     DeviceRequirements requirements;
-    requirements.api_version = version_in_use(properties, instance_version);
-    if (requirements.api_version < VK_API_VERSION_1_2) {
-        return unsupported(
-            fmt::format("{} with this instance is Vulkan {}.{}; 1.2 with VK_KHR_synchronization2 is the least: set "
-                        "VkApplicationInfo::apiVersion to VK_API_VERSION_1_3, or use another device",
-                        properties.deviceName, VK_API_VERSION_MAJOR(requirements.api_version),
-                        VK_API_VERSION_MINOR(requirements.api_version)));
-    }
+    requirements.api_version = version_in_use(properties.apiVersion, instance_version);
+    if (requirements.api_version < VK_API_VERSION_1_2)
+        return unsupported(fmt::format(
+            "{} with this instance has Vulkan {}.{}, expected 1.3, or 1.2 with VK_KHR_synchronization2: set "
+            "VkApplicationInfo::apiVersion to VK_API_VERSION_1_3, or use another device",
+            properties.deviceName, VK_API_VERSION_MAJOR(requirements.api_version),
+            VK_API_VERSION_MINOR(requirements.api_version)));
     HK_ASSIGN(const Features supported, supported_features(f, physical_device, requirements.api_version));
-    if (const auto missing = missing_baseline(supported); !missing.empty()) {
+    if (const auto missing = missing_baseline(supported); !missing.empty())
         return unsupported(fmt::format("{} lacks {}", properties.deviceName, fmt::join(missing, ", ")));
-    }
     for (const Requirement& r : all_requirements()) requirements.required.*r.feature = r.required;
     requirements.useful = supported;
-    requirements.queue = queue_advice(f, physical_device);
+    requirements.queue = advise_queue(queue_families(f, physical_device));
     return requirements;
 }
 
@@ -260,14 +167,12 @@ Status Device::create_instance(const DeviceOptions& options) {
     }
     HK_TRY(functions_.load_global(get));
     uint32_t version = VK_API_VERSION_1_0;
-    if (functions_.vkEnumerateInstanceVersion) {
+    if (functions_.vkEnumerateInstanceVersion)
         HK_TRY(to_status(functions_.vkEnumerateInstanceVersion(&version), "vkEnumerateInstanceVersion"));
-    }
-    if (version < VK_API_VERSION_1_2) {
+    if (version < VK_API_VERSION_1_2)
         return unsupported(
-            fmt::format("the Vulkan loader is version {}.{}; 1.2 is the least: install a newer libvulkan1",
+            fmt::format("the Vulkan loader is version {}.{}, expected 1.2 or newer: install a newer libvulkan1",
                         VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version)));
-    }
     api_version_ = std::min<uint32_t>(VK_API_VERSION_1_3, version);
 
     const auto extensions_of = [&](const char* layer) {
@@ -288,8 +193,9 @@ Status Device::create_instance(const DeviceOptions& options) {
 
     VkValidationFeaturesEXT validation{};
     validation.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
-    constexpr VkValidationFeatureEnableEXT sync[] = {VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
-    constexpr VkValidationFeatureEnableEXT assisted[] = {
+    constexpr VkValidationFeatureEnableEXT kSynchronization[] = {
+        VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT};
+    constexpr VkValidationFeatureEnableEXT kAssisted[] = {
         VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT,
         VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_RESERVE_BINDING_SLOT_EXT};
     if (options.validation != Validation::off) {
@@ -299,27 +205,25 @@ Status Device::create_instance(const DeviceOptions& options) {
                                                    return functions_.vkEnumerateInstanceLayerProperties(count, to);
                                                }));
         if (std::ranges::none_of(
-                known, [](const VkLayerProperties& l) { return std::string_view(l.layerName) == validation_layer; })) {
+                known, [](const VkLayerProperties& l) { return std::string_view(l.layerName) == kValidationLayer; })) {
             return not_found(fmt::format("validation was asked for and {} is not installed: install "
                                          "vulkan-validationlayers, or turn validation off",
-                                         validation_layer));
+                                         kValidationLayer));
         }
-        HK_ASSIGN(const std::vector<VkExtensionProperties> of_layer, extensions_of(validation_layer));
-        layers.push_back(validation_layer);
+        HK_ASSIGN(const std::vector<VkExtensionProperties> of_layer, extensions_of(kValidationLayer));
+        layers.push_back(kValidationLayer);
         if (has_extension(available, VK_EXT_DEBUG_UTILS_EXTENSION_NAME) ||
-            has_extension(of_layer, VK_EXT_DEBUG_UTILS_EXTENSION_NAME)) {
+            has_extension(of_layer, VK_EXT_DEBUG_UTILS_EXTENSION_NAME))
             extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-        }
-        if (!has_extension(of_layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME)) {
-            return unsupported(fmt::format("{} is too old: it lacks VK_EXT_validation_features", validation_layer));
-        }
+        if (!has_extension(of_layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME))
+            return unsupported(fmt::format("{} is too old: it lacks VK_EXT_validation_features", kValidationLayer));
         extensions.push_back(VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME);
         if (options.validation == Validation::gpu_assisted) {
-            validation.enabledValidationFeatureCount = std::size(assisted);
-            validation.pEnabledValidationFeatures = assisted;
+            validation.enabledValidationFeatureCount = std::size(kAssisted);
+            validation.pEnabledValidationFeatures = kAssisted;
         } else {
-            validation.enabledValidationFeatureCount = std::size(sync);
-            validation.pEnabledValidationFeatures = sync;
+            validation.enabledValidationFeatureCount = std::size(kSynchronization);
+            validation.pEnabledValidationFeatures = kSynchronization;
         }
         create.pNext = &validation;
     }
@@ -337,7 +241,7 @@ Status Device::create_instance(const DeviceOptions& options) {
     HK_TRY(to_status(functions_.vkCreateInstance(&create, callbacks(), &instance_), "vkCreateInstance"));
     Status loaded = functions_.load_instance(instance_);
     if (!loaded.ok()) {
-        // Without its own destroyer the instance can only be left; with it, the destructor takes it away.
+        // Without vkDestroyInstance the instance leaks; with it, the destructor destroys the instance.
         if (!functions_.vkDestroyInstance) instance_ = VK_NULL_HANDLE;
         return loaded;
     }
@@ -361,7 +265,8 @@ Status Device::create_instance(const DeviceOptions& options) {
 
 Status Device::create_device(const DeviceOptions& options) {
     HK_ASSIGN(const std::vector<Candidate> list, candidates(functions_, instance_, api_version_));
-    HK_ASSIGN(const Candidate* chosen, choose(list, options.select));
+    HK_ASSIGN(const std::size_t index, choose_device(infos_of(list), options.select));
+    const Candidate* chosen = &list[index];
     physical_ = chosen->physical;
     queue_family_ = chosen->queue_family;
     api_version_ = std::min(api_version_, chosen->info.api_version);
@@ -370,7 +275,7 @@ Status Device::create_device(const DeviceOptions& options) {
 
     std::vector<const char*> extensions = required_extensions(features_, api_version_);
     HK_ASSIGN(const std::vector<VkExtensionProperties> available, device_extensions(functions_, physical_));
-    // A device that shows this extension must be given it (MoltenVK).
+    // Must be enabled where a device has it (MoltenVK).
     if (has_extension(available, "VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 
     const FeatureChain chain(features_);
@@ -389,7 +294,7 @@ Status Device::create_device(const DeviceOptions& options) {
     create.ppEnabledExtensionNames = extensions.data();
     HK_TRY(to_status(functions_.vkCreateDevice(physical_, &create, callbacks(), &device_),
                      fmt::format("vkCreateDevice ({})", chosen->info.name)));
-    // The destroyer first: whatever is missing afterwards, the device can go.
+    // vkDestroyDevice first, so that the device can be destroyed whatever is missing afterwards.
     functions_.vkDestroyDevice =
         reinterpret_cast<PFN_vkDestroyDevice>(functions_.vkGetDeviceProcAddr(device_, "vkDestroyDevice"));
     HK_TRY(functions_.load_device(device_, api_version_));
@@ -398,8 +303,8 @@ Status Device::create_device(const DeviceOptions& options) {
 }
 
 Status Device::finish(const DeviceOptions& options) {
-    // The loader has these only for an instance that the extension was enabled for. Without validation nobody reads our
-    // own instance's.
+    // The loader has these functions only for an instance with the extension. Names in our own instance are used only
+    // with validation.
     const Functions& f = functions_;
     const bool enabled =
         owned_ ? messages_ != nullptr : f.vkGetInstanceProcAddr(instance_, "vkCmdBeginDebugUtilsLabelEXT") != nullptr;
@@ -423,18 +328,15 @@ Result<std::shared_ptr<Device>> Device::create_own(const DeviceOptions& options)
 
 Result<std::shared_ptr<Device>> Device::wrap(const WrappedDevice& wrapped, const DeviceOptions& options) {
     if (!wrapped.get_instance_proc_addr || !wrapped.instance || !wrapped.physical_device || !wrapped.device ||
-        !wrapped.queue || !wrapped.created_with) {
+        !wrapped.queue || !wrapped.created_with)
         return invalid_argument("a wrapped device needs vkGetInstanceProcAddr, instance, physical device, device, "
                                 "queue and the VkDeviceCreateInfo that it was created with");
-    }
-    if (wrapped.created_with->sType != VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO) {
+    if (wrapped.created_with->sType != VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO)
         return invalid_argument(fmt::format("the VkDeviceCreateInfo of a wrapped device has sType {}, expected {}",
                                             static_cast<int32_t>(wrapped.created_with->sType),
                                             static_cast<int32_t>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO)));
-    }
-    if (static_cast<bool>(wrapped.lock_queue) != static_cast<bool>(wrapped.unlock_queue)) {
+    if (static_cast<bool>(wrapped.lock_queue) != static_cast<bool>(wrapped.unlock_queue))
         return invalid_argument("lock_queue and unlock_queue: both or neither");
-    }
     auto device = std::shared_ptr<Device>(new Device);
     device->log_ = options.log;
     device->callbacks_ = options.callbacks;
@@ -444,25 +346,25 @@ Result<std::shared_ptr<Device>> Device::wrap(const WrappedDevice& wrapped, const
     HK_TRY(device->functions_.load_instance(wrapped.instance));
     VkPhysicalDeviceProperties properties{};
     device->functions_.vkGetPhysicalDeviceProperties(wrapped.physical_device, &properties);
-    device->api_version_ = version_in_use(properties, wrapped.api_version);
-    if (device->api_version_ < VK_API_VERSION_1_2) {
-        return unsupported(fmt::format("a wrapped device is used at Vulkan 1.2 or newer, this one would be at {}.{}: "
-                                       "VkApplicationInfo::apiVersion says what the instance is for",
+    device->api_version_ = version_in_use(properties.apiVersion, wrapped.api_version);
+    if (device->api_version_ < VK_API_VERSION_1_2)
+        return unsupported(fmt::format("a wrapped device needs Vulkan 1.2 or newer, this one has {}.{}: set "
+                                       "VkApplicationInfo::apiVersion to VK_API_VERSION_1_3",
                                        VK_API_VERSION_MAJOR(device->api_version_),
                                        VK_API_VERSION_MINOR(device->api_version_)));
-    }
     device->features_ = enabled_features(*wrapped.created_with, device->api_version_);
     std::string missing;
     for (const Requirement& r : all_requirements())
         if (r.required && !(device->features_.*r.feature))
             missing += fmt::format("\n  {} ({})", how_to_enable(r, device->api_version_), r.why);
     if (!missing.empty())
-        return failed_precondition("the host's device was created without what is required of every device:" + missing);
+        return failed_precondition("the host's device was created without required features:" + missing);
     const std::vector<VkQueueFamilyProperties> families = queue_families(device->functions_, wrapped.physical_device);
     if (wrapped.queue_family >= families.size() || !(families[wrapped.queue_family].queueFlags & VK_QUEUE_COMPUTE_BIT))
-        return invalid_argument(fmt::format("queue family {} of {} does not compute: give a queue of one that has "
-                                            "VK_QUEUE_COMPUTE_BIT",
-                                            wrapped.queue_family, properties.deviceName));
+        return invalid_argument(
+            fmt::format("queue family {} of {} has no VK_QUEUE_COMPUTE_BIT: give a queue of a family "
+                        "that has it",
+                        wrapped.queue_family, properties.deviceName));
     device->instance_ = wrapped.instance;
     device->physical_ = wrapped.physical_device;
     device->device_ = wrapped.device;
@@ -499,9 +401,9 @@ Status Device::check(VkResult result, std::string_view what) const {
         if (lost_report_.empty()) {
             lost_report_ = fmt::format(
                 "the Vulkan device {} ({} {}) was lost in {}: its driver stopped it (work that took too long, a fault "
-                "in a shader, a reset, or the card is gone). Nothing on it can be used; make a new one",
+                "in a shader, a reset, or the card is gone). Destroy this context and create a new one",
                 capabilities_.device_name, capabilities_.driver_name, capabilities_.driver_info, what);
-            log_.debug(lost_report_); // every call says it from now on: whoever made one reports it
+            log_.debug(lost_report_); // every call returns it from now on, so the caller reports it
         }
     }
     lost_.store(true, std::memory_order_release);
@@ -528,7 +430,7 @@ void Device::set_name(VkObjectType type, uint64_t object, std::string_view name)
     info.objectType = type;
     info.objectHandle = object;
     info.pObjectName = text.c_str();
-    functions_.vkSetDebugUtilsObjectNameEXT(device_, &info); // only a label: no reason to fail
+    functions_.vkSetDebugUtilsObjectNameEXT(device_, &info); // only a label, so errors are ignored
 }
 
 Result<std::vector<DeviceInfo>> Device::list(const DeviceOptions& options) {
@@ -536,9 +438,7 @@ Result<std::vector<DeviceInfo>> Device::list(const DeviceOptions& options) {
     HK_TRY(device->create_instance(options));
     HK_ASSIGN(const std::vector<Candidate> found,
               candidates(device->functions_, device->instance_, device->api_version_));
-    std::vector<DeviceInfo> list;
-    for (const Candidate& candidate : found) list.push_back(candidate.info);
-    return list;
+    return infos_of(found);
 }
 
 } // namespace hekla::gpu

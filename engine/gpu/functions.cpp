@@ -50,9 +50,8 @@ Status Functions::load_device(VkDevice device, uint32_t api_version) {
         const bool newer = name == "vkCmdPipelineBarrier2" || name == "vkQueueSubmit2" ||
                            name == "vkGetDeviceBufferMemoryRequirements" ||
                            name == "vkGetDeviceImageMemoryRequirements";
-        if (newer && api_version < VK_API_VERSION_1_3) {
+        if (newer && api_version < VK_API_VERSION_1_3)
             return vkGetDeviceProcAddr(device, (std::string(name) + "KHR").c_str());
-        }
         return vkGetDeviceProcAddr(device, std::string(name).c_str());
     };
 #define HK_X(name) HK_LOAD(get, "device", name)

@@ -14,7 +14,7 @@ namespace hekla::gpu {
 
 namespace {
 
-constexpr VkDeviceSize alignment = 256;
+constexpr VkDeviceSize kAlignment = 256;
 
 VmaVulkanFunctions functions_for_vma(const Functions& f) {
     VmaVulkanFunctions v{};
@@ -165,7 +165,7 @@ uint64_t Memory::max_buffer_bytes() const {
     const Capabilities& c = device_->capabilities();
     const uint64_t most = std::min(c.max_allocation_bytes, c.max_buffer_bytes);
     // Whole alignments, and the guard taken off.
-    return most > options_.guard_bytes ? (most - options_.guard_bytes) / alignment * alignment : 0;
+    return most > options_.guard_bytes ? (most - options_.guard_bytes) / kAlignment * kAlignment : 0;
 }
 
 Status Memory::reserve(uint64_t bytes, std::string_view name) {
@@ -243,7 +243,7 @@ Status Memory::place(Buffer::Held& held) {
             VmaAllocationInfo info{};
             VmaAllocation allocation = nullptr;
             const VkResult result =
-                vmaCreateBufferWithAlignment(allocator_, &create, &place, alignment, &held.buffer, &allocation, &info);
+                vmaCreateBufferWithAlignment(allocator_, &create, &place, kAlignment, &held.buffer, &allocation, &info);
             if (result != VK_SUCCESS) {
                 const MemoryUsage now = usage();
                 return device_->check(result < 0 ? result : VK_ERROR_UNKNOWN,
@@ -263,10 +263,10 @@ Status Memory::place(Buffer::Held& held) {
         ask.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
         ask.buffer = held.buffer;
         held.address = device_->functions().vkGetBufferDeviceAddress(device_->handle(), &ask);
-        if (held.address == 0 || held.address % alignment != 0) {
+        if (held.address == 0 || held.address % kAlignment != 0) {
             return internal_error(
                 fmt::format("the driver gave buffer \"{}\" the address {:#x}; a multiple of {} is needed", held.name,
-                            held.address, alignment));
+                            held.address, kAlignment));
         }
         device_->set_name(VK_OBJECT_TYPE_BUFFER, reinterpret_cast<uint64_t>(held.buffer), held.name);
         return {};
@@ -283,7 +283,7 @@ Status Memory::place_in_range(Buffer::Held& held, const VkBufferCreateInfo& crea
     f.vkGetBufferMemoryRequirements(device_->handle(), held.buffer, &needs);
     VmaVirtualAllocationCreateInfo ask{};
     ask.size = needs.size;
-    ask.alignment = std::max<VkDeviceSize>(needs.alignment, alignment);
+    ask.alignment = std::max<VkDeviceSize>(needs.alignment, kAlignment);
     if (ask.alignment > kRangeAlignment)
         return unsupported(fmt::format("buffer \"{}\" needs an alignment of {} bytes, and memory ranges have {}",
                                        held.name, needs.alignment, kRangeAlignment));
@@ -473,18 +473,16 @@ Status Memory::sync(const Buffer::Held& held, uint64_t offset, uint64_t bytes, b
 }
 
 Status Buffer::flush(uint64_t offset, uint64_t bytes) const {
-    if (!mapped() || offset > held_->bytes || bytes > held_->bytes - offset) {
+    if (!mapped() || offset > held_->bytes || bytes > held_->bytes - offset)
         return internal_error(
             fmt::format("flush of [{}, +{}) in buffer \"{}\" of {} bytes", offset, bytes, name(), this->bytes()));
-    }
     return bytes == 0 ? Status() : memory_->sync(*held_, offset, bytes, true);
 }
 
 Status Buffer::invalidate(uint64_t offset, uint64_t bytes) const {
-    if (!mapped() || offset > held_->bytes || bytes > held_->bytes - offset) {
+    if (!mapped() || offset > held_->bytes || bytes > held_->bytes - offset)
         return internal_error(
             fmt::format("invalidate of [{}, +{}) in buffer \"{}\" of {} bytes", offset, bytes, name(), this->bytes()));
-    }
     return bytes == 0 ? Status() : memory_->sync(*held_, offset, bytes, false);
 }
 

@@ -20,7 +20,7 @@ struct Needed {
     bool Capabilities::*bit;
 };
 
-constexpr Needed needed[] = {
+constexpr Needed kNeeded[] = {
     {0, "Matrix", nullptr},
     {1, "Shader", nullptr},
     {9, "Float16", &Capabilities::float16},
@@ -205,10 +205,9 @@ Status Pipelines::check(const PipelineDescription& d, std::array<uint32_t, 3>& w
         return unsupported(fmt::format("shader \"{}\" cannot run on {}: {}", d.shader.name(), c.device_name, why));
     };
     for (const uint32_t number : d.shader.capabilities()) {
-        const auto* row = std::ranges::find(needed, number, &Needed::number);
-        if (row == std::end(needed)) {
+        const auto* row = std::ranges::find(kNeeded, number, &Needed::number);
+        if (row == std::end(kNeeded))
             return refuse(fmt::format("it declares SPIR-V capability {}, which the engine never enables", number));
-        }
         if (row->bit && !(c.*(row->bit))) return refuse(fmt::format("it needs {}", row->name));
     }
     uint64_t invocations = 1;
@@ -248,10 +247,9 @@ Status Pipelines::check(const PipelineDescription& d, std::array<uint32_t, 3>& w
     if (d.full_subgroups) {
         if (!c.full_subgroups) return refuse("it needs full subgroups");
         const uint32_t size = d.subgroup_size != 0 ? d.subgroup_size : c.max_subgroup_size;
-        if (workgroup[0] % size != 0) {
+        if (workgroup[0] % size != 0)
             return refuse(fmt::format("full subgroups of {} need a workgroup that is a multiple of it wide, not {}",
                                       size, workgroup[0]));
-        }
     }
     return {};
 }
@@ -324,10 +322,9 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     const std::string what = fmt::format("vkCreateComputePipelines ({})", d.shader.name());
     HK_TRY(device_->check(result, what));
     // Some drivers say success, or a success that is none, and hand out nothing.
-    if (result != VK_SUCCESS || pipeline->pipeline_ == VK_NULL_HANDLE) {
+    if (result != VK_SUCCESS || pipeline->pipeline_ == VK_NULL_HANDLE)
         return internal_error(
             fmt::format("{}: the driver answered {} and gave no pipeline", what, result_name(result)));
-    }
     device_->set_name(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline->pipeline_), pipeline->name_);
     return pipeline;
 }

@@ -1,5 +1,7 @@
 #include "gpu/quirks.hpp"
 
+#include "base/json.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
@@ -27,9 +29,8 @@ Status read_row(const Json& row, Quirk& quirk) {
     if (!row.is_object()) return corrupt("a quirk is not an object");
     for (const auto& [key, value] : row.items()) {
         const auto number = [&](std::optional<uint32_t>& to) -> Status {
-            if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX) {
+            if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX)
                 return corrupt(fmt::format("quirk key \"{}\" needs a number from 0 to 4294967295", key));
-            }
             to = value.get<uint32_t>();
             return {};
         };
@@ -68,9 +69,8 @@ Status read_row(const Json& row, Quirk& quirk) {
             return corrupt(fmt::format("a quirk has no key \"{}\"", key));
         }
     }
-    if (quirk.reason.empty() || quirk.link.empty() || quirk.takes.empty()) {
+    if (quirk.reason.empty() || quirk.link.empty() || quirk.takes.empty())
         return corrupt("a quirk needs what it takes, a reason and a link");
-    }
     return {};
 }
 
@@ -98,8 +98,7 @@ std::vector<uint32_t> version_in_text(std::string_view text) {
 }
 
 Result<std::vector<Quirk>> parse_quirks(std::string_view json) {
-    const Json file = Json::parse(json, nullptr, false);
-    if (file.is_discarded() || !file.is_object()) return corrupt("the quirk table is no JSON object");
+    HK_ASSIGN(const Json file, parse_json_object(json, "the quirk table"));
     std::vector<Quirk> quirks;
     for (const auto& [key, value] : file.items()) {
         if (key == "comment") continue;

@@ -1,4 +1,4 @@
-// Drivers that promise what they do not do well: a table that is a data file (quirks.json, embedded at build time).
+// Driver bugs: capabilities that are reported but must not be used. The table is quirks.json, embedded at build time.
 #pragma once
 
 #include "base/log.hpp"

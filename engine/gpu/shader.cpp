@@ -10,34 +10,34 @@ namespace hekla::gpu {
 namespace {
 
 // SPIR-V's numbers (unified1 specification, sections 3.2, 3.6, 3.20, 3.49).
-constexpr uint32_t magic = 0x07230203;
-constexpr uint32_t newest_version = 0x00010500;
-constexpr uint32_t op_entry_point = 15;
-constexpr uint32_t op_execution_mode = 16;
-constexpr uint32_t op_capability = 17;
-constexpr uint32_t op_type_bool = 20;
-constexpr uint32_t op_type_int = 21;
-constexpr uint32_t op_type_float = 22;
-constexpr uint32_t op_type_vector = 23;
-constexpr uint32_t op_type_matrix = 24;
-constexpr uint32_t op_type_array = 28;
-constexpr uint32_t op_type_struct = 30;
-constexpr uint32_t op_type_pointer = 32;
-constexpr uint32_t op_constant = 43;
-constexpr uint32_t op_constant_composite = 44;
-constexpr uint32_t op_spec_constant = 50;
-constexpr uint32_t op_spec_constant_composite = 51;
-constexpr uint32_t op_function_end = 56;
-constexpr uint32_t op_variable = 59;
-constexpr uint32_t op_decorate = 71;
-constexpr uint32_t op_execution_mode_id = 331;
-constexpr uint32_t model_gl_compute = 5;
-constexpr uint32_t mode_local_size = 17;
-constexpr uint32_t mode_local_size_id = 38;
-constexpr uint32_t storage_workgroup = 4;
-constexpr uint32_t decoration_spec_id = 1;
-constexpr uint32_t decoration_built_in = 11;
-constexpr uint32_t built_in_workgroup_size = 25;
+constexpr uint32_t kMagic = 0x07230203;
+constexpr uint32_t kNewestVersion = 0x00010500;
+constexpr uint32_t kOpEntryPoint = 15;
+constexpr uint32_t kOpExecutionMode = 16;
+constexpr uint32_t kOpCapability = 17;
+constexpr uint32_t kOpTypeBool = 20;
+constexpr uint32_t kOpTypeInt = 21;
+constexpr uint32_t kOpTypeFloat = 22;
+constexpr uint32_t kOpTypeVector = 23;
+constexpr uint32_t kOpTypeMatrix = 24;
+constexpr uint32_t kOpTypeArray = 28;
+constexpr uint32_t kOpTypeStruct = 30;
+constexpr uint32_t kOpTypePointer = 32;
+constexpr uint32_t kOpConstant = 43;
+constexpr uint32_t kOpConstantComposite = 44;
+constexpr uint32_t kOpSpecConstant = 50;
+constexpr uint32_t kOpSpecConstantComposite = 51;
+constexpr uint32_t kOpFunctionEnd = 56;
+constexpr uint32_t kOpVariable = 59;
+constexpr uint32_t kOpDecorate = 71;
+constexpr uint32_t kOpExecutionModeId = 331;
+constexpr uint32_t kModelGlCompute = 5;
+constexpr uint32_t kModeLocalSize = 17;
+constexpr uint32_t kModeLocalSizeId = 38;
+constexpr uint32_t kStorageWorkgroup = 4;
+constexpr uint32_t kDecorationSpecId = 1;
+constexpr uint32_t kDecorationBuiltIn = 11;
+constexpr uint32_t kBuiltInWorkgroupSize = 25;
 
 // A literal string in an instruction, ending at a zero byte within `words`; empty when it does not end.
 std::string literal(std::span<const uint32_t> words) {
@@ -82,10 +82,9 @@ Result<Shader> Shader::find(std::span<const EmbeddedShader> table, std::string_v
 
 Status Shader::inspect() {
     const auto bad = [&](std::string_view why) { return corrupt(fmt::format("SPIR-V module \"{}\": {}", name_, why)); };
-    if (words_.size() < 5 || words_[0] != magic) return bad("it has no SPIR-V header");
-    if (words_[1] > newest_version) {
+    if (words_.size() < 5 || words_[0] != kMagic) return bad("it has no SPIR-V header");
+    if (words_[1] > kNewestVersion)
         return bad(fmt::format("it is SPIR-V {}.{}, newer than 1.5", words_[1] >> 16, words_[1] >> 8 & 0xFF));
-    }
     std::map<uint32_t, uint32_t> values;                 // id of a constant -> its (default) value
     std::map<uint32_t, uint32_t> spec_ids;               // id -> constant_id
     std::map<uint32_t, std::array<uint32_t, 3>> vectors; // id of a three-part composite -> its parts' ids
@@ -100,47 +99,47 @@ Status Shader::inspect() {
         const std::span<const uint32_t> in = words_.subspan(at, length);
         at += length;
         last = operation;
-        if (operation == op_capability && length == 2) {
+        if (operation == kOpCapability && length == 2) {
             capabilities_.push_back(in[1]);
-        } else if (operation == op_entry_point && length >= 4) {
+        } else if (operation == kOpEntryPoint && length >= 4) {
             entry_points += 1;
-            if (in[1] != model_gl_compute) return bad("its entry point is no compute shader");
+            if (in[1] != kModelGlCompute) return bad("its entry point is not a compute shader");
             if (literal(in.subspan(3)) != "main") return bad("its entry point is not called main");
-        } else if (operation == op_execution_mode && length >= 3 && in[2] == mode_local_size) {
+        } else if (operation == kOpExecutionMode && length >= 3 && in[2] == kModeLocalSize) {
             if (length != 6) return bad("LocalSize needs three numbers");
             for (std::size_t i = 0; i < 3; ++i) workgroup_[i] = {in[3 + i], -1};
-        } else if (operation == op_execution_mode_id && length >= 3 && in[2] == mode_local_size_id) {
+        } else if (operation == kOpExecutionModeId && length >= 3 && in[2] == kModeLocalSizeId) {
             return bad("LocalSizeId needs maintenance4: compile it for SPIR-V 1.5 and Vulkan 1.2");
-        } else if (operation == op_type_bool && length == 2) {
+        } else if (operation == kOpTypeBool && length == 2) {
             sizes[in[1]] = 4;
-        } else if ((operation == op_type_int || operation == op_type_float) && length >= 3) {
+        } else if ((operation == kOpTypeInt || operation == kOpTypeFloat) && length >= 3) {
             sizes[in[1]] = in[2] / 8;
-        } else if ((operation == op_type_vector || operation == op_type_matrix) && length == 4) {
+        } else if ((operation == kOpTypeVector || operation == kOpTypeMatrix) && length == 4) {
             sizes[in[1]] = times(sizes[in[2]], in[3]);
-        } else if (operation == op_type_array && length == 4) {
+        } else if (operation == kOpTypeArray && length == 4) {
             // A length that is computed of specialization constants is not known here, and counts once.
             const auto count = values.find(in[3]);
             sizes[in[1]] = times(sizes[in[2]], count == values.end() ? 1 : count->second);
-        } else if (operation == op_type_struct && length >= 2) {
+        } else if (operation == kOpTypeStruct && length >= 2) {
             uint64_t bytes = 0;
             for (const uint32_t member : in.subspan(2)) bytes += sizes[member];
             sizes[in[1]] = bytes;
-        } else if (operation == op_type_pointer && length == 4) {
-            sizes[in[1]] = in[2] == storage_workgroup ? sizes[in[3]] : 8;
-        } else if (operation == op_variable && length >= 4 && in[3] == storage_workgroup) {
+        } else if (operation == kOpTypePointer && length == 4) {
+            sizes[in[1]] = in[2] == kStorageWorkgroup ? sizes[in[3]] : 8;
+        } else if (operation == kOpVariable && length >= 4 && in[3] == kStorageWorkgroup) {
             shared_bytes_ += sizes[in[1]];
-        } else if ((operation == op_constant || operation == op_spec_constant) && length == 4) {
+        } else if ((operation == kOpConstant || operation == kOpSpecConstant) && length == 4) {
             values[in[2]] = in[3];
-        } else if ((operation == op_constant_composite || operation == op_spec_constant_composite) && length == 6) {
+        } else if ((operation == kOpConstantComposite || operation == kOpSpecConstantComposite) && length == 6) {
             vectors[in[2]] = {in[3], in[4], in[5]};
-        } else if (operation == op_decorate && length == 4 && in[2] == decoration_spec_id) {
+        } else if (operation == kOpDecorate && length == 4 && in[2] == kDecorationSpecId) {
             spec_ids[in[1]] = in[3];
-        } else if (operation == op_decorate && length == 4 && in[2] == decoration_built_in &&
-                   in[3] == built_in_workgroup_size) {
+        } else if (operation == kOpDecorate && length == 4 && in[2] == kDecorationBuiltIn &&
+                   in[3] == kBuiltInWorkgroupSize) {
             workgroup_size_id = in[1];
         }
     }
-    if (last != op_function_end) return bad("it does not end with the end of a function: it is cut off");
+    if (last != kOpFunctionEnd) return bad("it does not end with the end of a function: it is cut off");
     if (entry_points != 1) return bad(fmt::format("it has {} entry points; one is needed", entry_points));
     if (workgroup_size_id != 0) {
         const auto vector = vectors.find(workgroup_size_id);

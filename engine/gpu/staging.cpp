@@ -21,9 +21,8 @@ double seconds_of(uint64_t bytes) { return static_cast<double>(bytes) / 5e9; }
 
 Result<std::shared_ptr<Staging>> Staging::create(std::shared_ptr<Memory> memory, std::shared_ptr<Queue> queue,
                                                  uint64_t chunk_bytes) {
-    if (chunk_bytes < 256 || chunk_bytes % 256 != 0) {
+    if (chunk_bytes < 256 || chunk_bytes % 256 != 0)
         return invalid_argument(fmt::format("staging chunks of {} bytes: a multiple of 256", chunk_bytes));
-    }
     auto staging = std::shared_ptr<Staging>(new Staging);
     staging->chunk_bytes_ = chunk_bytes;
     staging->memory_ = std::move(memory);
@@ -128,9 +127,8 @@ Status Staging::download_chunks(const Buffer& source, uint64_t offset, std::span
 
 Status Staging::fill(const Buffer& destination, uint64_t offset, uint64_t bytes, uint32_t word) {
     HK_TRY(check_range("fill", destination, offset, bytes));
-    if (offset % 4 != 0 || bytes % 4 != 0) {
+    if (offset % 4 != 0 || bytes % 4 != 0)
         return invalid_argument(fmt::format("fill of {} bytes at {}: multiples of 4", bytes, offset));
-    }
     if (bytes == 0) return {};
     const std::lock_guard guard(mutex_);
     HK_TRY(queue_->wait_all());

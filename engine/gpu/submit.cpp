@@ -177,10 +177,9 @@ Result<uint64_t> Queue::submit(const CommandBuffer& secondary, double seconds) {
 
 Result<bool> Queue::wait_value(uint64_t value, uint64_t timeout_nanoseconds) {
     HK_TRY(device_->alive());
-    if (value > last_submitted()) {
+    if (value > last_submitted())
         return invalid_argument(
             fmt::format("waiting for value {} of a queue that has submitted up to {}", value, last_submitted()));
-    }
     if (poll_by_idling()) {
         const uint64_t reached = last_submitted();
         settle();

@@ -14,35 +14,35 @@
 
 namespace hekla::gpu {
 
-// A finished secondary command buffer and how long it should take on this device.
+// A finished secondary command buffer and its duration on this device.
 struct Segment {
     const CommandBuffer* commands = nullptr;
-    double seconds = 0; // an estimate; 0: too little to count
-    // What it took, where a queue measures (budgeted_queue.hpp), shared by recordings of the same work; 0: not yet.
-    // Null: nobody keeps it. Read and written by the queue alone.
+    double seconds = 0; // estimated; 0: too little to count
+    // Measured seconds, shared by recordings of the same work; 0: not yet measured. Read and written by the queue alone
+    // (budgeted_queue.hpp). Null: not kept.
     std::shared_ptr<double> measured = nullptr;
-    // Its commands can be recorded again, into the same buffer, when what they use was moved.
-    bool again = false;
+    // Whether the commands can be recorded again, into the same buffer, after the memory that they use has moved.
+    bool rerecordable = false;
 };
 
-// A point on a timeline semaphore of the host's (or of another queue's).
+// A point on a timeline semaphore of the host or of another queue.
 struct TimelinePoint {
     VkSemaphore semaphore = VK_NULL_HANDLE;
     uint64_t value = 0;
 };
 
 struct SubmitOptions {
-    // No single vkQueueSubmit2 is estimated to take longer, one segment always being taken. 0: one submit for all.
+    // Longest estimated duration of one vkQueueSubmit2, in seconds; one segment is always submitted. 0: no limit.
     double budget_seconds = 0;
     std::span<const TimelinePoint> waits;   // before the first segment
     std::span<const TimelinePoint> signals; // after the last
 };
 
-// How many segments from `first` fit the budget: at least one where any are left. budget_seconds 0: all.
+// Returns how many segments from `first` fit the budget, at least one. budget_seconds 0: all.
 std::size_t segments_within(std::span<const Segment> segments, std::size_t first, double budget_seconds);
 
-// Ours to submit to and to wait on. Thread: any. A segment that is pending must not be submitted again (two recordings
-// alternate): wait for the value of its last submit first.
+// A queue of the device with one timeline semaphore. Thread: any. A pending segment must not be submitted again: wait
+// for the value of its last submit first.
 class Queue {
 public:
     static Result<std::shared_ptr<Queue>> create(std::shared_ptr<Device> device);
@@ -57,18 +57,18 @@ public:
     virtual Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {});
     Result<uint64_t> submit(const CommandBuffer& secondary, double seconds = 0);
 
-    // Forever, until the value is reached or the device is lost.
+    // Waits without limit until the value is reached or the device is lost.
     Status wait(uint64_t value);
-    // True when reached, false when the time was up.
+    // Returns false when the time is up.
     Result<bool> wait_for(uint64_t value, std::chrono::nanoseconds timeout);
     Result<bool> reached(uint64_t value);
     virtual Status wait_all(); // everything submitted so far
-    // For code that frees what the device may be using: `waited` is what waiting for it gave. Where that failed, waits
-    // until the device's queue is idle, as a lost one is at once; what was cancelled was over by then.
+    // For code that frees what the device may use: `waited` is the result of waiting for it. Where that failed, waits
+    // until the device's queue is idle (a lost one is at once). Cancelled work has ended by then.
     void settle_after(const Status& waited) const {
         if (!waited.ok() && waited.code() != Code::cancelled && last_submitted() > 0) settle();
     }
-    // For code that waits for another's: sleeps a little, or lets others run on this thread.
+    // For code that waits for another thread: sleeps for a millisecond, or lets other sessions run on this thread.
     virtual void give_way();
     uint64_t last_submitted() const;
 
@@ -81,10 +81,10 @@ protected:
     Status open(std::shared_ptr<Device> device);
     static Status check(std::span<const Segment> segments);
     virtual Result<bool> wait_value(uint64_t value, uint64_t timeout_nanoseconds);
-    // A finished primary, and the value of the timeline when it is done. The caller keeps it until then.
+    // Submits a finished primary and returns the value of the timeline when it is done. The caller keeps it until then.
     Result<uint64_t> send(const CommandBuffer& primary, std::span<const TimelinePoint> waits,
                           std::span<const TimelinePoint> signals);
-    // Before the first segment of what was submitted together, and behind its last.
+    // Record the barriers before the first segment of one submit() and after its last.
     static void begin_work(CommandBuffer& commands) { commands.barrier(); }
     static void end_work(CommandBuffer& commands);
     const std::shared_ptr<CommandPool>& pool() const { return pool_; }

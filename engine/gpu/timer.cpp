@@ -10,9 +10,8 @@ namespace hekla::gpu {
 
 Result<std::unique_ptr<Timer>> Timer::create(std::shared_ptr<Device> device, uint32_t slots) {
     HK_TRY(device->alive());
-    if (!device->capabilities().timestamps) {
+    if (!device->capabilities().timestamps)
         return unsupported(fmt::format("{} has no timestamps", device->capabilities().device_name));
-    }
     if (slots == 0) return invalid_argument("a timer of 0 slots");
     auto timer = std::unique_ptr<Timer>(new Timer);
     timer->device_ = std::move(device);
@@ -33,9 +32,8 @@ Timer::~Timer() {
 
 Result<std::vector<double>> Timer::read(uint32_t first, uint32_t count) const {
     HK_TRY(device_->alive());
-    if (count == 0 || first > slots_ || count > slots_ - first) {
+    if (count == 0 || first > slots_ || count > slots_ - first)
         return invalid_argument(fmt::format("timer slots [{}, +{}) of {}", first, count, slots_));
-    }
     std::vector<uint64_t> ticks(count);
     const VkResult result = device_->functions().vkGetQueryPoolResults(device_->handle(), pool_, first, count,
                                                                        ticks.size() * sizeof(uint64_t), ticks.data(),

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
+#include <set>
+#include <string>
 
 namespace hekla::graph {
 namespace {
@@ -100,7 +103,37 @@ void cached_attention(Builder& b, const Node& node, const std::string& reasons, 
     outputs[0] = y.empty() ? kNone : y[0]; // no log-sum-exp: nothing is differentiated here
 }
 
-// Nothing is asked of it.
+// Refuses what would compute something else in decode mode, where a graph sees one chunk of each row and what came
+// before only through caches and states. decoding: the graph made of `described`, without what nothing reads.
+Status check_memory(const Graph& described, const Graph& decoding) {
+    for (NodeId id = 0; id < decoding.nodes.size(); ++id)
+        if (decoding.nodes[id].op == Op::attention && decoding.nodes[id].integer("causal") != 0)
+            return invalid_argument(fmt::format(
+                "{}: causal attention without a cache sees only the tokens of the current chunk in decode mode: give "
+                "it the attribute cache, a name that no other attention of the model has, for example \"layer.0\"",
+                decoding.describe(id)));
+    std::set<std::string, std::less<>> read, written;
+    for (const Node& node : described.nodes) {
+        if (node.op == Op::state_read) read.insert(node.text("name"));
+        if (node.op == Op::state_write) written.insert(node.text("name"));
+    }
+    for (NodeId id = 0; id < described.nodes.size(); ++id) {
+        const Node& node = described.nodes[id];
+        if (node.op != Op::state_read && node.op != Op::state_write) continue;
+        const std::string& name = node.text("name");
+        if (node.op == Op::state_write && !read.contains(name))
+            return invalid_argument(fmt::format("{}: the state '{}' is written and never read: add state_read('{}')",
+                                                described.describe(id), name, name));
+        if (node.op == Op::state_read && !written.contains(name) &&
+            decoding.find_leaf(Op::input, "state." + name) != kNone)
+            return invalid_argument(fmt::format("{}: the state '{}' is read and never written, so that every token "
+                                                "starts from its first value: add state_write('{}') with the new value",
+                                                described.describe(id), name, name));
+    }
+    return {};
+}
+
+// The graph without outputs, losses and metrics.
 Graph bare(Graph graph) {
     graph.outputs.clear();
     graph.losses.clear();
@@ -152,7 +185,9 @@ Result<Graph> decode_graph(const Graph& described, int64_t capacity) {
         default: return false;
         }
     };
-    return rewrite(described, replace, true);
+    HK_ASSIGN(Graph decoding, rewrite(described, replace, true));
+    HK_TRY(check_memory(described, decoding));
+    return decoding;
 }
 
 Result<Graph> encoding_part(const Graph& described) {

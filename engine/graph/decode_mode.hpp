@@ -1,4 +1,5 @@
-// What a graph described in encode or decode mode becomes, so that plugins write no decoding path.
+// Turns graphs described in encode or decode mode into the graphs that generation runs, so that plugins need no code
+// for decoding.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -8,7 +9,8 @@ namespace hekla::graph {
 // decode: attention with a cache name becomes attention_cached of that capacity with input fields "decode.start" [B],
 // "decode.count" [B], "decode.cache_row" [B, capacity]; positions become start + 0, 1, ...; once(NAME, x) becomes the
 // input field "once.NAME"; state_read(NAME) the field "state.NAME"; state_write(NAME, x) an output "state.NAME". What
-// this leaves unread is removed. An attention whose options cannot be cached is an error naming them.
+// this leaves unread is removed. Errors name the node: an attention whose options cannot be cached, causal attention
+// without a cache, a state that is read and not written or written and not read.
 Result<Graph> decode_graph(const Graph& described, int64_t capacity);
 
 // encode: outputs "once.NAME" and, for state_read, "state.NAME" (its initial value); everything else is removed.

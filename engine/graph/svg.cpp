@@ -1,6 +1,6 @@
 #include "graph/svg.hpp"
 
-#include "base/markup.hpp"
+#include "base/svg.hpp"
 #include "graph/layered_layout.hpp"
 #include "graph/text.hpp"
 
@@ -10,10 +10,10 @@
 namespace hekla::graph {
 namespace {
 
-constexpr double kCharacter = 6.1; // width of one at the font size below, generously
+constexpr double kCharacter = 6.1; // upper bound of a character's width at the font size below
 constexpr double kLine = 13;
 
-const char* colour(Op op) {
+const char* color(Op op) {
     if (is_leaf(op)) return "#ffffff";
     if (is_pointwise(op)) return "#fff3c4";
     if (op <= Op::flip) return "#eceff1";  // shape
@@ -42,10 +42,10 @@ struct Drawing {
     std::vector<LayoutItem> items{{.is_box = true}};
     std::vector<ScopeId> scope_of{0}; // of boxes
     std::vector<NodeId> node_of{0};   // of nodes
-    std::vector<std::size_t> item_of; // by node; nobody: written into its readers
+    std::vector<std::size_t> item_of; // by node; kNobody: shown inside its readers
     std::vector<LayoutEdge> edges;
     std::vector<std::vector<std::string>> labels; // by node: lines of text
-    std::vector<std::string> tips;                // by node: the line of print()
+    std::vector<std::string> tips;                // by node: its line in print()
 };
 
 // The lines of print() that make nodes, in order.
@@ -72,7 +72,7 @@ std::vector<ScopeId> path_of(const Graph& graph, ScopeId scope) {
 
 bool is_drawn(Op op) { return !is_leaf(op) || op == Op::input || op == Op::positions; }
 
-// What a leaf that is not drawn is called in its reader.
+// How a leaf that is not drawn is named inside its reader.
 std::string leaf_text(const Graph& graph, ValueId value) {
     const Node& node = graph.producer(value);
     if (const char* attribute = leaf_name_attribute(node.op)) return node.text(attribute);
@@ -85,9 +85,9 @@ Drawing prepare(const Graph& graph, const SvgOptions& options) {
     d.item_of.assign(graph.nodes.size(), kNobody);
     d.labels.resize(graph.nodes.size());
     d.tips = node_lines(graph);
-    std::vector<std::size_t> order(graph.nodes.size()); // counts what is drawn
+    std::vector<std::size_t> order(graph.nodes.size()); // number of nodes drawn before it
     std::size_t drawn = 0;
-    // A scope is a box for each stretch of nodes that it holds without a break, so lines between boxes point down.
+    // A scope is one box for each uninterrupted sequence of its nodes, so that lines between boxes point down.
     std::vector<std::pair<ScopeId, std::size_t>> open;
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
         const Node& node = graph.nodes[id];
@@ -163,47 +163,41 @@ std::string svg(const Graph& graph, const SvgOptions& options) {
     const std::vector<LayoutLine> lines = layout(d.items, d.edges);
     const double title = options.title.empty() ? 0 : 24;
     const double width = std::max(d.items[0].width, 16 + 8 * static_cast<double>(options.title.size()));
-    std::string out = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-                                  "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"monospace\" font-size=\"10\">\n",
-                                  width, d.items[0].height + title);
-    out += "<defs><marker id=\"arrow\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" "
-           "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#5f6b76\"/></marker></defs>\n"
-           "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
-    if (title > 0)
-        out += fmt::format("<text x=\"12\" y=\"18\" font-size=\"13\" font-weight=\"bold\">{}</text>\n",
-                           escape_markup(options.title));
-    out += fmt::format("<g transform=\"translate(0 {:.0f})\">\n", title);
+    SvgWriter out(width, d.items[0].height + title, "monospace", 10);
+    out.raw("<defs><marker id=\"arrow\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" markerHeight=\"6\" "
+            "orient=\"auto\"><path d=\"M0 0L6 3L0 6z\" fill=\"#5f6b76\"/></marker></defs>\n");
+    if (title > 0) out.text(12, 18, options.title, "font-size=\"13\" font-weight=\"bold\"");
+    out.open_group(fmt::format("transform=\"translate(0 {:.0f})\"", title));
     for (std::size_t i = 1; i < d.items.size(); ++i) {
         const LayoutItem& item = d.items[i];
         if (!item.is_box) continue;
-        out += fmt::format(
-            "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"6\" "
-            "fill=\"#3b6ea5\" fill-opacity=\"0.06\" stroke=\"#9db2c9\"/>"
-            "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#51718f\">{}</text></g>\n",
-            escape_markup(graph.scope_path(d.scope_of[i])), item.x, item.y, item.width, item.height, item.x + 6,
-            item.y + 11, escape_markup(graph.scopes[d.scope_of[i]].name));
+        out.open_group("", graph.scope_path(d.scope_of[i]));
+        out.rect(item.x, item.y, item.width, item.height,
+                 "rx=\"6\" fill=\"#3b6ea5\" fill-opacity=\"0.06\" stroke=\"#9db2c9\"");
+        out.text(item.x + 6, item.y + 11, graph.scopes[d.scope_of[i]].name, "fill=\"#51718f\"");
+        out.close_group();
     }
     for (const LayoutLine& line : lines)
-        out += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"#5f6b76\" stroke-opacity=\"0.7\"{}/>\n",
-                           path_data(line), line.arrow ? " marker-end=\"url(#arrow)\"" : "");
+        out.path(path_data(line), fmt::format("fill=\"none\" stroke=\"#5f6b76\" stroke-opacity=\"0.7\"{}",
+                                              line.arrow ? " marker-end=\"url(#arrow)\"" : ""));
     for (std::size_t i = 1; i < d.items.size(); ++i) {
         const LayoutItem& item = d.items[i];
         if (item.is_box) continue;
         const NodeId id = d.node_of[i];
         const Node& node = graph.nodes[id];
-        out += fmt::format(
-            "<g><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"4\" "
-            "fill=\"{}\" stroke=\"#5f6b76\"{}/>",
-            escape_markup(d.tips[id]), item.x, item.y, item.width, item.height, colour(node.op),
-            node.region != 0 ? " stroke-dasharray=\"4 2\"" : "");
+        out.open_group("", d.tips[id]);
+        out.rect(item.x, item.y, item.width, item.height,
+                 fmt::format("rx=\"4\" fill=\"{}\" stroke=\"#5f6b76\"{}", color(node.op),
+                             node.region != 0 ? " stroke-dasharray=\"4 2\"" : ""));
         double y = item.y + 13;
         for (std::size_t l = 0; l < d.labels[id].size(); ++l, y += kLine)
-            out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\"{}>{}</text>",
-                               item.x + item.width / 2, y, l == 0 ? " font-weight=\"bold\"" : " fill=\"#44505c\"",
-                               escape_markup(d.labels[id][l]));
-        out += "</g>\n";
+            out.text(item.x + item.width / 2, y, d.labels[id][l],
+                     l == 0 ? "text-anchor=\"middle\" font-weight=\"bold\""
+                            : "text-anchor=\"middle\" fill=\"#44505c\"");
+        out.close_group();
     }
-    return out + "</g>\n</svg>\n";
+    out.close_group();
+    return std::move(out).finish();
 }
 
 } // namespace hekla::graph

@@ -44,6 +44,15 @@ Tensor integers(int64_t rows, int64_t length, int64_t value) {
             std::vector<double>(static_cast<std::size_t>(rows * length), static_cast<double>(value))};
 }
 
+Status check_ids(std::span<const std::vector<int32_t>> rows, int64_t range) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        for (std::size_t t = 0; t < rows[i].size(); ++t)
+            if (rows[i][t] < 0 || (range > 0 && rows[i][t] >= range))
+                return invalid_argument(fmt::format("row {}: token {} is {}, expected a token id of the model, 0 to {}",
+                                                    i + 1, t + 1, rows[i][t], range - 1));
+    return {};
+}
+
 } // namespace
 
 Result<Pooling> pooling_named(std::string_view name) {
@@ -93,6 +102,7 @@ Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, cons
         if (forward == nullptr || !(compiled == fields["input_ids"].shape)) {
             forward.reset(); // its memory first
             HK_ASSIGN(forward, Forward::create(model, fields, {options.port}));
+            if (begin == 0) HK_TRY(check_ids(rows, forward->id_range("input_ids")));
             compiled = fields["input_ids"].shape;
         }
         HK_ASSIGN(const Tensors outputs, forward->run(fields));

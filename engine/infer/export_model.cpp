@@ -7,6 +7,7 @@
 #include "infer/exported_model.hpp"
 #include "infer/forward.hpp"
 #include "infer/prompt_fields.hpp"
+#include "model/auxiliary_files.hpp"
 #include "plugin/model_names.hpp"
 #include "plugin/stored_plugins.hpp"
 #include "text/files/tokenizer_files.hpp"
@@ -127,7 +128,8 @@ public:
         manifest["config"] = model.config;
         manifest["length"] = report_.length;
         manifest["can"] = report_.can;
-        manifest["both_sides"] = both_sides_;
+        manifest["both_sides"] = style_.both_sides;
+        manifest["begin"] = style_.begin;
         manifest["source"] = source_;
         HK_TRY(add_tokenizer(model, contents));
         add_graphs(contents);
@@ -239,7 +241,7 @@ private:
             for (const SourceLayout::Field& field : layout.fields) sources.push_back(field.name);
             source_ = layout_json(layout);
         } else {
-            HK_ASSIGN(both_sides_, reads_both_sides(registry_, head.model));
+            HK_ASSIGN(style_, prompt_style(registry_, head.model));
         }
         HK_ASSIGN(const int64_t length,
                   longest([&](int64_t n) { return graphs.check_length(n, source_tensors(sources, 1, n)); }));
@@ -260,7 +262,7 @@ private:
                         session.rows = rows;
                         session.length = std::min(capacity, report_.length);
                         session.sources = source_tensors(sources, rows, std::min(capacity + 1, report_.length));
-                        if (both_sides_) session.prompt_chunk = session.length;
+                        if (style_.both_sides) session.prompt_chunk = session.length;
                         HK_TRY(generate::estimate_decoder(estimator, composition, session));
                         if (capacity >= report_.length) break;
                     }
@@ -420,6 +422,7 @@ private:
         HeldFiles held;
         for (const std::string& name : text::tokenizer_files_in(folder)) {
             HK_ASSIGN(std::string content, (folder / name).read());
+            HK_TRY(model::check_auxiliary(model.path / name, content));
             names.push_back(name);
             held[name] = contents.contents["tokenizer/" + name] = std::move(content);
         }
@@ -474,7 +477,7 @@ private:
     const Log& log_;
     std::optional<model::ModelFolder> folder_, base_; // of an adapter: whose body it was trained with
     std::vector<std::unique_ptr<Head>> heads_;        // the model's own first
-    bool both_sides_ = false;
+    PromptStyle style_;
     json source_;                                // layout_json()
     Status too_long_;                            // the length that was asked for
     int parts_ = 0;                              // that were cut off

@@ -1,6 +1,7 @@
 #include "infer/exported_file.hpp"
 
 #include "base/hash.hpp"
+#include "base/json.hpp"
 #include "model/hashed_file.hpp"
 
 #include <charconv>
@@ -78,8 +79,7 @@ Status ExportedFile::read() {
     if (manifest == contents_.end() || hash == contents_.end() ||
         hash->second != hash_text(map_.text().substr(0, sizeof header + header), manifest->second))
         return damaged("its header or manifest is not what was written");
-    manifest_ = json::parse(manifest->second, nullptr, false);
-    if (!manifest_.is_object()) return damaged("its manifest is no JSON object");
+    HK_ASSIGN(manifest_, parse_json_object(manifest->second, path_.string() + ": hekla/manifest"));
     contents_.erase(manifest);
     contents_.erase(hash);
     const json hashes = manifest_.value("contents", json());
@@ -122,6 +122,7 @@ Status write_exported_file(const fs::path& path, ExportedContents contents) {
     const auto own = [](std::string_view name) { return std::string(kOwn) + std::string(name); };
     sources.push_back(source_of_text(own(kManifest), manifest));
     for (const auto& [name, content] : contents.contents) sources.push_back(source_of_text(own(name), content));
+    remove_leftovers(path); // of an export that was killed
     HK_ASSIGN(model::HashedFile file, model::HashedFile::create(path));
     std::string header; // as it is written, before everything else
     uint64_t header_size = sizeof header_size;

@@ -19,7 +19,8 @@ using nlohmann::json;
 //     config        config.json
 //     length        tokens of the longest row
 //     can           what the model can do here: "generate", "embed"
-//     both_sides    see reads_both_sides()
+//     both_sides    see PromptStyle
+//     begin         the same; absent in files of earlier versions: none
 //     source        layout_json(), of one with an encoder
 //     heads         [{head, graphs: [{text: a content, and family_json()}]}]; the first is the model's own
 //     kernels       Dispatch::shader -> a content, its SPIR-V
@@ -139,9 +140,11 @@ Result<SourceLayout> exported_source_layout(const ExportedFile& file) {
     return reading(file, [&]() -> Result<SourceLayout> { return layout_from(file.manifest().at("source")); });
 }
 
-bool exported_for_both_sides(const ExportedFile& file) {
-    const auto found = file.manifest().find("both_sides");
-    return found != file.manifest().end() && *found == true;
+Result<PromptStyle> exported_prompt_style(const ExportedFile& file) {
+    return reading(file, [&]() -> Result<PromptStyle> {
+        const json& manifest = file.manifest();
+        return PromptStyle{manifest.value("both_sides", false), manifest.value("begin", std::vector<int32_t>())};
+    });
 }
 
 } // namespace hekla::infer

@@ -47,7 +47,7 @@ struct ExportSummary {
 Result<ExportSummary> exported_summary(const ExportedFile& file);
 // How texts stand in the rows of its encoder.
 Result<SourceLayout> exported_source_layout(const ExportedFile& file);
-// As reads_both_sides().
-bool exported_for_both_sides(const ExportedFile& file);
+// As prompt_style().
+Result<PromptStyle> exported_prompt_style(const ExportedFile& file);
 
 } // namespace hekla::infer

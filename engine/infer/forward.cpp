@@ -1,5 +1,6 @@
 #include "infer/forward.hpp"
 
+#include "graph/id_range.hpp"
 #include "graph/logit_lens.hpp"
 #include "graph/simplify.hpp"
 #include "program/host_tensor.hpp"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace hekla::infer {
 namespace {
@@ -113,6 +115,8 @@ Status Forward::estimate(program::Estimator& estimator, Model& model, const Tens
     return estimator.add(f.graph_, f.on_device(fields), 1.0).status();
 }
 
+int64_t Forward::id_range(std::string_view field) const { return graph::id_range(graph_, field); }
+
 const graph::Value* Forward::find(std::string_view name) const {
     const auto output = graph_.outputs.find(std::string(name));
     const graph::ValueId value =
@@ -127,6 +131,18 @@ std::vector<std::string> Forward::output_names() const {
 }
 
 Status Forward::run() { return program_->run(); }
+
+std::vector<std::string> Forward::step_scalars() const {
+    std::set<std::string> names;
+    for (const graph::Node& node : graph_.nodes)
+        if (node.op == graph::Op::step_scalar) names.insert(std::string(node.text("name")));
+    return {names.begin(), names.end()};
+}
+
+Status Forward::set_scalar(std::string_view name, double value) {
+    if (program_ == nullptr || !program_->has_scalar(name)) return {};
+    return program_->set_scalar(name, static_cast<float>(value));
+}
 
 Forward::~Forward() = default;
 

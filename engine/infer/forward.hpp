@@ -44,11 +44,17 @@ public:
 
     // Of create_on_device.
     Status run();
+    // Returns N where the values of a field are looked up in tables of N rows: ids are 0 to N - 1. 0: in none.
+    int64_t id_range(std::string_view field) const;
     // An output, or a field that the model reads; null for any other name.
     const graph::Value* find(std::string_view name) const;
 
     const std::vector<graph::AttentionMap>& attention_maps() const { return maps_; }
     std::vector<std::string> output_names() const;
+    // Step scalars of the graph, by name, ascending.
+    std::vector<std::string> step_scalars() const;
+    // For the runs that follow; a name that the outputs do not depend on changes nothing.
+    Status set_scalar(std::string_view name, double value);
 
 private:
     Forward() = default;

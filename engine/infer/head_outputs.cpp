@@ -1,5 +1,6 @@
 #include "infer/head_outputs.hpp"
 
+#include "base/json.hpp"
 #include "infer/collate.hpp"
 
 #include <algorithm>
@@ -35,8 +36,7 @@ Result<std::vector<nlohmann::json>> decode_rows(const plugin::Composition& compo
     HK_ASSIGN(const std::vector<std::string> texts, composition.decode(input));
     std::vector<nlohmann::json> objects;
     for (const std::string& text : texts) {
-        nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-        if (!object.is_object()) return corrupt(fmt::format("the head's decode gave no JSON object: {}", text));
+        HK_ASSIGN(nlohmann::json object, parse_json_object(text, "the text from the head's decode"));
         objects.push_back(std::move(object));
     }
     return objects;

@@ -1,5 +1,6 @@
 #include "infer/model.hpp"
 
+#include "base/json.hpp"
 #include "infer/base_model.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/model_tensors.hpp"
@@ -150,7 +151,7 @@ Result<fs::path> weights_folder(const fs::path& folder) {
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options) {
     plugin::CompositionSpec spec;
-    spec.config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(spec.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     spec.refuse_unknown_keys = false;
     HK_TRY(choose_parts(registry, folder, options, spec));
     return spec;
@@ -203,15 +204,31 @@ Result<bool> encoder_decoder(const Model& m) {
     return graph.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone;
 }
 
-Result<bool> reads_both_sides(const plugin::Registry& registry, const Model& m) {
-    if (m.exported != nullptr) return exported_for_both_sides(*m.exported);
+Result<PromptStyle> prompt_style(const plugin::Registry& registry, const Model& m) {
+    if (m.exported != nullptr) return exported_prompt_style(*m.exported);
+    PromptStyle style;
+    if (m.tokenizer != nullptr) style.begin = m.tokenizer->frame().before;
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
     HK_ASSIGN(const plugin::CompositionSpec trained, stored_spec(registry, folder, {.head = "lm", .objective = true}));
-    if (trained.objective.empty()) return false;
+    if (trained.objective.empty()) return style;
     HK_ASSIGN(const auto composition, plugin::Composition::create(registry, trained, m.tokenizer.get()));
-    if (!composition->can_collate()) return false;
+    if (!composition->can_collate()) return style;
+    if (composition->example_kind() != HK_EXAMPLE_WINDOW && m.config.contains("hekla")) style.begin.clear();
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 32));
-    return std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end();
+    style.both_sides = std::ranges::find(fields, "prefix_length", &plugin::BatchField::name) != fields.end();
+    return style;
+}
+
+Result<std::vector<int32_t>> prompt_ids(const Model& m, const PromptStyle& style, const std::string& prompt) {
+    HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(with_prefix(trained_prefix(m.config, "prompt"), prompt)));
+    const bool has_begin =
+        ids.size() >= style.begin.size() && std::ranges::equal(std::span(ids).first(style.begin.size()), style.begin);
+    if (!has_begin) ids.insert(ids.begin(), style.begin.begin(), style.begin.end()); // unless it was typed
+    if (!ids.empty()) return ids;
+    if (const std::optional<int32_t> bos = m.tokenizer->special(text::TokenRole::bos)) return std::vector{*bos};
+    return invalid_argument(
+        "the prompt is empty, and the tokenizer has no token that begins a text (bos_token): give at "
+        "least one character");
 }
 
 Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
@@ -228,18 +245,17 @@ Result<Model> describe_model(const plugin::Registry& registry, const fs::path& g
     } else {
         HK_ASSIGN(m.tokenizer, text::lying_in(options.memory, tokenizer.take()));
     }
-    m.config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
     return m;
 }
 
-Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const fs::path& given,
+Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device, const fs::path& given,
                          const ModelOptions& asked, const Log& log) {
     ModelOptions options = asked;
-    if (runtime != nullptr) options.memory = runtime->gpu().device->host_memory();
+    if (device.has_device()) options.memory = device.host_memory();
     HK_ASSIGN(Model m, describe_model(registry, given, options, log));
-    m.runtime = runtime;
     HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
     m.table = program::parameter_table(graph);
     std::optional<model::ModelFolder> folder, base; // tensors point into them
@@ -254,6 +270,8 @@ Result<Model> open_model(const plugin::Registry& registry, program::Runtime* run
         HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
     }
     if (options.describe_only) return m;
+    HK_ASSIGN(program::Runtime * runtime, device.get());
+    m.runtime = runtime;
     std::optional<program::WeightsPool::Loading> loading;
     if (options.pool != nullptr && runtime != nullptr) {
         HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options));

@@ -6,6 +6,7 @@
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"
 #include "text/tokenizer.hpp"
 
@@ -64,8 +65,15 @@ std::string trained_prefix(const nlohmann::json& config, const std::string& colu
 // The text with it, once: one that begins with it stays as it is, and one that says nothing too.
 std::string with_prefix(const std::string& prefix, std::string text);
 
-// Whether the run that made the model taught it to read prompts from both sides.
-Result<bool> reads_both_sides(const plugin::Registry& registry, const Model& model);
+// How a language model was trained to read prompts.
+struct PromptStyle {
+    bool both_sides = false;    // a prefix language model: see generate::Request
+    std::vector<int32_t> begin; // ids before every prompt: its tokenizer's TextFrame::before
+};
+// Prompts of a model that was trained on rows (prompt and completion) begin with nothing: its objective laid those out.
+Result<PromptStyle> prompt_style(const plugin::Registry& registry, const Model& model);
+// Returns the ids of a prompt, which may be empty where the style or the tokenizer has a token to begin with.
+Result<std::vector<int32_t>> prompt_ids(const Model& model, const PromptStyle& style, const std::string& prompt);
 
 // What the folder says without its weights: neither runtime nor store nor parameters. Errors as open_model().
 Result<Model> describe_model(const plugin::Registry& registry, const std::filesystem::path& path,
@@ -76,9 +84,9 @@ Result<graph::Graph> describe_smallest(const Model& model);
 // Whether it reads one text and writes another, as its graph says; config.json need not.
 Result<bool> encoder_decoder(const Model& model);
 
-// `runtime` null opens it for the float64 interpreter. Errors name the folder, and each tensor that is missing, left
-// over or misshapen.
-Result<Model> open_model(const plugin::Registry& registry, program::Runtime* runtime, const std::filesystem::path& path,
-                         const ModelOptions& options, const Log& log);
+// Without a device it is opened for the float64 interpreter. The device is asked for when the folder's files are read
+// and checked. Errors name the folder, and each tensor that is missing, left over or misshapen.
+Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device,
+                         const std::filesystem::path& path, const ModelOptions& options, const Log& log);
 
 } // namespace hekla::infer

@@ -1,5 +1,6 @@
 #include "model/checkpoint.hpp"
-#include "model/strict_json.hpp"
+
+#include "base/json.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -37,7 +38,7 @@ Result<Checkpoint> read_manifest(const fs::path& folder) {
     std::error_code error;
     if (!fs::exists(path, error))
         return not_found(fmt::format("{}: has no {}, so it is not complete", folder.string(), manifest_name));
-    HK_ASSIGN(const std::string text, read_bounded_file(path, manifest_size_limit));
+    HK_ASSIGN(const std::string text, read_file(path, manifest_size_limit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(text, where));
     const auto format = json.find("format");
     if (format == json.end() || *format != "hekla.checkpoint/1")
@@ -140,7 +141,7 @@ Status set_best(const fs::path& run_dir, int64_t step) {
 
 Result<std::optional<int64_t>> read_best(const fs::path& run_dir) {
     const fs::path path = run_dir / best_name;
-    auto text = read_bounded_file(path, 4096);
+    auto text = read_file(path, 4096);
     if (text.code() == Code::not_found) return std::optional<int64_t>();
     if (!text.ok()) return text.status();
     std::string_view name = text.value();
@@ -179,15 +180,13 @@ void remove_stale(const fs::path& run_dir) noexcept {
     try {
         std::error_code error;
         std::vector<std::string> stems;
-        std::vector<fs::path> pointers;
         for (fs::directory_iterator entry(run_dir, error), end; !error && entry != end; entry.increment(error)) {
             const std::string name = entry->path().filename().string();
             const std::string_view stem = leftover_stem(name);
             if (step_of(stem)) stems.emplace_back(stem);
-            if (name.starts_with("best.tmp.") && name.size() == 15) pointers.push_back(entry->path());
         }
         for (const std::string& stem : stems) recover_folders(run_dir, stem);
-        for (const fs::path& pointer : pointers) fs::remove(pointer, error);
+        remove_leftovers(run_dir / best_name);
     } catch (const std::exception&) { // out of memory: next time
     }
 }

@@ -1,5 +1,6 @@
 #include "model/checkpoint.hpp"
-#include "model/strict_json.hpp"
+
+#include "base/json.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 #include "model/folder.hpp"
 
+#include "base/json.hpp"
+#include "model/auxiliary_files.hpp"
 #include "model/staged_folder.hpp"
-#include "model/strict_json.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -15,23 +15,6 @@ namespace hekla::model {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array<std::string_view, 16> auxiliary_names{"added_tokens.json",
-                                                           "chat_template.jinja",
-                                                           "generation_config.json",
-                                                           "merges.txt",
-                                                           "preprocessor_config.json",
-                                                           "processor_config.json",
-                                                           "sentencepiece.bpe.model",
-                                                           "source.spm",
-                                                           "special_tokens_map.json",
-                                                           "spiece.model",
-                                                           "target.spm",
-                                                           "tokenizer.json",
-                                                           "tokenizer.model",
-                                                           "tokenizer_config.json",
-                                                           "vocab.json",
-                                                           "vocab.txt"};
 
 bool is_weights_file(std::string_view name) {
     return matches("model.safetensors", name) || matches("model-*-of-*.safetensors", name) ||
@@ -64,17 +47,6 @@ std::set<std::string> names_of(const std::vector<FileRecord>& records) {
 
 } // namespace
 
-std::span<const std::string_view> auxiliary_file_names() { return auxiliary_names; }
-
-std::vector<fs::path> auxiliary_files_in(const fs::path& folder) {
-    std::vector<fs::path> files;
-    for (const std::string_view name : auxiliary_names) {
-        std::error_code error;
-        if (fs::is_regular_file(folder / name, error)) files.push_back(folder / name);
-    }
-    return files;
-}
-
 Result<ModelFolder> ModelFolder::open(const fs::path& path) {
     std::error_code error;
     if (!fs::is_directory(path, error))
@@ -86,7 +58,7 @@ Result<ModelFolder> ModelFolder::open(const fs::path& path) {
     const fs::path config = path / "config.json";
     if (!fs::exists(config, error))
         return not_found(fmt::format("{}: has no config.json, which says what model it is", path.string()));
-    HK_ASSIGN(folder.config_json_, read_bounded_file(config, config_size_limit));
+    HK_ASSIGN(folder.config_json_, read_file(config, config_size_limit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(folder.config_json_, config.string()));
     if (const auto type = json.find("model_type"); type != json.end()) {
         if (!type->is_string())
@@ -100,6 +72,7 @@ Result<ModelFolder> ModelFolder::open(const fs::path& path) {
 
 Result<FileRecord> write_copied_file(const fs::path& from, const fs::path& to) {
     HK_ASSIGN(const MappedFile source, MappedFile::open(from));
+    HK_TRY(check_auxiliary(from, source.text()));
     HK_ASSIGN(HashedFile file, HashedFile::create(to));
     HK_TRY(file.write(source.bytes()));
     return file.commit();
@@ -166,9 +139,15 @@ Status save_folder(const fs::path& target, const ModelContents& contents, OnExis
                     staged.target().filename().string());
     HK_ASSIGN(const std::vector<FileRecord> written, write_model_files(staged.path(), contents));
     const std::set<std::string> names = names_of(written);
-    for (const Entry& entry : old)
-        if (!names.contains(entry.name) && !is_weights_file(entry.name))
+    for (const Entry& entry : old) {
+        if (names.contains(entry.name) || is_weights_file(entry.name)) continue;
+        if (!fs::is_symlink(entry.path, error)) {
             HK_TRY(write_copied_file(entry.path, staged.path() / entry.name).status());
+            continue;
+        }
+        fs::copy_symlink(entry.path, staged.path() / entry.name, error); // what it leads to stays where it is
+        if (error) return io_error(fmt::format("{}: cannot be copied: {}", entry.path.string(), error.message()));
+    }
     return staged.commit(existing == OnExisting::replace ? StagedFolder::Existing::replace
                                                          : StagedFolder::Existing::refuse);
 }

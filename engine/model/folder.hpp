@@ -1,6 +1,7 @@
 // A model's folder as Hugging Face lays it out: config.json, weights, tokenizer files.
 #pragma once
 
+#include "model/auxiliary_files.hpp"
 #include "model/sharded.hpp"
 #include "model/weights.hpp"
 
@@ -35,10 +36,6 @@ private:
     std::vector<std::filesystem::path> auxiliary_files_;
 };
 
-// Tokenizer, preprocessing and generation files of Hugging Face folders, by name.
-std::span<const std::string_view> auxiliary_file_names();
-std::vector<std::filesystem::path> auxiliary_files_in(const std::filesystem::path& folder);
-
 struct NamedText {
     std::string name; // a plain file name
     std::string content;
@@ -48,7 +45,7 @@ struct ModelContents {
     std::string config_json;                   // must be a JSON object
     std::vector<TensorSource> tensors;         // in the order in which shards are filled
     std::vector<NamedText> texts;              // other files, made now
-    std::vector<std::filesystem::path> copies; // other files, copied under their own names
+    std::vector<std::filesystem::path> copies; // other files, copied under their own names by write_copied_file()
     Metadata metadata{{"format", "pt"}};
     uint64_t max_shard_bytes = default_shard_bytes;
 };
@@ -73,7 +70,8 @@ Status save_into_folder(const std::filesystem::path& folder, const ModelContents
 // checkpoints.
 Result<std::vector<FileRecord>> write_model_files(const std::filesystem::path& folder, const ModelContents& contents);
 
-// One file copied with its size and hash; complete and synced, or absent.
+// Copies one file and returns its size and hash; the copy is complete and synced, or absent. A link is followed where
+// it passes check_auxiliary().
 Result<FileRecord> write_copied_file(const std::filesystem::path& from, const std::filesystem::path& to);
 Result<FileRecord> write_text_file(const std::filesystem::path& to, std::string_view content);
 

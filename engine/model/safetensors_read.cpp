@@ -1,3 +1,4 @@
+#include "base/json.hpp"
 #include "model/parameter_names.hpp"
 #include "model/safetensors.hpp"
 
@@ -22,8 +23,8 @@ struct HeaderEntry {
     uint64_t end = 0;
 };
 
-// Reads the header as a stream of events, so that repeated keys are seen (a parsed tree has dropped them) and a hostile
-// header is refused at its first wrong token. Depth is bounded by what the states allow.
+// Reads the header as a stream of events instead of as a parsed value: a hostile header is refused at its first wrong
+// token, and the states, not kJsonDepthLimit, bound its depth (three levels).
 class HeaderReader : public nlohmann::json_sax<json> {
 public:
     HeaderReader(std::vector<HeaderEntry>& entries, Metadata& metadata) : entries_(entries), metadata_(metadata) {}
@@ -92,10 +93,7 @@ public:
     bool null() override { return unexpected("null"); }
     bool binary(binary_t&) override { return unexpected("binary data"); }
     bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-        std::string_view text = error.what();
-        if (const auto bracket = text.find("] "); bracket != text.npos) text.remove_prefix(bracket + 2);
-        // The library quotes what it last read, which a hostile header can make as long as it likes.
-        error_ = corrupt(fmt::format("the header is not JSON, at its byte {}: {}", position, in_quotes(text)));
+        error_ = corrupt(fmt::format("the header is not JSON, at its byte {}: {}", position, json_reason(error)));
         return false;
     }
 
@@ -235,8 +233,10 @@ private:
 Status read_header(std::string_view header, std::vector<HeaderEntry>& entries, Metadata& metadata) {
     try {
         HeaderReader reader(entries, metadata);
-        if (json::sax_parse(header, &reader)) return {};
-        return reader.take_error();
+        if (!json::sax_parse(header, &reader)) return reader.take_error();
+        if (const std::size_t nul = header.find('\0'); nul != header.npos) // which the library takes for the end
+            return corrupt(fmt::format("the header is not JSON: its byte {} is NUL", nul + 1));
+        return {};
     } catch (const std::bad_alloc&) {
         return out_of_memory(fmt::format("not enough memory to read a header of {} bytes", header.size()));
     } catch (const std::exception& error) {

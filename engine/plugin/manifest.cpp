@@ -1,6 +1,7 @@
 #include "plugin/manifest.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "hekla/plugin/abi.h"
 
 #include <algorithm>
@@ -191,10 +192,6 @@ Provided read_provided(const json& value, const std::string& where, StringIntern
     return p;
 }
 
-// From plain pointers: the parser of strings is also compiled, without optimization, into the command line, and the
-// linker keeps one of the two. A hundred manifests took 100 ms of this program's time with that one.
-json parsed(std::string_view text) { return json::parse(text.data(), text.data() + text.size(), nullptr, false); }
-
 } // namespace
 
 const Ancestor* Provided::ancestor(std::string_view model_type) const {
@@ -207,7 +204,7 @@ bool is_draft(std::string_view interface_id) {
     return number != std::string_view::npos && interface_id.substr(0, number).ends_with(".draft");
 }
 
-json JsonText::parse() const { return parsed(text); }
+json JsonText::parse() const { return json_or_null(text); }
 
 Result<Manifest> read_manifest(const std::filesystem::path& file, ReadOnlyArena& kept) {
     StringInterner texts(kept);
@@ -216,8 +213,7 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, ReadOnlyArena&
 
 Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner& kept) {
     HK_ASSIGN(const std::string content, read_file(file));
-    const json root = parsed(content);
-    if (root.is_discarded()) return corrupt(fmt::format("{}: is not valid JSON", file.string()));
+    HK_ASSIGN(const json root, parse_json_object(content, file.string()));
     Status status;
     Manifest m;
     m.file = kept.text(file.string());

@@ -1,6 +1,7 @@
 #include "plugin/out_of_process_plugins.hpp"
 
 #include "base/child_process.hpp"
+#include "base/json.hpp"
 #include "base/module.hpp"
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
@@ -160,9 +161,7 @@ public:
         WireReader in = answer_of(message);
         const std::string_view text = in.text();
         HK_TRY(in.finish("the process that describes"));
-        nlohmann::ordered_json config = nlohmann::ordered_json::parse(text, nullptr, false);
-        if (!config.is_object()) return corrupt("the process that describes: write_config gave no JSON object");
-        return config;
+        return parse_ordered_json_object(text, "the process that describes: write_config");
     }
 
     Result<std::vector<std::string>> decode_ports() override {

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
+#include "base/json.hpp"
 #include "graph/text.hpp"
 
 #include <algorithm>
@@ -164,7 +165,9 @@ Result<std::optional<Record>> read_record(const fs::path& folder) {
             return wrong(one, "a file of at most 64 MiB is expected");
     HK_ASSIGN(const std::string content, read_file(file));
     HK_ASSIGN(const std::string text, read_file(text_file));
-    const json all = json::parse(content, nullptr, false);
+    const Result<json> parsed = parse_json(content, "JSON");
+    if (!parsed.ok()) return wrong(file, parsed.message().c_str());
+    const json& all = parsed.value();
     Record record;
     try {
         if (all.at("format").get<int>() != kFormat) return wrong(file, "format 1 is expected");

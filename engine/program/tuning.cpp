@@ -1,7 +1,9 @@
 #include "program/tuning.hpp"
 
 #include "base/hash.hpp"
+#include "base/json.hpp"
 #include "base/philox.hpp"
+#include "base/stopwatch.hpp"
 #include "kernels_shaders.hpp"
 #include "program/lowering/common.hpp"
 #include "program/lowering/half.hpp"
@@ -25,8 +27,6 @@ constexpr double kWorthIt = 0.95;                   // of the preferred kernel's
 constexpr double kMostFlops = 4e9;                  // of one product that is measured
 constexpr int64_t kMostElements = int64_t{1} << 25; // of all three matrices
 constexpr const char* kPlainest = "direct.t4x4";    // no shared memory, the smallest tile
-
-double seconds_from(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 double flops_of(const KernelProblem& p) {
     return 2.0 * static_cast<double>(p.batches * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
@@ -156,14 +156,14 @@ void Tuning::read() {
     if (cache_ == nullptr) return;
     const Result<std::optional<std::string>> text = cache_->load(entry());
     if (text.ok() && !text.value()) return;
-    const nlohmann::json content =
-        text.ok() ? nlohmann::json::parse(*text.value(), nullptr, false) : nlohmann::json(nullptr);
-    if (!content.is_object()) {
-        log_.warning(fmt::format("{}: what was measured before is not used: {}", cache_->place(entry()),
-                                 text.ok() ? "it is no JSON object" : text.message()));
+    const std::string place = cache_->place(entry());
+    const Result<nlohmann::json> content =
+        text.ok() ? parse_json_object(*text.value(), place) : Result<nlohmann::json>(text.status());
+    if (!content.ok()) {
+        log_.warning("earlier measurements are not used: " + content.message());
         return;
     }
-    for (const auto& [key, kernel] : content.items())
+    for (const auto& [key, kernel] : content->items())
         if (kernel.is_string()) measured_[key] = kernel.get<std::string>();
 }
 
@@ -184,7 +184,7 @@ Status Tuning::choose(const MakeTuningBench& benches, const std::vector<KernelPr
         const std::string where = bucket(*problem);
         auto found = measured_.find(where);
         if (found == measured_.end()) {
-            if (seconds_from(begin) > kSeconds) continue;
+            if (seconds_since(begin) > kSeconds) continue;
             HK_ASSIGN(const std::string best, fastest(benches, *problem, log_));
             found = measured_.emplace(where, best).first;
             changed_ = true;

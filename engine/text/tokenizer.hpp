@@ -35,9 +35,9 @@ public:
 
     virtual std::string_view kind() const = 0; // "character", "byte_bpe", "wordpiece", "sentencepiece", "words"
 
-    // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes each id covers. No special tokens are
-    // put around the text. Errors name file, line and byte: text that is not UTF-8, a character without a token. On
-    // error `ids` and `ranges` are as before.
+    // Appends the ids of `text` to `ids`, and to `ranges`, if given, the bytes each id covers. Adds no special tokens
+    // around the text, not even those of frame(). Errors name file, line and byte: text that is not UTF-8, a character
+    // without a token. On error `ids` and `ranges` are as before.
     Status encode(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                   std::vector<ByteRange>* ranges = nullptr) const;
     Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options = {}) const;
@@ -64,6 +64,8 @@ public:
     int32_t vocabulary_size() const { return vocabulary_.size(); }
     std::optional<int32_t> special(TokenRole role) const { return vocabulary_.role(role); }
     std::optional<int32_t> find(std::string_view token) const { return vocabulary_.find(token); }
+    // What a language model's text begins and ends with: the start of a prompt, the ends of a document.
+    const TextFrame& frame() const { return vocabulary_.frame(); }
     Result<std::string> token(int32_t id) const; // as files spell it ("Ġthe"); error: no such id
 
     // The same tokenizer around another vocabulary, in whose memory its other tables lie too: one made from this one's

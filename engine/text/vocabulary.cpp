@@ -44,7 +44,7 @@ const char* role_key(TokenRole role) {
 
 Vocabulary::Vocabulary(const Vocabulary& other, std::pmr::memory_resource* memory)
     : texts_(other.texts_, memory), tokens_(other.tokens_, memory), slots_(other.slots_, memory), count_(other.count_),
-      added_(other.added_), roles_(other.roles_) {}
+      added_(other.added_), roles_(other.roles_), frame_(other.frame_) {}
 
 Status Vocabulary::put_text(std::string_view text, Text& out) {
     if (text.size() > std::numeric_limits<uint32_t>::max() - texts_.size())
@@ -126,6 +126,14 @@ Status Vocabulary::set_role(TokenRole role, int32_t id) {
     return {};
 }
 
+Status Vocabulary::set_frame(TextFrame frame) {
+    for (const std::vector<int32_t>* ids : {&frame.before, &frame.after})
+        for (const int32_t id : *ids)
+            if (!has(id)) return corrupt(fmt::format("a text begins or ends with id {}, which no token has", id));
+    frame_ = std::move(frame);
+    return {};
+}
+
 bool Vocabulary::has(int32_t id) const {
     return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].present;
 }
@@ -148,6 +156,11 @@ void Vocabulary::append_identity(std::string& bytes) const {
         put(bytes, static_cast<uint8_t>(token.special << 0 | token.lstrip << 1 | token.rstrip << 2));
     }
     for (const std::optional<int32_t>& role : roles_) put(bytes, role.value_or(-1));
+    if (frame_ == TextFrame()) return; // identities of earlier versions, which knew no frame, stay valid
+    for (const std::vector<int32_t>* ids : {&frame_.before, &frame_.after}) {
+        put(bytes, static_cast<uint64_t>(ids->size()));
+        for (const int32_t id : *ids) put(bytes, id);
+    }
 }
 
 } // namespace hekla::text

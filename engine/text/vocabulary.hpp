@@ -36,6 +36,13 @@ struct AddedToken {
     bool normalized = false; // kept for the file; the tokenizers here have no normalizer
 };
 
+// The special tokens around a text of a language model: Llama's texts begin with "<s>". Most tokenizers have none.
+// Those around the inputs of encoders ([CLS], [SEP]) are not among them: objectives put these.
+struct TextFrame {
+    std::vector<int32_t> before, after; // ids
+    bool operator==(const TextFrame&) const = default;
+};
+
 class Vocabulary {
 public:
     Vocabulary() = default;
@@ -51,6 +58,8 @@ public:
     // Adds a special token behind all ids unless the vocabulary has it, and gives it its roles.
     Status add_special(const SpecialToken& token);
     Status set_role(TokenRole role, int32_t id);
+    // Error: an id that no token has.
+    Status set_frame(TextFrame frame);
 
     int32_t size() const { return static_cast<int32_t>(tokens_.size()); } // largest id + 1; there may be gaps
     bool has(int32_t id) const;
@@ -62,6 +71,7 @@ public:
     bool is_added(int32_t id) const { return has(id) && tokens_[static_cast<std::size_t>(id)].added; }
     std::optional<int32_t> role(TokenRole role) const { return roles_[static_cast<std::size_t>(role)]; }
     std::span<const AddedToken> added() const { return added_; } // by id
+    const TextFrame& frame() const { return frame_; }
 
     // Everything that decides what the vocabulary does, as bytes to be hashed.
     void append_identity(std::string& bytes) const;
@@ -87,6 +97,7 @@ private:
     std::size_t count_ = 0; // ids that have a token
     std::vector<AddedToken> added_;
     std::array<std::optional<int32_t>, kTokenRoles> roles_{};
+    TextFrame frame_;
 };
 
 } // namespace hekla::text

@@ -122,6 +122,11 @@ Status run_over_zeros(program::Program& program, const std::vector<plugin::Batch
     return program.run();
 }
 
+Status Evaluator::set_scalars(const StepScalars& scalars) {
+    for (auto& [length, one] : lengths_) HK_TRY(scalars.apply(*one.program));
+    return {};
+}
+
 Status Evaluator::rehearse() {
     for (auto& [length, one] : lengths_) {
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition_->batch_fields(batch_, length));

@@ -3,6 +3,7 @@
 
 #include "program/program.hpp"
 #include "train/run_data.hpp"
+#include "train/step_scalars.hpp"
 
 #include <map>
 #include <memory>
@@ -60,6 +61,9 @@ public:
     // The first examples, or, with a limit above 0, so many spread evenly over the split: the same ones every time. No
     // number depends on how many rows a batch has. classes: names of the labels in predictions; may be empty.
     Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
+
+    // Gives the values of step scalars to all programs, for the runs that follow.
+    Status set_scalars(const StepScalars& scalars);
 
     // Every program once, over zeros.
     Status rehearse();

@@ -1,5 +1,6 @@
 #include "train/initial_weights.hpp"
 
+#include "base/json.hpp"
 #include "infer/model.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/folder.hpp"
@@ -127,9 +128,9 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     }
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.model.from));
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
-    const json config = json::parse(folder.config_json(), nullptr, false);
+    HK_ASSIGN(const json config, parse_json_object(folder.config_json(), (from / "config.json").string()));
     HK_ASSIGN(const std::string written, composition.write_config());
-    const json ours = json::parse(written, nullptr, false);
+    HK_ASSIGN(const json ours, parse_json_object(written, "the new model's config.json"));
 
     // What the body alone is made of; the rest of the graph is head, but for what carries the model's own prefix
     // (BERT's pooler belongs to the model).

@@ -1,5 +1,6 @@
 #include "train/model_spec.hpp"
 
+#include "base/json.hpp"
 #include "infer/model.hpp"
 #include "model/folder.hpp"
 
@@ -109,7 +110,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     if (!recipe.model.from.empty()) {
         HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.model.from));
         HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(from));
-        json config = json::parse(folder.config_json(), nullptr, false);
+        HK_ASSIGN(json config, parse_json_object(folder.config_json(), (from / "config.json").string()));
         if (const auto own = config.find("hekla"); own != config.end()) {
             if (own->is_object() && own->contains("base"))
                 return unsupported(fmt::format(

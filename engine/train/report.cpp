@@ -1,7 +1,8 @@
 #include "train/report.hpp"
 
 #include "base/file.hpp"
-#include "base/markup.hpp"
+#include "base/json.hpp"
+#include "base/svg.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -88,7 +89,7 @@ Result<RunLog> RunLog::open(const std::filesystem::path& file, int64_t step) {
             if (end == std::string::npos) break; // a line that was never finished
             const std::string line = text.substr(begin, end - begin);
             begin = end + 1;
-            const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+            const nlohmann::json record = json_or_null(line);
             if (!record.is_object() || !record.value("step", nlohmann::json()).is_number_integer()) continue;
             const auto at = record["step"].get<int64_t>();
             if (at > step) continue;
@@ -123,6 +124,7 @@ Status RunLog::step(const StepReport& r) {
     record["loss"] = r.loss; // JSON has no NaN: it becomes null, and "skipped" says why
     record["grad_norm"] = r.gradient_norm;
     record["learning_rate"] = r.learning_rate;
+    for (const auto& [name, value] : r.scalars) record["scalars"][name] = value;
     if (r.skipped) record["skipped"] = true;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;
@@ -177,12 +179,12 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
             low = std::min(low, value);
             high = std::max(high, value);
         }
-    std::string s = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-        "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-        "<text x=\"{2}\" y=\"24\" font-size=\"15\" fill=\"#222\">{3}</text>\n",
-        width, height, left, escape_markup(title));
-    if (first > last) return s + "<text x=\"64\" y=\"80\" fill=\"#666\">nothing was logged yet</text>\n</svg>\n";
+    SvgWriter svg(width, height, "sans-serif", 12);
+    svg.text(left, 24, title, "font-size=\"15\" fill=\"#222\"");
+    if (first > last) {
+        svg.text(64, 80, "nothing was logged yet", "fill=\"#666\"");
+        return std::move(svg).finish();
+    }
     if (last == first) last = first + 1;
     const double margin = std::max((high - low) * 0.05, 1e-9);
     low -= margin;
@@ -190,44 +192,38 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
     const auto x = [&](double step) { return left + (step - first) / (last - first) * (width - left - right); };
     const auto y = [&](double value) { return top + (high - value) / (high - low) * (height - top - bottom); };
     const double step_y = tidy_step(high - low, 6), step_x = std::max(1.0, tidy_step(last - first, 8));
-    for (double value = std::ceil(low / step_y) * step_y; value <= high; value += step_y)
-        s += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#e4e4e4\"/>\n<text "
-                         "x=\"{:.1f}\" y=\"{:.1f}\" "
-                         "text-anchor=\"end\" fill=\"#555\">{:.6g}</text>\n",
-                         left, y(value), width - right, y(value), left - 8, y(value) + 4,
-                         std::abs(value) < step_y * 1e-6 ? 0.0 : value);
-    for (double step = std::ceil(first / step_x) * step_x; step <= last; step += step_x)
-        s += fmt::format("<line x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\" stroke=\"#f0f0f0\"/>\n<text "
-                         "x=\"{0:.1f}\" y=\"{3}\" "
-                         "text-anchor=\"middle\" fill=\"#555\">{4:.0f}</text>\n",
-                         x(step), top, height - bottom, height - bottom + 18, step);
-    s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\">{}</text>\n",
-                     (left + width - right) / 2, height - 10, escape_markup(axis));
+    for (double value = std::ceil(low / step_y) * step_y; value <= high; value += step_y) {
+        svg.line(left, y(value), width - right, y(value), "stroke=\"#e4e4e4\"");
+        svg.text(left - 8, y(value) + 4, fmt::format("{:.6g}", std::abs(value) < step_y * 1e-6 ? 0.0 : value),
+                 "text-anchor=\"end\" fill=\"#555\"");
+    }
+    for (double step = std::ceil(first / step_x) * step_x; step <= last; step += step_x) {
+        svg.line(x(step), top, x(step), height - bottom, "stroke=\"#f0f0f0\"");
+        svg.text(x(step), height - bottom + 18, fmt::format("{:.0f}", step), "text-anchor=\"middle\" fill=\"#555\"");
+    }
+    svg.text((left + width - right) / 2, height - 10, axis, "text-anchor=\"middle\" fill=\"#555\"");
     double legend = top + 8;
     for (const Curve& curve : curves) {
         if (curve.points.empty()) continue;
-        // More points than pixels only make the file large.
+        // More points than pixels only make the file larger.
         const std::size_t every = std::max<std::size_t>(1, curve.points.size() / 2000);
-        s += fmt::format(
-            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\" points=\"",
-            curve.colour);
+        std::string path;
         for (std::size_t i = 0; i < curve.points.size(); ++i)
             if (i % every == 0 || i + 1 == curve.points.size())
-                s += fmt::format("{:.1f},{:.1f} ", x(static_cast<double>(curve.points[i].first)),
-                                 y(curve.points[i].second));
-        s += "\"/>\n";
+                path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L",
+                                    x(static_cast<double>(curve.points[i].first)), y(curve.points[i].second));
+        svg.path(path, fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\"",
+                                   curve.colour));
         if (curve.points.size() < 60)
             for (const auto& [step, value] : curve.points)
-                s += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n",
-                                 x(static_cast<double>(step)), y(value), curve.colour);
-        s += fmt::format(
-            "<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{}\" stroke-width=\"3\"/>\n<text x=\"{}\" y=\"{}\" "
-            "fill=\"#333\">{} ({:.4f})</text>\n",
-            width - 270, legend, width - 246, legend, curve.colour, width - 240, legend + 4, escape_markup(curve.name),
-            curve.points.back().second);
+                svg.circle(x(static_cast<double>(step)), y(value), 2.6, fmt::format("fill=\"{}\"", curve.colour));
+        svg.line(width - 270, legend, width - 246, legend,
+                 fmt::format("stroke=\"{}\" stroke-width=\"3\"", curve.colour));
+        svg.text(width - 240, legend + 4, fmt::format("{} ({:.4f})", curve.name, curve.points.back().second),
+                 "fill=\"#333\"");
         legend += 18;
     }
-    return s + "</svg>\n";
+    return std::move(svg).finish();
 }
 
 } // namespace hekla::train

@@ -21,6 +21,7 @@ struct StepReport {
     double loss_z = 0.0; // deviations from the mean of the last 128 losses
     double gradient_norm = 0.0;
     double learning_rate = 0.0;
+    std::vector<std::pair<std::string, double>> scalars; // step scalars that a schedule or the host set, by name
     double seconds = 0.0;
     double tokens_per_second = 0.0;
     double share_of_peak = 0.0; // of the measured matmul speed; 0: not measured

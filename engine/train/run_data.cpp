@@ -40,8 +40,8 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
         const bool is_text =
             column != columns.end() && (column->kind == HK_COLUMN_TOKENS || column->kind == HK_COLUMN_CHOICES);
         if (!is_text)
-            return invalid_argument(
-                fmt::format("[data] prefix: '{}' is no text that the objective '{}' reads", name, recipe.objective.id));
+            return invalid_argument(fmt::format(
+                "[data] prefix: '{}' is not a text column that the objective '{}' reads", name, recipe.objective.id));
         column->prefix = text;
     }
     // A name that the objective does not know is another column of the files where it stands for a place, and else a
@@ -69,8 +69,11 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
 
 Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const std::vector<data::TaskColumn>& columns,
                                                     const std::vector<std::string>& inputs,
-                                                    std::pmr::memory_resource* memory) {
+                                                    std::pmr::memory_resource* memory, const data::StopPoll& stop) {
     data::TaskTableOptions options;
+    options.reading.decompression = {static_cast<uint64_t>(recipe.data.max_decompressed_bytes),
+                                     recipe.data.max_compression_ratio};
+    options.reading.stop = stop;
     options.memory = memory;
     options.inputs = inputs;
     options.columns = columns;
@@ -142,20 +145,23 @@ std::string Split::text(uint64_t i, std::string_view column) const {
 }
 
 Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
-                              std::pmr::memory_resource* memory) {
+                              std::pmr::memory_resource* memory, std::function<bool()> stop) {
     RunData data;
     data.memory_ = memory;
+    data.stop_ = data::StopPoll(std::move(stop));
     data.recipe_ = &recipe;
     if (needs.empty()) return data;
     const DataSection& d = recipe.data;
     const bool has_classes =
         std::ranges::any_of(needs, [](const auto& need) { return need.kind == HK_COLUMN_CLASSES; });
     HK_ASSIGN(data.columns_, columns_of(recipe, std::move(needs)));
-    HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train, memory));
-    if (!d.valid.empty()) { HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid, memory)); }
-    if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test, memory)); }
+    HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train, memory, data.stop_));
+    if (!d.valid.empty()) {
+        HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid, memory, data.stop_));
+    }
+    if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test, memory, data.stop_)); }
     if (!has_classes) return data;
-    const std::map<std::string, uint64_t> counts = data.train_table_->class_counts();
+    HK_ASSIGN(const auto counts, data.train_table_->class_counts());
     data.classes_ = d.labels.empty() ? data::TaskTable::classes(counts) : d.labels;
     for (const std::string& name : data.classes_) {
         const auto found = counts.find(name);
@@ -181,7 +187,7 @@ Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::Tokenize
     }
     std::vector<std::string> inputs = recipe_->data.train;
     inputs.insert(inputs.end(), recipe_->data.valid.begin(), recipe_->data.valid.end());
-    return data::train_tokenizer(trainer, inputs);
+    return data::train_tokenizer(trainer, inputs, [this](uint64_t, uint64_t) { return stop_.check().ok(); });
 }
 
 Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
@@ -225,6 +231,7 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     options.train.inputs = d.train;
     options.train.cache_folder = cache_folder;
     options.train.threads = own_threads ? 0 : 1;
+    options.train.progress = [this](uint64_t, uint64_t) { return stop_.check().ok(); };
     options.valid = d.valid;
     options.valid_fraction = recipe_->train.eval_steps > 0 || !d.valid.empty() ? d.valid_fraction : 0.0;
     HK_ASSIGN(data::Dataset opened, data::open_dataset(tokenizer, options));
@@ -261,6 +268,7 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     data::DocumentOptions options;
     options.tokens = static_cast<uint64_t>(tokens);
     options.memory = memory_;
+    options.stop = stop_;
     HK_ASSIGN(options.end, data::document_end_of_name(d.documents));
     const auto open_one = [&](const std::vector<std::string>& inputs) {
         options.inputs = inputs;
@@ -290,6 +298,7 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     }
     std::string state;
     for (uint64_t i = 0; i < all->size(); ++i) {
+        HK_TRY(stop_.check());
         const data::EncodedExample example = (*all)[i];
         const std::vector<int32_t>& ids = example.columns[0].ids;
         state = to_hex(hash128(state + std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * 4)));
@@ -320,6 +329,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         uint64_t cut = 0, total = 0, seen = 0;
         int64_t longest = 0;
         for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
+            HK_TRY(stop_.check());
             const uint64_t row = encoded.rows[i];
             if (!belongs(table->row_key(row))) continue;
             const data::EncodedExample example = (*encoded.examples)[i];
@@ -397,7 +407,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         return invalid_argument(
             "[data] valid_fraction leaves nothing to train on: give more examples, or name others in "
             "data.valid");
-    identity_ = fmt::format("rows {} {}", to_hex(train_table_->hash()), held_out ? fraction : 0.0);
+    HK_ASSIGN(const Hash128 rows, train_table_->hash());
+    identity_ = fmt::format("rows {} {}", to_hex(rows), held_out ? fraction : 0.0);
     return {};
 }
 

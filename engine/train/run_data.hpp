@@ -35,7 +35,7 @@ public:
     // into the shortest of `lengths` (ascending) that holds it, and the longest cuts it off.
     std::vector<infer::RowLength> spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
                                          uint64_t limit) const;
-    // Where example i of a table came from, and what it says; empty without a table.
+    // The source of example i of a table, and its text; empty without a table.
     std::string place(uint64_t i) const;
     std::string text(uint64_t i, std::string_view column) const;
     std::string group(uint64_t i) const; // what it has in the recipe's data.group
@@ -54,9 +54,10 @@ class RunData {
 public:
     // Tables are read now, because their classes decide what the model is; the rest waits for open(). `needs`: the
     // columns that the objective reads, none where it reads plain text. memory: of texts and examples; it outlives
-    // this.
+    // this. stop: asked while data is read, now and in open(); true ends both with Code::cancelled.
     static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
-                                std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
+                                std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
+                                std::function<bool()> stop = {});
 
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
@@ -92,6 +93,7 @@ private:
                            const std::string& name) const;
 
     const Recipe* recipe_ = nullptr;
+    data::StopPoll stop_;
     std::pmr::memory_resource* memory_ = std::pmr::new_delete_resource();
     std::vector<data::TaskColumn> columns_;
     std::vector<std::string> classes_;

@@ -1,13 +1,19 @@
-// Learning rates over the steps of a run.
+// Values that change over the steps of a run: the learning rate, and the step scalars of [schedules].
 #pragma once
 
 #include "train/recipe.hpp"
 
 namespace hekla::train {
 
-// The learning rate of the update that follows `step` applied ones (step 0 is the first). Linear warm-up, then:
+// Returns the learning rate of the update that follows `step` applied ones (step 0 is the first). Linear warm-up, then:
 // constant; linear to min_learning_rate; cosine to it (Loshchilov and Hutter 2017); inverse_sqrt of the step (Vaswani
 // et al. 2017).
 double learning_rate(const TrainSection& settings, int64_t step);
+
+// Returns the value of a step scalar for the update that follows `step` applied ones.
+double scheduled_value(const ScheduleSection& schedule, int64_t step, int64_t max_steps);
+
+// Refuses keys that contradict each other.
+Status check_schedule(const std::string& name, const ScheduleSection& schedule);
 
 } // namespace hekla::train

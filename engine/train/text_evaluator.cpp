@@ -1,5 +1,6 @@
 #include "train/text_evaluator.hpp"
 
+#include "base/json.hpp"
 #include "base/trimmed.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
@@ -92,11 +93,12 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
             if (place.empty() && need.kind == HK_COLUMN_TOKENS) place = need.name;
         }
     }
-    HK_ASSIGN(const std::string config, composition.write_config());
+    HK_ASSIGN(const std::string written, composition.write_config());
+    HK_ASSIGN(const json config, parse_json_object(written, "config.json"));
     json given = arguments;
     if (!given.contains("max_new_tokens")) given["max_new_tokens"] = e->lengths_.back();
     if (!given.contains("do_sample")) given["do_sample"] = false;
-    Result<generate::Options> options = generate::options_from(json::parse(config, nullptr, false), given, 0);
+    Result<generate::Options> options = generate::options_from(config, given, 0);
     if (!options.ok()) return options.status().with_context("[generate]");
     e->options_ = options.take();
     if (e->options_.sequences > 1)

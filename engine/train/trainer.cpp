@@ -29,11 +29,13 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 Trainer::~Trainer() = default;
 
 Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plugin::Registry& registry,
-                                                 program::Runtime& runtime, const Log& log, const TrainerEvents& events,
-                                                 Purpose purpose) {
-    std::unique_ptr<Trainer> t(new Trainer(recipe, registry, &runtime, log, events));
+                                                 const program::RuntimeSource& device, const Log& log,
+                                                 const TrainerEvents& events, Purpose purpose) {
+    std::unique_ptr<Trainer> t(new Trainer(recipe, registry, device.host_memory(), log, events));
     if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
     HK_TRY(t->read());
+    HK_ASSIGN(t->runtime_, device.get());
+    program::Runtime& runtime = *t->runtime_;
     if (recipe.train.fit) HK_TRY(t->fit());
     HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
                       recipe.train.context_length, t->fit_options()));
@@ -53,10 +55,10 @@ Result<std::unique_ptr<Trainer>> Trainer::create(const Recipe& recipe, const plu
     return t;
 }
 
-Trainer::Trainer(const Recipe& recipe, const plugin::Registry& registry, program::Runtime* runtime, const Log& log,
-                 const TrainerEvents& events)
-    : registry_(registry), runtime_(runtime), log_(log), events_(events), recipe_(recipe), run_(recipe.output.dir),
-      best_evaluation_(std::numeric_limits<double>::quiet_NaN()) {}
+Trainer::Trainer(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
+                 const Log& log, const TrainerEvents& events)
+    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe),
+      run_(recipe.output.dir), best_evaluation_(std::numeric_limits<double>::quiet_NaN()) {}
 
 Status Trainer::draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const {
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, recipe_.train.per_device_train_batch_size));
@@ -130,6 +132,7 @@ Result<std::vector<data::Batch>> Trainer::next_micro_batches(data::Batcher& batc
 Result<std::vector<double>> Trainer::loss_counts(const data::Batch& batch) const {
     graph::Feeds feeds;
     for (const data::Field& field : batch.fields) feeds.fields.emplace(field.name, infer::tensor_of(field));
+    feeds.step_scalars = scalars_.values();
     std::vector<graph::ValueId> wanted;
     const graph::Graph& graph = described(batch.length);
     for (const graph::LossTerm& term : graph.losses) wanted.push_back(term.count);
@@ -146,6 +149,8 @@ Status Trainer::set_fields(program::Program& program, const data::Batch& batch) 
 }
 
 Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t step) {
+    HK_TRY(scalars_.begin_step(step, recipe_.train.max_steps,
+                               events_.scalars ? events_.scalars() : StepScalars::Values()));
     std::vector<double> counts(described_.losses.size(), 0.0);
     for (const data::Batch& batch : micro) {
         HK_ASSIGN(const std::vector<double> one, loss_counts(batch));
@@ -172,6 +177,7 @@ Result<double> Trainer::gradients(const std::vector<data::Batch>& micro, int64_t
     for (std::size_t i = 0; i < micro.size(); ++i) {
         program::Program& program = train_program(micro[i].length);
         HK_TRY(set_fields(program, micro[i]));
+        HK_TRY(scalars_.apply(program));
         if (features_) HK_TRY(features_->set(program, micro[i].examples));
         program::RunScalars scalars;
         scalars.seed = static_cast<uint64_t>(recipe_.train.seed);
@@ -220,10 +226,17 @@ Result<std::optional<uint64_t>> Trainer::texts_to_write() const {
     return kind == TextEvaluator::Kind::nothing ? std::optional<uint64_t>() : std::optional<uint64_t>(0);
 }
 
+// An evaluation has the values of the last step.
+Status Trainer::set_evaluation_scalars() {
+    HK_TRY(scalars_.begin_step(std::max<int64_t>(step_ - 1, 0), recipe_.train.max_steps));
+    return evaluator_->set_scalars(scalars_);
+}
+
 Result<Evaluation> Trainer::validate(bool whole) {
     const TrainSection& s = recipe_.train;
     const int64_t batch = evaluation_batch();
     constexpr int64_t kBatchesOfText = 50;
+    HK_TRY(set_evaluation_scalars());
     const int64_t batches = s.eval_batches >= 0 ? s.eval_batches : data_.is_table() ? 0 : kBatchesOfText;
     HK_ASSIGN(Evaluation result,
               evaluator_->run(*data_.valid(), static_cast<uint64_t>(batches * batch), whole, data_.classes()));
@@ -249,6 +262,7 @@ Result<Evaluation> Trainer::evaluate(On split) {
     if (recipe_.train.load_best_model_at_end) HK_TRY(load_best());
     HK_TRY(swap_average()); // this trainer is for reading: nothing goes on from here
     Evaluation result;
+    HK_TRY(set_evaluation_scalars());
     if (split == On::test) {
         HK_ASSIGN(result, evaluator_->run(*of, 0, true, data_.classes()));
     } else {
@@ -390,6 +404,7 @@ Result<TrainerResult> Trainer::train() {
         report.share_of_peak = share > 1.0 ? 0.0 : share;
         report.remaining_seconds = average * static_cast<double>(s.max_steps - step_);
         report.skipped = outcome.skipped;
+        report.scalars.assign(scalars_.values().begin(), scalars_.values().end());
         loss_window_.add(loss);
         HK_TRY(log.step(report));
         if (events_.step) events_.step(report);
@@ -465,6 +480,7 @@ Result<Trainer::Replay> Trainer::replay(int64_t step) {
         HK_TRY(store_->zero(program::StoreArena::moment2));
         for (const std::string& name : Optimizer::states(recipe_.train)) HK_TRY(store_->zero_state(name));
         HK_TRY(initialize_parameters());
+        scalars_.restore(json::object());
         step_ = 0;
     }
     HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, recipe_.train.per_device_train_batch_size));

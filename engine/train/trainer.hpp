@@ -11,6 +11,7 @@
 #include "plugin/record.hpp"
 #include "program/estimate.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 #include "text/tokenizer.hpp"
 #include "train/evaluate.hpp"
 #include "train/features.hpp"
@@ -22,6 +23,7 @@
 #include "train/report.hpp"
 #include "train/run_data.hpp"
 #include "train/run_folder.hpp"
+#include "train/step_scalars.hpp"
 #include "train/text_evaluator.hpp"
 
 #include <functional>
@@ -36,8 +38,13 @@ struct TrainerEvents {
     std::function<void(const StepReport&)> step;
     std::function<void(const EvaluationReport&)> evaluation;
     std::function<void(const std::string&)> message; // one line about what is being done
-    std::function<bool()> stop; // asked after every step: true saves a resumable checkpoint and ends the run
-    bool own_threads = true;    // false: no thread is begun, everything is done by the one that calls
+    // Asked while data is read, where true ends create() with Code::cancelled, and after every step, where true saves a
+    // resumable checkpoint and ends the run.
+    std::function<bool()> stop;
+    // Asked before every step: the step scalars that the host has set so far, which replace the schedules of the
+    // recipe.
+    std::function<StepScalars::Values()> scalars;
+    bool own_threads = true; // false: no thread is begun, everything is done by the one that calls
 };
 
 struct TrainerResult {
@@ -58,9 +65,10 @@ public:
     // Reads data and tokenizer, describes the model, asks whether it fits, compiles its programs, allocates everything
     // and, where the run folder has a complete checkpoint, loads it. Nothing is trained. Until run() begins nothing
     // stays on the disk: an error, or going away without run(), leaves no folder behind. failed_precondition where the
-    // recipe is not the one that the checkpoint was made with. `registry` and `runtime` must outlive this.
+    // recipe is not the one that the checkpoint was made with. The device is asked for when the recipe's files are read
+    // and its model is described. `registry` and the runtime must outlive this.
     static Result<std::unique_ptr<Trainer>> create(const Recipe& recipe, const plugin::Registry& registry,
-                                                   program::Runtime& runtime, const Log& log,
+                                                   const program::RuntimeSource& device, const Log& log,
                                                    const TrainerEvents& events, Purpose purpose = Purpose::read);
     ~Trainer();
     Trainer(const Trainer&) = delete;
@@ -113,13 +121,14 @@ public:
     Status save_model(const std::filesystem::path& folder) const;
 
     int64_t step() const { return step_; }
+    const StepScalars& scalars() const { return scalars_; }
     const text::Tokenizer& tokenizer() const { return *tokenizer_; }
     program::ParameterStore& store() { return *store_; }
     const program::Program& program() const { return *train_program_; }
 
 private:
-    Trainer(const Recipe& recipe, const plugin::Registry& registry, program::Runtime* runtime, const Log& log,
-            const TrainerEvents& events);
+    Trainer(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
+            const Log& log, const TrainerEvents& events);
     // Checkpoint, data, tokenizer, description: what needs no device.
     Status read();
     Result<Plan> plan(const program::Target& target) const;
@@ -128,7 +137,7 @@ private:
     Status same_run(const model::Checkpoint& checkpoint) const;
     Result<std::unique_ptr<text::Tokenizer>> find_tokenizer();
     Status open_tokenizer();
-    std::pmr::memory_resource* host_memory() const;
+    std::pmr::memory_resource* host_memory() const { return host_memory_; }
     Status open_data();
     Status describe();
     std::map<std::string, std::string> recorded_choices() const;
@@ -160,6 +169,7 @@ private:
     FitOptions fit_options() const;
     Status fit();       // micro-batch and recomputation, where the recipe leaves them to the device
     Status load_best(); // the best checkpoint's parameters, where there is one that is not the last
+    Status set_evaluation_scalars();
     // On the validation data, as much of it as the recipe says.
     Result<Evaluation> validate(bool whole);
     // Lets the model write texts for so many examples (0: all) and scores them.
@@ -176,7 +186,8 @@ private:
     Status set_fields(program::Program& program, const data::Batch& batch) const;
 
     const plugin::Registry& registry_;
-    program::Runtime* runtime_; // null: for a plan alone
+    program::Runtime* runtime_ = nullptr; // null while files are read, and for a plan alone
+    std::pmr::memory_resource* host_memory_;
     Log log_;
     TrainerEvents events_;
     Recipe recipe_;
@@ -199,6 +210,7 @@ private:
     };
     std::map<int64_t, Shorter> shorter_;
     ParameterRules rules_;
+    StepScalars scalars_;
     std::optional<graph::FrozenCut> cut_;   // where what a frozen body says is kept
     std::vector<std::string> start_random_; // parameters; none where a checkpoint was found
     std::string teacher_;                   // a hash of its parameters; empty without one

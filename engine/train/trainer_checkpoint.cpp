@@ -1,5 +1,6 @@
 // What a run writes, and goes on from: checkpoints and models.
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "infer/model_tensors.hpp"
 #include "model/folder.hpp"
 #include "train/trainer.hpp"
@@ -34,7 +35,7 @@ model::TensorSource source(program::ParameterStore& store, const program::Parame
 
 Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("trainer_state.json")));
-    const json state = json::parse(text, nullptr, false);
+    HK_ASSIGN(const json state, parse_json_object(text, checkpoint.file("trainer_state.json").string()));
     const std::string where = checkpoint.path.string();
     try {
         const auto same = [&](const char* key, std::string_view ours) -> Status {
@@ -64,6 +65,7 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
         best_step_ = state.at("best_step").get<int64_t>();
         evaluations_since_best_ = state.value("evaluations_since_best", int64_t{0});
         trained_seconds_ = state.at("seconds").get<double>();
+        scalars_.restore(state.value("scalars", json::object()));
         loss_window_ = LossWindow();
         for (const json& loss : state.at("loss_window")) loss_window_.add(loss.get<double>());
         const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
@@ -130,6 +132,7 @@ Status Trainer::save_checkpoint() {
     state["best_step"] = best_step_;
     state["seconds"] = trained_seconds_;
     state["loss_window"] = loss_window_.losses();
+    if (const json set = scalars_.state(); !set.empty()) state["scalars"] = set;
     state["kernels_of"] = runtime_->tuning().identity();
     state["kernel_choices"] = kernel_choices();
     state["evaluations_since_best"] = evaluations_since_best_;
@@ -205,7 +208,7 @@ Status Trainer::save_model(const fs::path& folder) const {
     HK_ASSIGN(contents.config_json, composition_->write_config());
     contents.tensors = infer::tensor_sources(*store_, described_);
     if (!base_.empty()) { // what learnt; the body stays where it is
-        auto config = nlohmann::ordered_json::parse(contents.config_json);
+        HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(contents.config_json, "config.json"));
         config["hekla"]["base"] = base_;
         contents.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
         std::erase_if(contents.tensors,

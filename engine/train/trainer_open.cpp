@@ -2,6 +2,7 @@
 #include "train/trainer.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -9,6 +10,7 @@
 #include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
 #include "train/peak.hpp"
+#include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
 
@@ -39,7 +41,7 @@ Status Trainer::read() {
     HK_TRY(find_checkpoint());
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
-    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory()));
+    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
     HK_TRY(open_tokenizer());
     return describe();
 }
@@ -55,62 +57,7 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
     const std::string where = checkpoint.path.string();
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
     HK_ASSIGN(const Recipe before, parse_recipe(text, checkpoint.file("recipe.toml").string()));
-    const std::map<std::string, std::string> then = recipe_values(before);
-    std::map<std::string, std::string> now = recipe_values(recipe_);
-    for (const auto& [key, value] : then) now.try_emplace(key, "");
-    std::vector<std::string> other;
-    for (const auto& [key, value] : now) {
-        const auto found = then.find(key);
-        const std::string old = found != then.end() ? found->second : "";
-        if (old == value) continue;
-        const auto shown = [](const std::string& v) { return v.empty() ? std::string("nothing") : v; };
-        const bool is_path = key == "model.from" || key == "tokenizer.from"; // the run has its own copy of both
-        if (!is_path && (key.starts_with("model.") || key.starts_with("adapter.") || key.starts_with("head.") ||
-                         key.starts_with("objective.") || key.starts_with("tokenizer.") || key == "train.optim" ||
-                         key == "train.ema_decay" || key == "train.freeze"))
-            return failed_precondition(fmt::format(
-                "{}: was made with {} = {}, this recipe has {}: choose another [output] dir, or put the old "
-                "value back",
-                where, key, shown(old), shown(value)));
-        static const std::set<std::string_view> harmless{"model.from",
-                                                         "tokenizer.from",
-                                                         "teacher.from",
-                                                         "data.train",
-                                                         "data.valid",
-                                                         "data.cache",
-                                                         "data.format",
-                                                         "data.test",
-                                                         "data.columns",
-                                                         "data.header",
-                                                         "data.on_bad",
-                                                         "data.max_bytes",
-                                                         "data.group",
-                                                         "train.metric_for_best_model",
-                                                         "train.load_best_model_at_end",
-                                                         "train.num_train_epochs",
-                                                         "train.early_stopping_patience",
-                                                         "plugins.isolate",
-                                                         "output.dir",
-                                                         "train.max_steps",
-                                                         "train.eval_steps",
-                                                         "train.eval_batches",
-                                                         "train.save_steps",
-                                                         "train.save_total_limit",
-                                                         "train.logging_steps",
-                                                         "train.max_bad_steps",
-                                                         "train.per_device_eval_batch_size",
-                                                         "train.gradient_checkpointing"};
-        const bool fitted = recipe_.train.fit && (key == "train.per_device_train_batch_size" ||
-                                                  key == "train.gradient_accumulation_steps"); // chosen anew
-        // Of what is only evaluated, the length of rows and what they hold count, not how it learnt.
-        const bool of_learning = !folder_.owned() && key.starts_with("train.") && key != "train.context_length";
-        if (!harmless.contains(key) && !key.starts_with("generate.") && !fitted && !of_learning)
-            other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
-    }
-    if (!other.empty())
-        log_.warning(fmt::format("{}: {} with other settings: {}", where,
-                                 folder_.owned() ? "the run goes on" : "it is evaluated", fmt::join(other, ", ")));
-    return {};
+    return check_resume(before, recipe_, where, folder_.owned(), log_);
 }
 
 Result<std::unique_ptr<text::Tokenizer>> Trainer::find_tokenizer() {
@@ -137,10 +84,6 @@ Status Trainer::open_tokenizer() {
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
     HK_ASSIGN(tokenizer_, text::lying_in(host_memory(), std::move(found)));
     return {};
-}
-
-std::pmr::memory_resource* Trainer::host_memory() const {
-    return runtime_ != nullptr ? runtime_->gpu().device->host_memory() : std::pmr::new_delete_resource();
 }
 
 Status Trainer::open_data() {
@@ -182,6 +125,7 @@ Status Trainer::describe() {
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
               composition_->batch_fields(s.per_device_train_batch_size, s.context_length));
     HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
+    HK_ASSIGN(scalars_, StepScalars::create(recipe_.schedules, described_));
     std::vector<std::string> names;
     std::vector<std::string> teacher;
     for (const auto& [name, value] : described_.parameters())
@@ -257,7 +201,7 @@ Status Trainer::fit() {
 std::map<std::string, std::string> Trainer::recorded_choices() const {
     const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
     const Result<std::string> text = read_file(file);
-    const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+    const json record = text.ok() ? json_or_null(text.value()) : json();
     std::map<std::string, std::string> choices;
     if (!record.is_object() || record.value("kernels_of", json()) != json(runtime_->tuning().identity()))
         return choices;

@@ -1,4 +1,5 @@
 // What a training would take: of a device that need not be there, and, measured, of the one that is.
+#include "base/stopwatch.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "train/trainer.hpp"
 #include "train/training_graph.hpp"
@@ -11,10 +12,6 @@ namespace {
 
 constexpr double kLongStep = 5.0; // seconds at the device's peak: a measurement does not wait for such steps
 
-double seconds_from(std::chrono::steady_clock::time_point begin) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 } // namespace
 
 Result<Trainer::Plan> Trainer::plan(const Recipe& recipe, const plugin::Registry& registry,
@@ -22,7 +19,7 @@ Result<Trainer::Plan> Trainer::plan(const Recipe& recipe, const plugin::Registry
     if (recipe.train.fit)
         return failed_precondition("train.fit chooses by what is free on a device: plan the micro-batch that it would "
                                    "choose, or measure on that device");
-    Trainer t(recipe, registry, nullptr, log, events);
+    Trainer t(recipe, registry, std::pmr::new_delete_resource(), log, events);
     HK_TRY(t.read());
     HK_TRY(t.open_data()); // whether there is validation data, and how many steps an epoch has
     return t.plan(target);
@@ -95,12 +92,12 @@ Result<Trainer::Times> Trainer::measure() {
         const auto begin = std::chrono::steady_clock::now();
         if (slow) {
             HK_TRY(timed->run());
-            seconds = seconds_from(begin) * static_cast<double>(s.per_device_train_batch_size) *
+            seconds = seconds_since(begin) * static_cast<double>(s.per_device_train_batch_size) *
                       static_cast<double>(s.gradient_accumulation_steps);
         } else {
             HK_ASSIGN(const double loss, gradients(micro, step_));
             (void)loss;
-            if (i > 0) seconds = std::min(seconds, seconds_from(begin));
+            if (i > 0) seconds = std::min(seconds, seconds_since(begin));
         }
     }
     if (features_) HK_TRY(features_->set(*timed, micro[0].examples));

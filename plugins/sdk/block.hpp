@@ -262,6 +262,29 @@ inline Value transformer_block(Graph& g, Value x, const Block& b, Place at = Pla
     return residual("mlp", b.feed_forward, b.feed_forward_norm, b.feed_forward_after_norm);
 }
 
+// Names of what hidden_states() runs and offers.
+struct HiddenStatesOptions {
+    std::string scope = "block";              // layer i runs in the scope "block.i"
+    std::string port = "layer";               // and its result is offered as "layer.(i+1).hidden"
+    std::function<Value(Value)> final_norm{}; // applied to the last layer's result before that is offered
+};
+
+// Runs layers 0 .. count - 1 on x [B, T, D] and offers the hidden states before and after each: layer.0.hidden, ...,
+// layer.COUNT.hidden. Returns the last.
+inline Value hidden_states(Graph& g, Value x, int64_t count, const std::function<Value(Value, int64_t)>& layer,
+                           const HiddenStatesOptions& o = {}) {
+    g.offer(o.port + ".0.hidden", x);
+    for (int64_t i = 0; i < count; ++i) {
+        {
+            const Scope scope(g, o.scope + "." + std::to_string(i));
+            x = layer(x, i);
+        }
+        if (o.final_norm && i + 1 == count) x = o.final_norm(x);
+        g.offer(o.port + "." + std::to_string(i + 1) + ".hidden", x);
+    }
+    return o.final_norm && count <= 0 ? o.final_norm(x) : x;
+}
+
 // Where labels count. labels int32, -100 where none is asked for.
 inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0, Place at = Place::here()) {
     const Caller caller(logits.graph, at);

@@ -1,4 +1,4 @@
-// Rotary positions (Su et al. 2021) as configurations of the reference describe them.
+// Rotary position embeddings (Su et al. 2021), with the configuration keys of transformers.
 #pragma once
 
 #include "block.hpp"
@@ -9,25 +9,27 @@ namespace hekla::plugin {
 
 // rope_parameters, or the older keys rope_theta, rope_scaling, rotary_pct, rotary_emb_base.
 struct RotarySettings {
-    double base = 10000.0, part = 1.0, usual_part = 1.0; // part: of the head's width that turns
+    double base = 10000.0;
+    double partial_factor = 1.0, default_partial_factor = 1.0; // the fraction of head_dim that is rotated
     std::string type = "default";
     double factor = 1.0, low = 1.0, high = 4.0; // of linear and llama3
     int64_t original_positions = 0;
 
-    static RotarySettings read(const Config& c, double default_part = 1.0) {
+    static RotarySettings read(const Config& c, double default_factor = 1.0) {
         RotarySettings r;
-        r.usual_part = default_part;
-        const auto real = [&](const char* key, double otherwise) {
+        r.default_partial_factor = default_factor;
+        const auto real = [&](const char* key, double fallback) {
             for (const char* where : {"rope_parameters.", "rope_scaling."})
                 if (c.has(std::string(where) + key)) return c.real(std::string(where) + key);
-            return otherwise;
+            return fallback;
         };
         r.base = real("rope_theta", c.real("rope_theta", c.real("rotary_emb_base", 10000.0)));
-        r.part = real("partial_rotary_factor", c.real("partial_rotary_factor", c.real("rotary_pct", default_part)));
+        r.partial_factor =
+            real("partial_rotary_factor", c.real("partial_rotary_factor", c.real("rotary_pct", default_factor)));
         for (const char* key : {"rope_scaling.type", "rope_scaling.rope_type", "rope_parameters.rope_type"})
             if (c.has(key)) r.type = c.string(key);
         if (r.type != "default" && r.type != "linear" && r.type != "llama3")
-            throw unsupported("the rotary positions '" + r.type + "' are not known; default, linear and llama3 are");
+            throw unsupported("rope type '" + r.type + "' is not supported; expected default, linear or llama3");
         r.factor = real("factor", 1.0);
         r.low = real("low_freq_factor", 1.0);
         r.high = real("high_freq_factor", 4.0);
@@ -38,7 +40,8 @@ struct RotarySettings {
     void write(ConfigWriter& out) const {
         out.set("rope_parameters.rope_type", type);
         out.set("rope_parameters.rope_theta", base);
-        if (part != 1.0 || usual_part != 1.0) out.set("rope_parameters.partial_rotary_factor", part);
+        if (partial_factor != 1.0 || default_partial_factor != 1.0)
+            out.set("rope_parameters.partial_rotary_factor", partial_factor);
         if (type == "default") return;
         out.set("rope_parameters.factor", factor);
         if (type == "linear") return;
@@ -48,28 +51,29 @@ struct RotarySettings {
     }
 };
 
-// How many rows the tables need: all, unless the places are known to be 0 .. length - 1.
-inline int64_t rotary_rows(Graph& g, int64_t length, int64_t most) {
-    return g.has_field("position_ids") || g.mode() == HK_MODE_DECODE ? most : std::min(length, most);
+// Returns how many rows the tables need: all, unless the positions are known to be 0 .. length - 1.
+inline int64_t rotary_rows(Graph& g, int64_t length, int64_t max_positions) {
+    return g.has_field("position_ids") || g.mode() == HK_MODE_DECODE ? max_positions : std::min(length, max_positions);
 }
 
-// The tables that the operation reads, [positions, R/2] each. Made in float32 as the reference does, so that long
-// positions round alike.
+// The cosines and sines that the operation reads, [positions, R/2] each. Computed in float32 as in the reference, so
+// that long positions round identically.
 struct RotaryTables {
     Value cosine, sine;
 
-    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_width, int64_t positions, Place at = Place::here()) {
+    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_dim, int64_t positions, Place at = Place::here()) {
         const Caller caller(g, at);
-        // An odd number of turned places is taken with one more, as the reference does; the angles go by the number.
-        const auto turned = static_cast<int64_t>(static_cast<double>(head_width) * r.part);
-        const int64_t half = (turned + 1) / 2;
-        if (2 * half > head_width)
-            throw unsupported("rotary positions turn " + std::to_string(2 * half) + " places of heads that have " +
-                              std::to_string(head_width) + ": head widths must be even");
+        // An odd number of rotated features is rounded up, as in the reference; the angles use the number before
+        // rounding.
+        const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim) * r.partial_factor);
+        const int64_t half = (rotated + 1) / 2;
+        if (2 * half > head_dim)
+            throw unsupported("rotary positions rotate " + std::to_string(2 * half) + " features, but head_dim is " +
+                              std::to_string(head_dim) + ": head_dim must be even");
         std::vector<double> c, s;
         for (int64_t position = 0; position < positions; ++position)
             for (int64_t i = 0; i < half; ++i) {
-                const float angle = static_cast<float>(position) * frequency(r, 2 * i, turned);
+                const float angle = static_cast<float>(position) * frequency(r, 2 * i, rotated);
                 c.push_back(std::cos(angle));
                 s.push_back(std::sin(angle));
             }
@@ -77,13 +81,14 @@ struct RotaryTables {
         sine = g.constant(HK_KIND_FLOAT32, {positions, half}, s);
     }
 
-    Value turn(Value x, Value positions, Place at = Place::here()) const {
+    // Rotates pairs of x [B, H, T, D] by the angles of `positions` [B, T].
+    Value apply(Value x, Value positions, Place at = Place::here()) const {
         return rotary(x, cosine, sine, {.positions = positions}, at);
     }
 
 private:
-    static float frequency(const RotarySettings& r, int64_t i, int64_t turned) {
-        const float exponent = static_cast<float>(i) / static_cast<float>(turned);
+    static float frequency(const RotarySettings& r, int64_t i, int64_t rotated) {
+        const float exponent = static_cast<float>(i) / static_cast<float>(rotated);
         const float f = 1.0f / std::pow(static_cast<float>(r.base), exponent);
         const auto factor = static_cast<float>(r.factor);
         if (r.type == "linear") return f / factor;

@@ -174,6 +174,27 @@ TEST_CASE("tokenize: input that cannot be used leaves nothing behind") {
     fails_with(place.run({"tokenize", "inspect", "no-folder"}), {"no-folder"});
 }
 
+TEST_CASE("JSON nested 100,000 deep is one error in every file that is read") {
+    const Place place;
+    const std::string arrays = std::string(100'000, '[') + std::string(100'000, ']');
+    std::string steps;
+    for (int i = 0; i < 50'000; ++i) steps += R"({"type":"Sequence","normalizers":[)";
+    steps += R"({"type":"Lowercase"})";
+    for (int i = 0; i < 50'000; ++i) steps += "]}";
+    place.write("t/tokenizer.json",
+                R"({"normalizer":)" + steps + R"(,"model":{"type":"Unigram","unk_id":0,"vocab":[["a",0.0]]}})");
+    fails_with(place.run({"tokenize", "encode", "t", "--text", "a"}),
+               {"t/tokenizer.json: line 1", "nested deeper than 64"});
+    place.write("m/config.json", R"({"model_type":)" + arrays + "}");
+    fails_with(place.run({"inspect", "m"}), {"m/config.json: line 1", "nested deeper than 64"});
+    fails_with(place.run({"generate", "m", "--prompt", "a"}), {"m/config.json: line 1", "nested deeper than 64"});
+    place.write("p/bad.json", R"({"plugin": "p", "provides": [{"parameters": [{"default": )" + arrays + "}]}]}");
+    const Ran listed = place.run({"--plugin-path", "p", "plugin", "list"});
+    CHECK(listed.status < 128); // a warning: the other plugins are listed
+    CHECK(has(listed.err, "p/bad.json: line 1"));
+    CHECK(has(listed.err, "nested deeper than 64"));
+}
+
 TEST_CASE("plugin list reads manifests, and nothing else") {
     const Place place;
     const Ran listed = place.run({"plugin", "list", "--json"});
@@ -282,7 +303,7 @@ TEST_CASE("inspect: recipes, good and bad") {
     place.write("r.toml", recipe());
     const auto overridden = [&](const std::string& text) { return place.run({"inspect", "r.toml", text}); };
     fails_with(overridden("train.max_steps=many"),
-               {"override 'train.max_steps=many': train.max_steps: is a text, expected an integer"});
+               {"override 'train.max_steps=many': train.max_steps: is a string, expected an integer"});
     fails_with(overridden("train.lerning_rate=1.0"),
                {"override 'train.lerning_rate=1.0': [train] has no key 'lerning_rate'; did you mean 'learning_rate'?"});
     fails_with(overridden("trian.max_steps=1"),

@@ -315,7 +315,7 @@ TEST_CASE("tasks: bad data is one clear error, or left out and counted") {
     fails({"data.train=one.tsv"}, {"one.tsv", "every example has the label 'positive'"});
     place.write("unknown.tsv", rows(0, 5) + "a film\tsplendid\n");
     fails({"data.valid=unknown.tsv"},
-          {"unknown.tsv: line 6", "'splendid' is none of negative, positive", "data.on_bad"});
+          {"unknown.tsv: line 6", "'splendid' is not one of negative, positive", "data.on_bad"});
     place.write("empty.tsv", rows(0, 5) + "\tpositive\n");
     fails({"data.train=empty.tsv"}, {"empty.tsv: line 6", "empty"});
     place.write("none.tsv", "");
@@ -578,7 +578,7 @@ max_new_tokens = 1
     CHECK(has(nothing.err, "no example has such a column"));
     const Ran wrong = place.run({"train", "complete.toml", "data.prefix={label = \"a \"}", "output.dir=x"});
     CHECK(wrong.status == 1);
-    CHECK(has(wrong.err, "'label' is no text that the objective 'completion' reads"));
+    CHECK(has(wrong.err, "'label' is not a text column that the objective 'completion' reads"));
     const Ran large = place.run({"train", "complete.toml", "data.max_bytes=20", "output.dir=x"});
     CHECK(large.status == 1);
     CHECK(has(large.err, "rows.jsonl: line 1"));
@@ -898,7 +898,7 @@ TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are 
     CHECK(place.read("balanced/model.safetensors") == before);
     CHECK(has(
         place.run({"train", "task.toml", "data.class_balanced=true", "train.group_by_length=true", "output.dir=x"}).err,
-        "each is an order of its own"));
+        "each determines the order"));
 
     // 40 of the 60 rows are positive: 60 / (2 * 20) for the others, 60 / (2 * 40) for these.
     succeed(place.run({"train", "task.toml", "objective.class_weights=balanced", "output.dir=by_name"}));
@@ -1005,7 +1005,7 @@ dir = "run"
     const Ran absent = place.run({"train", "qa.toml", "data.train=absent.jsonl", "output.dir=x"});
     CHECK(absent.status == 1);
     CHECK(has(absent.err, "absent.jsonl: line 49"));
-    CHECK(has(absent.err, "'Emil' does not stand in the text"));
+    CHECK(has(absent.err, "'Emil' does not occur in the text"));
     place.write("shifted.jsonl",
                 rows + json{{"question", "whose ?"}, {"context", "a house"}, {"answer", "house"}, {"start", 1}}.dump());
     CHECK(has(place.run({"train", "qa.toml", "data.train=shifted.jsonl", "output.dir=x"}).err,

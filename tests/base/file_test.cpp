@@ -1,6 +1,7 @@
 // Files: what is none is refused at once, and what is written is complete or absent.
 #include "base/file.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -73,4 +74,40 @@ TEST_CASE("what is written is read back, whole, and nothing lies beside it") {
     CHECK(read_file(file).value() == std::string(100'000, 'x'));
     CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
     CHECK(says(write_file_atomically(folder / "no/where", "x"), "no/where"));
+}
+
+TEST_CASE("temporaries of killed writers are removed, and nothing else is") {
+    const Folder folder;
+    const fs::path file = folder / "model.hekla";
+    const auto old = [&](const char* name) {
+        REQUIRE(write_file_atomically(folder / name, "half").ok());
+        fs::last_write_time(folder / name, fs::file_time_type::clock::now() - std::chrono::minutes(1));
+        return folder / name;
+    };
+    const fs::path left = old("model.hekla.tmp.a0Z9xy"), others = old("other.hekla.tmp.a0Z9xy"),
+                   similar = old("model.hekla.tmp.long-name");
+    auto living = AtomicFile::create(file);
+    REQUIRE(living.ok());
+    const auto is_temporary = [&](const fs::directory_entry& entry) {
+        return entry.path() != left && entry.path() != others && entry.path() != similar;
+    };
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder.path()))
+        if (is_temporary(entry))
+            fs::last_write_time(entry.path(), fs::file_time_type::clock::now() - std::chrono::hours(1));
+    fs::create_directory(folder / "model.hekla.tmp.folder");
+    remove_leftovers(file);
+    CHECK(!fs::exists(left));
+    CHECK(fs::exists(others));
+    CHECK(fs::exists(similar));
+    CHECK(fs::exists(folder / "model.hekla.tmp.folder"));
+    REQUIRE(living.value().write(std::string_view("whole")).ok());
+    REQUIRE(living.value().commit().ok()); // its temporary was left alone
+    CHECK(read_file(file).value() == "whole");
+}
+
+TEST_CASE("a file that is longer than was asked for is refused before it is read") {
+    const Folder folder;
+    REQUIRE(write_file_atomically(folder / "file", "12345").ok());
+    CHECK(read_file(folder / "file", 5).value() == "12345");
+    CHECK(says(read_file(folder / "file", 4).status(), "file: is 5 bytes long, at most 4 were expected"));
 }

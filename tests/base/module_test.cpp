@@ -20,5 +20,5 @@ TEST_CASE("module: what cannot be opened is an error with all that was tried") {
     CHECK(absent.message().find("/lib/libhekla_none.so") != std::string::npos); // beside the program's folder
     const auto other = Module<Interface>::open(name, "libm.so.6");              // a library, and no module
     CHECK(other.code() == Code::unsupported);
-    CHECK(other.message() == "there is no module. Tried:\n  libm.so.6: not a module of none of this version");
+    CHECK(other.message() == "there is no module. Tried:\n  libm.so.6: is not a module of none of this version");
 }

@@ -133,6 +133,15 @@ for precision in float32 bfloat16; do
 done
 expect sees_the_future network.causal "changes by"
 expect mixes_rows network.rows "other rows"
+for sound in attends carries; do # a cache and a state that do what they should
+  HEKLA_FAULT=$sound "$hekla" plugin check "$folder/faulty.so" --only network.decode >"$report" || { cat "$report"; wrong=1; }
+  grep -q '^passed  network.decode' "$report" || { printf 'not tried: %s\n' "$sound"; cat "$report"; wrong=1; }
+done
+expect keeps_no_cache network.decode "attention in body: causal attention without a cache"
+expect ignores_positions network.decode "fed token by token in decode mode, the logits of token"
+expect carries_nothing network.decode "state_read in body: the state 'layers.0' is read and never written"
+expect carries_unread network.decode "state_write in body: the state 'layers.0' is written and never read"
+expect carries_the_last network.decode "from those of the whole row"
 if [ "$level" = 3 ]; then
   expect learns_nothing train.learns "the loss is"
   expect not_a_number train.learns "not finite"

@@ -44,9 +44,9 @@ int32_t refuse(hk_error* error, const char* why) {
 
 // Memory that cannot be had is an error; everything else that is thrown here is a fault, and leaves.
 template<auto function>
-struct ReadOnlyArena;
+struct RefusedMemory;
 template<class... A, int32_t (*function)(A...)>
-struct ReadOnlyArena<function> {
+struct RefusedMemory<function> {
     static int32_t HK_ABI call(A... arguments) {
         try {
             return function(arguments...);
@@ -132,10 +132,37 @@ int32_t body_build(void* self, hk_builder* b, hk_error* error) {
         if (kept_value != 0) x = hk_add(graph, b, x, kept_value);
         kept_value = x;
     }
+    if (fault("attends") || fault("ignores_positions")) {
+        const hk_value first = graph->iota(b, length, 0, 1); // the same in every chunk
+        x = hk_add(graph, b, x,
+                   hk_embedding(graph, b, tensor(b, "places.weight", {64, body.width}),
+                                fault("attends") ? graph->positions(b, batch, length) : first, nullptr));
+    }
     for (int64_t layer = 0; layer < body.depth; ++layer) {
         const std::string name = "layers." + std::to_string(layer);
         hk_value seen;
-        if (fault("sees_the_future")) {
+        if (fault("attends") || fault("ignores_positions") || fault("keeps_no_cache")) {
+            const int64_t by_heads[] = {batch, 1, length, body.width}, by_tokens[] = {batch, length, body.width};
+            const hk_value heads = hk_reshape(graph, b, x, by_heads, 4);
+            hk_attention_options options = hk_attention_defaults();
+            options.causal = 1;
+            if (!fault("keeps_no_cache")) options.cache = text(name);
+            seen = hk_reshape(graph, b, hk_attention(graph, b, heads, heads, heads, &options), by_tokens, 3);
+        } else if (fault("carries") || fault("carries_nothing") || fault("carries_the_last") ||
+                   fault("carries_unread")) {
+            const int64_t shape[] = {batch, 1, body.width};
+            const hk_value start = graph->fill(b, HK_KIND_FLOAT32, shape, 3, 0.0);
+            const hk_value before = fault("carries_unread") ? start : hk_state_read(graph, b, start, text(name));
+            const hk_value sums = hk_add(graph, b, hk_cumsum(graph, b, x, 1, nullptr), before);
+            const hk_value kept = fault("carries_the_last") ? x : sums;
+            seen = fault("carries_nothing")
+                       ? sums
+                       : hk_add(graph, b, sums,
+                                hk_mul(graph, b,
+                                       hk_state_write(graph, b, hk_slice(graph, b, kept, 1, length - 1, 1, nullptr),
+                                                      text(name)),
+                                       graph->fill(b, HK_KIND_FLOAT32, nullptr, 0, 0.0)));
+        } else if (fault("sees_the_future")) {
             const int64_t axis = 1;
             hk_mean_options keep = hk_mean_defaults();
             keep.keep = 1;
@@ -179,9 +206,9 @@ int32_t body_write(void* self, hk_config_writer* w, hk_error* error) {
         code = config_->set_integer(w, hk_text("width"), fault("lies_of_itself") ? body.width * 2 : body.width, error);
     return code == HK_OK ? config_->set_integer(w, hk_text("depth"), body.depth, error) : code;
 }
-const hk_architecture architecture_table = {ReadOnlyArena<body_create>::call, body_destroy,
-                                            ReadOnlyArena<body_build>::call, body_head,
-                                            ReadOnlyArena<body_write>::call};
+const hk_architecture architecture_table = {RefusedMemory<body_create>::call, body_destroy,
+                                            RefusedMemory<body_build>::call, body_head,
+                                            RefusedMemory<body_write>::call};
 
 // The objective: the next token.
 struct Next {
@@ -261,15 +288,15 @@ int32_t next_collate(void* self, const hk_batch* batch, hk_field* fields, uint32
     if (fault("writes_before")) ids[-1] = 1;
     return HK_OK;
 }
-const hk_objective objective_table = {ReadOnlyArena<next_create>::call,
+const hk_objective objective_table = {RefusedMemory<next_create>::call,
                                       next_destroy,
                                       next_kind,
                                       next_tokens,
                                       nullptr,
                                       nullptr,
-                                      ReadOnlyArena<next_fields>::call,
-                                      ReadOnlyArena<next_build>::call,
-                                      ReadOnlyArena<next_collate>::call};
+                                      RefusedMemory<next_fields>::call,
+                                      RefusedMemory<next_build>::call,
+                                      RefusedMemory<next_collate>::call};
 
 // The head: logits of the next token, and what is likeliest behind the last one.
 struct Head {
@@ -313,8 +340,8 @@ int32_t head_decode(void*, const hk_decode_input* in, void(HK_ABI* push)(void*, 
     }
     return HK_OK;
 }
-const hk_head head_table = {ReadOnlyArena<head_create>::call, head_destroy, ReadOnlyArena<head_build>::call,
-                            ReadOnlyArena<head_ports>::call, ReadOnlyArena<head_decode>::call};
+const hk_head head_table = {RefusedMemory<head_create>::call, head_destroy, RefusedMemory<head_build>::call,
+                            RefusedMemory<head_ports>::call, RefusedMemory<head_decode>::call};
 
 int32_t begin(const hk_host* host, hk_error* error) {
     const auto get = [&](const char* id) { return host->get_interface(host, hk_text(id)); };

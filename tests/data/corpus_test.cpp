@@ -191,7 +191,10 @@ TEST_CASE("corpus: errors name file, line and byte, and leave nothing behind") {
     CHECK(Corpus::open(*tokenizer, options).code() == Code::io);
     options.cache_folder = folder.path() / "cache";
     options.progress = [](uint64_t, uint64_t) { return false; };
-    CHECK(Corpus::open(*tokenizer, options).code() == Code::cancelled);
+    CHECK(Corpus::open(*tokenizer, options).code() == Code::cancelled); // before anything is read
+    CHECK(fs::is_empty(options.cache_folder));
+    options.progress = [](uint64_t done, uint64_t) { return done == 0; };
+    CHECK(Corpus::open(*tokenizer, options).code() == Code::cancelled); // while it is tokenized
     CHECK(fs::is_empty(options.cache_folder));
 }
 

@@ -124,8 +124,8 @@ TEST_CASE("JSON lines: texts, numbers, conversations, and what an object lacks")
     CHECK(contains(error(R"({"text":"t"})"), "a.jsonl: line 2: there is no \"label\""));
     CHECK(contains(error(R"({"text":"  ","label":1})"), "line 2: \"text\" is empty"));
     CHECK(contains(error(R"({"text":["t"],"label":1})"), "\"text\" is a list, a text was expected"));
-    CHECK(contains(error(R"({"text":"t","label")"), "line 2: the line: not valid JSON"));
-    CHECK(contains(error(R"([1])"), "JSON but no object"));
+    CHECK(contains(error(R"({"text":"t","label")"), "line 2: the line: column 22: not valid JSON"));
+    CHECK(contains(error(R"([1])"), "JSON but not an object"));
     CHECK(contains(error("{\"text\":\"\xFF\",\"label\":1}"), "line 2: byte 10 of the line (0xFF) is not valid UTF-8"));
     CHECK(contains(error(std::string("{\"text\":\"\0\",\"label\":1}", 21)), "is NUL"));
     CHECK(contains(error(""), "line 2: the line is empty"));
@@ -137,7 +137,7 @@ TEST_CASE("CSV: quotes as RFC 4180 has them") {
     const std::string text = "label,text\r\n1,\"a, \"\"b\"\"\r\nc\"\r\n0,plain\r\n";
     CHECK(Case("a.csv", text, kTextLabel).rows() == Rows{{"a, \"b\"\r\nc", "1"}, {"plain", "0"}});
     CHECK(Case("a.csv", "x,\n,\"\"\n", {{"a", "1", false}, {"b", "2", false}}).rows() == Rows{{"x", "-"}, {"-", "-"}});
-    CHECK(contains(Case("a.csv", "text,label\n\"a\"b,1\n", kTextLabel).error(), "behind the closing quote of field 1"));
+    CHECK(contains(Case("a.csv", "text,label\n\"a\"b,1\n", kTextLabel).error(), "after the closing quote of field 1"));
     CHECK(contains(Case("a.csv", "text,label\nx,1\n\"a,1\nb,2\n", kTextLabel).error(),
                    "line 3: a quote is opened and not closed"));
     CHECK(contains(Case("a.csv", "text,label\na,1,2\n", kTextLabel).error(), "line 2: the line has 3 columns, 2 were"));
@@ -158,7 +158,7 @@ TEST_CASE("TSV: no quotes, with names and without") {
     named.options.header = false;
     CHECK(contains(named.error(), "give the column's number"));
     CHECK(contains(Case("a.tsv", "a\t1\n\nb\t2\n", kByNumber).error(), "line 2: the line is empty"));
-    CHECK(contains(Case("a.bin", "a", kByNumber).error(), "give the format, one of jsonl, csv"));
+    CHECK(contains(Case("a.bin", "a", kByNumber).error(), "set it to one of jsonl, csv"));
     CHECK(contains(Case("a.tsv", "a", {{"words", "1", true, true}}).error(), "it is one text, and a list"));
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("plain text: lines, documents, and two files line by line") {
                        {"target", folder.write("a.fr.gz", gzip("un\ndeux")).string()}};
     CHECK(must(read_all(options)) == Rows{{"one", "un"}, {"two", "deux"}});
     folder.write("a.en", "one\ntwo\nthree\n");
-    CHECK(contains(read_all(options).message(), "one ends behind line 2, another goes on"));
+    CHECK(contains(read_all(options).message(), "one ends after line 2, another continues"));
     folder.write("a.en", "one\n\n");
     CHECK(contains(read_all(options).message(), "line 2: "));
 }
@@ -243,4 +243,57 @@ TEST_CASE("examples: every labelled set there is, by its number of rows") {
     const std::vector<ColumnRequest> tagged = {{"words", "", true, true}, {"tags", "", true, true}};
     CHECK(count("ud_english_ewt/en_ewt-ud-train.conllu.gz", {}, tagged) == 12544);
     CHECK(count("ud_english_ewt/dev.pos.tsv", {}, tagged) == count("ud_english_ewt/en_ewt-ud-dev.conllu", {}, tagged));
+}
+
+namespace {
+
+// Reads a file to its end.
+Status read_to_end(const std::filesystem::path& path, const ReadOptions& options) {
+    HK_ASSIGN(LineReader lines, LineReader::open(path, 1 << 20, options));
+    for (;;) {
+        HK_ASSIGN(const std::optional<Line> line, lines.next());
+        if (!line) return {};
+    }
+}
+
+} // namespace
+
+TEST_CASE("a small compressed file cannot become any amount of text") {
+    const TemporaryFolder folder;
+    std::string text;
+    while (text.size() < (std::size_t{24} << 20)) text += "the same line again and again\n";
+    for (const auto& [name, content] : {std::pair("bomb.gz", gzip(text)), std::pair("bomb.zst", zstandard(text))}) {
+        CAPTURE(name);
+        const std::filesystem::path path = folder.write(name, content);
+        REQUIRE(static_cast<double>(text.size()) > 250.0 * static_cast<double>(content.size()));
+        const Status ratio = read_to_end(path, {});
+        CHECK(ratio.code() == Code::invalid_argument);
+        CHECK(contains(ratio.message(), name));
+        CHECK(contains(ratio.message(), "data.max_compression_ratio"));
+        CHECK(read_to_end(path, {{uint64_t{1} << 30, 1e9}, {}}).ok());
+        const Status total = read_to_end(path, {{uint64_t{20} << 20, 1e9}, {}});
+        CHECK(total.code() == Code::invalid_argument);
+        CHECK(contains(total.message(), "more than 20971520 bytes"));
+        CHECK(contains(total.message(), "data.max_decompressed_bytes"));
+    }
+    // A ratio is not judged by a few bytes: a small file of one character is data.
+    CHECK(read_to_end(folder.write("small.gz", gzip(std::string(1 << 20, 'x') + "\n")), {}).ok());
+    // Text that is not compressed has no limit.
+    CHECK(read_to_end(folder.write("plain.txt", text), {{1000, 1.0}, {}}).ok());
+}
+
+TEST_CASE("reading stops when it is asked to, also inside a line that never ends") {
+    const TemporaryFolder folder;
+    int asked = 0;
+    const ReadOptions stopping{{}, StopPoll([&asked] { return ++asked > 0; })};
+    const std::filesystem::path path = folder.write("long.gz", gzip(std::string(8 << 20, 'x')));
+    CHECK(read_to_end(path, stopping).code() == Code::cancelled);
+    CHECK(asked == 1);
+    ExampleOptions options;
+    options.inputs = {folder.write("a.jsonl", "{\"text\":\"a\"}\n").string()};
+    options.columns = {{"text"}};
+    options.reading = {{}, StopPoll([] { return true; })};
+    CHECK(read_all(options).code() == Code::cancelled);
+    options.reading = {{}, StopPoll([] { return false; })};
+    CHECK(must(read_all(options)) == Rows{{"a"}});
 }

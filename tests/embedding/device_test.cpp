@@ -73,6 +73,46 @@ TEST_CASE("a model runs on the host's device as on one of its own, under the hos
     CHECK(FaultDriver::get().calls() == calls); // Vulkan was not called again
 }
 
+TEST_CASE("a device on demand is created by the first call whose input is right") {
+    const auto on_demand = [] {
+        hk_context context{};
+        const Error error;
+        const int32_t made =
+            make_context(context, error, [](hk_context_options& o) { o.device_kind = HK_DEVICE_ON_DEMAND; });
+        REQUIRE_MESSAGE(made == HK_OK, error.message());
+        return context;
+    };
+    const hk_context context = on_demand();
+    const Error error;
+    hk_train_options training{};
+    training.struct_size = sizeof training;
+    training.recipe = {"missing.toml", 12};
+    CHECK(hk_train(context, &training, nullptr, error) != HK_OK);
+    CHECK(error.says("missing.toml"));
+    hk_evaluate_options evaluation{};
+    evaluation.struct_size = sizeof evaluation;
+    evaluation.recipe = training.recipe;
+    CHECK(hk_evaluate(context, &evaluation, error) != HK_OK);
+    hk_generate_options generation{};
+    hk_generate_defaults(&generation);
+    generation.model = {"missing", 7};
+    CHECK(hk_generate(context, &generation, nullptr, error) != HK_OK);
+    CHECK(error.says("missing"));
+    CHECK(hk_context_device(context).size == 0);
+    CHECK(!embedded(context, true).empty()); // the interpreter
+    CHECK(hk_context_device(context).size == 0);
+    CHECK(!embedded(context).empty());
+    CHECK(hk_context_device(context).size > 0);
+    hk_context_destroy(context);
+
+    const hk_context released = on_demand(); // before there is a device
+    REQUIRE(hk_device_release(released, kSecond, error) == HK_OK);
+    Embedding none;
+    CHECK(embed(released, kModel, none, error) == HK_FAILED_PRECONDITION);
+    CHECK(error.says("was released"));
+    hk_context_destroy(released);
+}
+
 TEST_CASE("the fewest features at Vulkan 1.2: what is required and nothing else") {
     FaultDriver::get().reset();
     Host host(VK_API_VERSION_1_2, false);

@@ -324,8 +324,9 @@ public:
     Error(const Error&) = delete;
     Error& operator=(const Error&) = delete;
     operator hk_error*() const { return error_; }
-    std::string message() const {
-        const hk_string text = hk_error_message(error_);
+    std::string message() const { return text_of(error_); }
+    static std::string text_of(const hk_error* error) {
+        const hk_string text = hk_error_message(error);
         return {text.data, static_cast<std::size_t>(text.size)};
     }
     bool says(const char* part) const { return message().find(part) != std::string::npos; }

@@ -32,6 +32,12 @@ for example in embed_minimal embed_inference; do
 done
 # shellcheck disable=SC2086
 c++ -std=c++20 -Wall -Wextra -Wconversion -pedantic -Werror learn_in_game.cpp -o learn_in_game $flags -lvulkan
+# pkg-config --static: the program has the library in itself. Both libraries are installed in the same folder.
+static_flags=$(PKG_CONFIG_PATH=$work/hekla/lib/pkgconfig pkg-config --static --cflags --libs hekla)
+# shellcheck disable=SC2086
+cc -std=c11 embed_minimal.c -o embed_static $static_flags -lvulkan
+[[ $(readelf -d embed_static) != *libhekla* ]] || fail "pkg-config --static links libhekla.so: $static_flags"
+[[ $(readelf -d embed_minimal) == *libhekla.so* ]] || fail "pkg-config does not link libhekla.so: $flags"
 for standard in 17 20; do
   printf '#include <hekla/hekla.hpp>\nint main() { hk::Error error; return hk::Context::create({}, error) ? 0 : 1; }\n' >in.cpp
   # shellcheck disable=SC2086
@@ -178,9 +184,10 @@ cmake -S . -B build -DCMAKE_PREFIX_PATH="$work/hekla" >cmake.log && cmake --buil
 # The static library shows nothing else either; a program that has it in itself finds plugins from where it lies.
 shown_in_archive=$(nm -g --defined-only "$work/hekla/lib/libhekla.a" | awk 'NF == 3 { print $3 }' | sort)
 [ "$declared" = "$shown_in_archive" ] || fail "libhekla.a shows $(diff <(echo "$declared") <(echo "$shown_in_archive"))"
-cp build/static build/counted "$work/hekla/bin/"
+cp build/static build/counted ../embed_static "$work/hekla/bin/"
 counted=$("$work/hekla/bin/counted") || fail "memory of a context with the static library: $counted"
 [[ $("$work/hekla/bin/static" ../model 'line ') == 'line '* ]] || fail "the program with the static library says nothing"
+[[ $("$work/hekla/bin/embed_static" ../model 'line ') == 'line '* ]] || fail "the program of pkg-config --static generates nothing"
 [[ $(ldd "$work/hekla/bin/static") != *libhekla* ]] || fail "the static program needs libhekla.so"
 
 # The Observatory, where it was built, is a component of its own.

@@ -136,7 +136,7 @@ TEST_CASE("recorded into the host's command buffers, leased until the host signa
     given.microseconds = 300.0;
     given.command_buffer = frames.begin(0);
     CHECK(hk_session_advance(session, &given, nullptr, error) == HK_INVALID_ARGUMENT);
-    CHECK(error.says("hk_advance.lease[0].semaphore is null"));
+    CHECK(error.says("hk_advance.lease.semaphore is 0"));
     const hk_timeline point{frames.semaphore_bits(), value + 1};
     given.lease = point;
     given.signals = &point;

@@ -192,6 +192,47 @@ TEST_CASE("attention that cannot be cached is refused by what stands in the way"
     CHECK(refused.message().find("one batch size: here it is 5, elsewhere 2") != std::string::npos);
 }
 
+TEST_CASE("what decode mode would compute wrongly is refused, by the node and what to add") {
+    const auto refusal = [](const std::function<void(Builder&, ValueId)>& describe_body) {
+        Builder b;
+        const ValueId x = b.input("x", Kind::float_, {2, 1, 3, 4});
+        b.scope_begin("block.3");
+        describe_body(b, x);
+        b.scope_end();
+        const Result<Graph> graph = decode_graph(checked(b.finish()), 4);
+        return graph.ok() ? std::string() : graph.message();
+    };
+    const auto attention = [](Builder& b, ValueId x, int64_t causal) {
+        const ValueId inputs[] = {x, x, x};
+        const NamedAttribute attributes[] = {{"causal", causal}};
+        return b.emit(Op::attention, inputs, attributes)[0];
+    };
+    const std::string causal = refusal([&](Builder& b, ValueId x) { b.output("y", attention(b, x, 1)); });
+    CAPTURE(causal);
+    CHECK(causal.starts_with("attention in block.3: causal attention without a cache"));
+    CHECK(refusal([&](Builder& b, ValueId x) { b.output("y", attention(b, x, 0)); }).empty());
+    CHECK(refusal([&](Builder& b, ValueId x) { // an encoder that is computed once
+              b.output("y", b(Op::once, {attention(b, x, 1)}, {{"name", "memory"}}));
+          })
+              .empty());
+
+    const std::string read = refusal([](Builder& b, ValueId x) {
+        b.output("y", b(Op::state_read, {x}, {{"name", "cell"}}));
+    });
+    CAPTURE(read);
+    CHECK(read.starts_with("state_read in block.3: the state 'cell' is read and never written"));
+    CHECK(read.find("add state_write('cell')") != std::string::npos);
+    const std::string written = refusal([](Builder& b, ValueId x) {
+        b.output("y", b(Op::state_write, {x}, {{"name", "cell"}}));
+    });
+    CAPTURE(written);
+    CHECK(written.starts_with("state_write in block.3: the state 'cell' is written and never read"));
+    CHECK(refusal([](Builder& b, ValueId x) {
+              const ValueId before = b(Op::state_read, {x}, {{"name", "cell"}});
+              b.output("y", b(Op::state_write, {b(Op::tanh, {before})}, {{"name", "cell"}}));
+          }).empty());
+}
+
 TEST_CASE("names of caches, states and values that are computed once are used once") {
     const auto twice = [](Op op) {
         Builder b;

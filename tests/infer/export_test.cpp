@@ -2,6 +2,7 @@
 // damaged or none.
 #include "support.hpp"
 
+#include "base/hash.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
 #include "infer/exported_model.hpp"
@@ -332,6 +333,27 @@ TEST_CASE("a damaged file is one error, whatever was changed") {
         write(changed.path, content);
         is_refused();
     }
+}
+
+TEST_CASE("a manifest that is nested 100,000 deep is one error") {
+    const TestFile file("deep");
+    const std::string placeholder(200'000, '-');
+    infer::ExportedContents contents;
+    contents.manifest["deep"] = placeholder;
+    REQUIRE(infer::write_exported_file(file.path, contents).ok());
+    std::string content = bytes_of(file.path);
+    // The placeholder becomes arrays, and hekla/hash that of the changed manifest.
+    const std::size_t at = content.find('"' + placeholder + '"');
+    REQUIRE(at != std::string::npos);
+    content.replace(at, placeholder.size() + 2, ' ' + std::string(100'000, '[') + std::string(100'000, ']') + ' ');
+    const std::size_t begin = content.rfind("{\n", at), end = content.rfind('}') + 1;
+    const std::string hash = to_hex(hash128(std::string_view(content).substr(begin, end - begin)));
+    content.replace(content.size() - hash.size(), hash.size(), hash);
+    write(file.path, content);
+    const Status status = infer::ExportedFile::open(file.path).status();
+    CHECK(status.code() == Code::corrupt);
+    CHECK_MESSAGE(status.message().find("hekla/manifest: line ") != std::string::npos, status.message());
+    CHECK_MESSAGE(status.message().find("nested deeper than 64 levels") != std::string::npos, status.message());
 }
 
 TEST_CASE("a newer version of the file is refused with what to do") {

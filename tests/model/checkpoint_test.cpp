@@ -134,8 +134,10 @@ TEST_CASE("every kind of damage falls back to the one before, with a reason") {
          "has no MANIFEST.json"},
         {"manifest cut",
          [](const fs::path& c) { fs::resize_file(c / manifest_name, fs::file_size(c / manifest_name) / 2); },
-         "is not JSON"},
-        {"manifest empty", manifest_is(""), "is not JSON"},
+         "not valid JSON"},
+        {"manifest empty", manifest_is(""), "not valid JSON"},
+        {"manifest nested deep", manifest_is("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
+         "nested deeper than 64 levels"},
         {"manifest an array", manifest_is("[]"), "a JSON object was expected"},
         {"manifest a folder",
          [](const fs::path& c) {
@@ -251,6 +253,7 @@ TEST_CASE("what a killed process leaves is never taken, and removed") {
     fs::copy(folder / "checkpoint-10", folder / "checkpoint-20.tmp-abcDE0");
     put(folder / "checkpoint-30.tmp-000000/model.safetensors", "half");
     put(folder / "best.tmp.abcdef", "check");
+    fs::last_write_time(folder / "best.tmp.abcdef", fs::file_time_type::clock::now() - std::chrono::minutes(1));
     put(folder / "train_log.jsonl", "{}");
     put(folder / "notes.tmp-abcdef/x", "not ours");
     CHECK(newest(folder.path()) == 10);

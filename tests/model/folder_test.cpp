@@ -86,6 +86,67 @@ TEST_CASE("an existing folder: refused, or replaced as a whole") {
     CHECK(names_in(folder.path()) == "empty file out");
 }
 
+TEST_CASE("links of a cache are followed, and links to what is no auxiliary file are not copied") {
+    TemporaryFolder folder;
+    // Hugging Face's cache: snapshots/REVISION/NAME -> ../../blobs/HASH.
+    const fs::path model = folder / "hub/snapshots/1";
+    const auto link = [&](const char* name, const std::string& content) {
+        put(folder / "hub/blobs" / name, content);
+        fs::create_directories(model);
+        std::error_code ignored;
+        fs::remove(model / name, ignored);
+        fs::create_symlink(fs::path("../../blobs") / name, model / name);
+    };
+    using namespace std::string_literals;
+    const std::pair<const char*, std::string> sound[] = {{"tokenizer.json", "{}"},
+                                                         {"vocab.json", R"({"a":0})"},
+                                                         {"vocab.txt", "[PAD]\n[UNK]\r\na\n"},
+                                                         {"merges.txt", "#version: 0.2\na b\n"},
+                                                         {"tokenizer.model", "\x0a\x03\x0a\x01"
+                                                                             "a\x12\x00"s},
+                                                         {"chat_template.jinja", "{{ bos_token }}"}};
+    for (const auto& [name, content] : sound) link(name, content);
+    const auto save = [&] {
+        ModelContents saved = contents(1);
+        saved.copies = auxiliary_files_in(model);
+        CHECK(saved.copies.size() == std::size(sound));
+        return save_folder(folder / "out", saved, OnExisting::replace);
+    };
+    const Status saved = save();
+    REQUIRE_MESSAGE(saved.ok(), saved.message());
+    for (const auto& [name, content] : sound) {
+        CHECK(get(folder / "out" / name) == content);
+        CHECK(!fs::is_symlink(folder / "out" / name));
+    }
+    const std::string shadow = "root:$y$j9T$secret:19000:0:99999:7:::\nbin:*:19000:0:99999:7:::\n",
+                      key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END-----\n";
+    for (const auto& [name, content] : sound) {
+        for (const std::string& secret : {shadow, key}) {
+            link(name, secret);
+            const Status refused = save();
+            CHECK_MESSAGE(contains(refused.message(), (model / name).string() + ": is a symbolic link to ../../blobs/"),
+                          refused.message());
+            CHECK(!contains(refused.message(), "secret"));
+            CHECK(get(folder / "out" / name) == content); // as it was
+        }
+        link(name, content);
+    }
+    // A file itself is taken as it is: what it holds lies in the folder already.
+    fs::remove(model / "vocab.txt");
+    put(model / "vocab.txt", "no tokens");
+    CHECK(save().ok());
+    // What a replaced folder links to stays where it is.
+    put(folder / "elsewhere", shadow);
+    fs::create_symlink(folder / "elsewhere", folder / "out/notes");
+    CHECK(save().ok());
+    CHECK(fs::is_symlink(folder / "out/notes"));
+    CHECK(get(folder / "out/notes") == shadow);
+    // Devices and pipes are no auxiliary files at all.
+    fs::remove(model / "vocab.txt");
+    fs::create_symlink("/dev/zero", model / "vocab.txt");
+    CHECK(auxiliary_files_in(model).size() == std::size(sound) - 1);
+}
+
 TEST_CASE("into a folder that holds other things") {
     TemporaryFolder folder;
     const fs::path run = folder / "run";
@@ -126,8 +187,9 @@ TEST_CASE("contents that cannot be") {
         CHECK(names_in(folder.path()) == "");
         return status.message();
     };
-    CHECK(contains(error([](auto& m) { m.config_json = "[]"; }), "config.json: holds array"));
-    CHECK(contains(error([](auto& m) { m.config_json = "{"; }), "config.json: is not JSON"));
+    CHECK(contains(error([](auto& m) { m.config_json = "[]"; }),
+                   "config.json: a JSON object was expected, this is an array"));
+    CHECK(contains(error([](auto& m) { m.config_json = "{"; }), "config.json: line 1, column 2: not valid JSON"));
     CHECK(contains(error([](auto& m) { m.texts = {{"../x", ""}}; }), "is not the name of a file"));
     CHECK(contains(error([](auto& m) { m.texts = {{"config.json", ""}}; }), "config.json was given twice"));
     CHECK(contains(error([](auto& m) { m.texts = {{"a", ""}, {"a", ""}}; }), "a was given twice"));
@@ -146,11 +208,13 @@ TEST_CASE("folders that are no model's") {
     put(folder / "config.json", "{\"model_type\": 3}");
     CHECK(contains(error(), "model_type is number"));
     put(folder / "config.json", "{\"a\": 1, \"a\": 2}");
-    CHECK(contains(error(), "key \"a\" is there twice"));
+    CHECK(contains(error(), "config.json: line 1, column 12: the key \"a\" occurs twice in one object"));
+    put(folder / "config.json", "{\"a\":\n" + std::string(100'000, '[') + std::string(100'000, ']') + "}");
+    CHECK(contains(error(), "config.json: line 2, column 64: nested deeper than 64 levels"));
     put(folder / "config.json", "{\"a\": {\"b\": 1}, \"c\": {\"b\": 1}}");
     CHECK(contains(error(), "has no weights: none of model.safetensors"));
     put(folder / "config.json", "\xff\xfe");
-    CHECK(contains(error(), "is not JSON"));
+    CHECK(contains(error(), "not valid JSON"));
     fs::resize_file(folder / "config.json", config_size_limit + 1); // sparse: refused before it is read
     CHECK(contains(error(), "16000001 bytes long, at most 16000000"));
 }

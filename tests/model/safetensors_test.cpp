@@ -41,6 +41,9 @@ std::vector<Hostile> hostile_headers() {
         {"half a surrogate", R"({"\ud800":{}})", 0, "the header is not JSON"},
         {"NUL bytes", std::string("{\0}", 3), 0, "the header is not JSON"},
         {"deep arrays", R"({"w":{"dtype":"F32","shape":)" + deep, 0, "shape holds an array"},
+        {"deep metadata", R"({"__metadata__":{"a":)" + deep + std::string(100'000, ']') + "}}", 0,
+         "__metadata__: \"a\" is an array"},
+        {"NUL after the header", std::string("{}\0", 3), 0, "its byte 3 is NUL"},
         {"deep objects", R"({"w":{"dtype":{"dtype":{}}}})", 0, "dtype is an object, text was expected"},
         // Entries.
         {"tensor is a number", R"({"w":1})", 0, "tensor \"w\": is the number 1, an object"},

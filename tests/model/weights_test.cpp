@@ -98,7 +98,7 @@ TEST_CASE("an index that lies") {
     CHECK(contains(map(most + R"(,"t4":")" + second + R"(","t5":")" + second + '"'), "tensor \"t5\" is not in"));
     CHECK(contains(map(most + R"(,"t4":"model-00003-of-00002.safetensors")"),
                    "model-00003-of-00002.safetensors: cannot open"));
-    CHECK(contains(map(most + R"(,"t4":")" + second + R"(","t4":")" + first + '"'), "key \"t4\" is there twice"));
+    CHECK(contains(map(most + R"(,"t4":")" + second + R"(","t4":")" + first + '"'), "the key \"t4\" occurs twice"));
     for (const std::string name : {"../model.safetensors", "/etc/passwd", "sub/model.safetensors", "..", "", ".",
                                    "a\\\\b.safetensors", "c:x.safetensors", "model.bin", "x\\u0000.safetensors"}) {
         CAPTURE(name);
@@ -110,9 +110,10 @@ TEST_CASE("an index that lies") {
     CHECK(contains(with("{}"), "has no \"weight_map\" object"));
     CHECK(contains(with(R"({"weight_map":[]})"), "has no \"weight_map\" object"));
     CHECK(contains(with("[]"), "a JSON object was expected"));
-    CHECK(contains(with(""), "is not JSON"));
-    CHECK(contains(with(good.substr(0, good.size() / 2)), "is not JSON"));
-    CHECK(contains(with(R"({"a":)" + std::string(100'000, '[')), "nested deeper than 64 levels"));
+    CHECK(contains(with(""), "not valid JSON"));
+    CHECK(contains(with(good.substr(0, good.size() / 2)), "not valid JSON"));
+    CHECK(contains(with(R"({"a":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
+                   "nested deeper than 64 levels"));
     put(path, good);
     put(folder / second, get(folder / second).substr(0, 100));
     CHECK(contains(open_error(folder.path()), second + ": "));

@@ -130,6 +130,11 @@ struct Compared {
     }
 };
 
+bool has(const std::string& text, std::string_view part) {
+    INFO(text.substr(0, 500));
+    return text.find(part) != std::string::npos;
+}
+
 // A manifest of one architecture whose names.ties are these.
 std::string manifest_with_ties(const std::string& ties) {
     return R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1,
@@ -156,6 +161,32 @@ TEST_CASE("manifest: what an architecture may begin with is given in its own key
     CHECK(good->provides[0].ancestor("a") == nullptr);
     CHECK(read("widht").status().message().find("begins_as[0].keys: expected keys of `parameters` on the right") !=
           std::string::npos);
+    std::filesystem::remove(file);
+}
+
+TEST_CASE("manifest: JSON that is damaged, repeats a key or nests 100,000 deep is one error with its line") {
+    const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_json_test.json";
+    ReadOnlyArena kept;
+    const auto error = [&](const std::string& content) {
+        REQUIRE(write_file_atomically(file, content).ok());
+        const Status status = plugin::read_manifest(file, kept).status();
+        CHECK(!status.ok());
+        return status.message();
+    };
+    const auto with_default = [](const std::string& value) {
+        return R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1, "abi_minor_needed": 0,
+"provides": [{"interface": "hekla.objective/1", "id": "a", "about": "b", "parameters": [{"key": "k", "default": )" +
+               value + "}]}]}";
+    };
+    const std::string arrays = with_default(std::string(100'000, '[') + std::string(100'000, ']'));
+    CHECK(has(error(arrays), file.string() + ": line 2, column "));
+    CHECK(has(error(arrays), "nested deeper than 64 levels"));
+    std::string objects;
+    for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+    CHECK(has(error(with_default(objects + "1" + std::string(100'000, '}'))), "nested deeper than 64 levels"));
+    CHECK(has(error("{\n  \"plugin\": \"p\",\n  \"plugin\": \"q\"}"),
+              "line 3, column 10: the key \"plugin\" occurs twice"));
+    CHECK(has(error("{\"plugin\": }"), "line 1, column 12: not valid JSON"));
     std::filesystem::remove(file);
 }
 

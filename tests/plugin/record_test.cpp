@@ -117,6 +117,8 @@ TEST_CASE("record: files that are none are refused by name") {
     refused("{", text, "plugins.json: ");
     refused("{}", text, "format");
     refused("[]", text, "plugins.json: ");
+    refused("{\"fields\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", text,
+            "nested deeper than 64");
     refused(good, text.substr(0, text.size() - 3), "plugins.txt: its hash is not the one");
     refused(good, "", "plugins.txt: it is not what plugins.json says");
     json changed = json::parse(good);

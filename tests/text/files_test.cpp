@@ -188,7 +188,72 @@ TEST_CASE("tokenizer.json: malformed files give one clear error each") {
         small_json(
             R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})"),
         "PCRE2");
-    corrupted(std::string(100'000, '['), "not valid JSON");
+    corrupted("{\"model\":{},\n\"model\":{}}", "line 2, column 7: the key \"model\" occurs twice");
+    corrupted("{}]", "line 1, column 3: not valid JSON");
+    corrupted(std::string("{}\0{}", 5), "line 1, column 3: not valid JSON: a NUL byte");
+}
+
+namespace {
+
+std::string nested(std::size_t depth, const std::string& open, const std::string& close, const std::string& inside) {
+    std::string text;
+    text.reserve(depth * (open.size() + close.size()) + inside.size());
+    for (std::size_t i = 0; i < depth; ++i) text += open;
+    text += inside;
+    for (std::size_t i = 0; i < depth; ++i) text += close;
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("tokenizer files nested 100,000 deep are one clear error each") {
+    struct Section {
+        const char* key;
+        const char* list;
+    };
+    for (const Section& section : {Section{"normalizer", "normalizers"}, Section{"pre_tokenizer", "pretokenizers"},
+                                   Section{"post_processor", "processors"}, Section{"decoder", "decoders"}}) {
+        for (const char* model :
+             {R"("type":"BPE","vocab":{"a":0},"merges":[])", R"("type":"Unigram","unk_id":0,"vocab":[["a",0.0]])",
+              R"("type":"WordPiece","unk_token":"a","vocab":{"a":0})",
+              R"("type":"WordLevel","unk_token":"a","vocab":{"a":0})"}) {
+            CAPTURE(section.key);
+            CAPTURE(model);
+            const auto file = [&](std::size_t depth) {
+                return fmt::format(R"({{"model":{{{}}},"{}":{}}})", model, section.key,
+                                   nested(depth, fmt::format(R"({{"type":"Sequence","{}":[)", section.list), "]}",
+                                          R"({"type":"Lowercase"})"));
+            };
+            const Status deep = load(file(50'000)).status(); // each step is an object and a list
+            CHECK(deep.code() == Code::corrupt);
+            CHECK_MESSAGE(contains(deep.message(), "tokenizer.json: line 1, column "), deep.message());
+            CHECK_MESSAGE(contains(deep.message(), "nested deeper than 64 levels"), deep.message());
+            // Within the limit the file is read, or refused for what it asks; either ends.
+            CHECK(load(file(30)).message().size() < 2000);
+        }
+    }
+    const TemporaryFolder folder;
+    const std::string deep = R"({"a":)" + nested(100'000, "[", "]", "") + "}";
+    folder.write("vocab.json", R"({"a":0})");
+    folder.write("merges.txt", "");
+    for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"}) {
+        folder.write(name, deep);
+        const Status status = load_tokenizer(folder.path()).status();
+        CHECK_MESSAGE(contains(status.message(), std::string(name) + ": line 1, column 69: nested deeper than 64"),
+                      status.message());
+        folder.write(name, name == std::string("vocab.json") ? R"({"a":0})" : "{}");
+    }
+    CHECK(load_tokenizer(folder.path()).ok());
+}
+
+TEST_CASE("a normalizer of 100,000 steps is read without recursion") {
+    std::string steps;
+    for (int i = 0; i < 100'000; ++i) steps += R"({"type":"Lowercase"},)";
+    steps.pop_back();
+    const auto tokenizer = must(load(
+        R"({"normalizer":{"type":"Sequence","normalizers":[)" + steps +
+        R"(]},"pre_tokenizer":{"type":"Metaspace"},"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["▁a",-1.0]]}})"));
+    CHECK(must(tokenizer->encode("A")) == Ids{1});
 }
 
 TEST_CASE("tokenizer.json: cut anywhere or with any byte changed it never crashes and always explains") {
@@ -239,7 +304,7 @@ TEST_CASE("GPT-2's files: malformed ones are named with line and problem") {
     corrupted(vocab, "a \xFF\n", "merges.txt: line 1, byte offset 2");
     corrupted("{}", "a b\n", "vocab.json: the vocabulary is empty");
     corrupted("[]", "a b\n", "vocab.json");
-    corrupted("{\"a\":0", "a b\n", "vocab.json: not valid JSON");
+    corrupted("{\"a\":0", "a b\n", "vocab.json: line 1, column 7: not valid JSON");
 }
 
 TEST_CASE("folders: roles from the files beside, and folders that hold no tokenizer") {

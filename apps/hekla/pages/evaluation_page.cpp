@@ -1,4 +1,5 @@
 #include "pages/evaluation_page.hpp"
+#include "base/json.hpp"
 #include "correctness.hpp"
 
 #include "base/file.hpp"
@@ -87,7 +88,7 @@ std::string curves(const std::string& log_file) {
     std::map<std::string, train::Curve> scores;
     std::istringstream lines(text.value());
     for (std::string line; std::getline(lines, line);) {
-        const ordered_json record = ordered_json::parse(line, nullptr, false);
+        const ordered_json record = ordered_json_or_null(line);
         if (!record.is_object() || !record.contains("step") || !record["step"].is_number_integer()) continue;
         const auto step = record["step"].get<int64_t>();
         if (record.contains("loss") && record["loss"].is_number())

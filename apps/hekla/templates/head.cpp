@@ -6,14 +6,13 @@ using namespace hekla::plugin;
 
 namespace {
 
-class % CLASS % {
+class %CLASS% {
 public:
-    explicit % CLASS %
-        (const Config& config) : labels_(config.integer("num_labels", 2)),
-    inner_(config.integer("inner_size")) {}
+    explicit %CLASS%(const Config& config)
+        : labels_(config.integer("num_labels", 2)), inner_(config.integer("inner_size")) {}
 
     // Asks the body for what it offers, and offers what the objective asks for.
-    void build(Graph & g) {
+    void build(Graph& g) {
         const Value row = pool_tokens(g, g.ask("hidden"), PoolingKind::mean, "%NAME%.pooler");
         const Value inner = gelu(linear_layer(g, row, "%NAME%.inner", inner_));
         g.offer("logits", linear_layer(g, inner, "%NAME%.out", labels_));
@@ -33,4 +32,4 @@ private:
 
 } // namespace
 
-HEKLA_PLUGIN({HK_HEAD_INTERFACE, "%NAME%", decoding_head<% CLASS %>()})
+HEKLA_PLUGIN({HK_HEAD_INTERFACE, "%NAME%", decoding_head<%CLASS%>()})

@@ -6,12 +6,12 @@ using namespace hekla::plugin;
 
 namespace {
 
-class % CLASS % {
+class %CLASS% {
 public:
     // Examples are windows of a text. Objectives that read tables have columns() instead of tokens_per_example().
     static constexpr int32_t example_kind = HK_EXAMPLE_WINDOW;
 
-    % CLASS % (const Config& config, const hk_tokenizer*) : gamma_(config.real("gamma")) {}
+    %CLASS%(const Config& config, const hk_tokenizer*) : gamma_(config.real("gamma")) {}
 
     int64_t tokens_per_example(int64_t length) { return length + 1; }
 
@@ -36,13 +36,12 @@ public:
     }
 
     // The loss, as a part of the graph. Its gradient is the engine's.
-    void build(Graph & g) {
+    void build(Graph& g) {
         const Value logits = g.ask("logits"), labels = g.input("next_ids");
         const Value surprise = cross_entropy(logits, labels); // -log p of each label; 0 where it is ignored
         const Value base = 1.0 - exp(-surprise) + 1e-6;
         const Value focus = pow(base, like(surprise, gamma_));
-        // In which order a compiler evaluates arguments is its own choice, and must not be the graph's: one a
-        // statement.
+        // In which order a compiler evaluates arguments is its own choice, and must not be the graph's: one a statement.
         const Value total = sum_all(focus * surprise);
         const Value counted = sum_all(not_equal(labels, static_cast<double>(kIgnored)));
         g.loss("%NAME%", total, counted);
@@ -54,4 +53,4 @@ private:
 
 } // namespace
 
-HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "%NAME%", objective<% CLASS %>()})
+HEKLA_PLUGIN({HK_OBJECTIVE_INTERFACE, "%NAME%", objective<%CLASS%>()})

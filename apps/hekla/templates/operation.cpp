@@ -1,5 +1,5 @@
-// %NAME%: an operation of its own, y = x * sigmoid(sharpness * gate), in GLSL and with its gradient, and a small
-// language model that uses it. Other plugins may use it too, by its id and revision.
+// %NAME%: an operation of its own, y = x * sigmoid(sharpness * gate), in GLSL and with its gradient, and a small language
+// model that uses it. Other plugins may use it too, by its id and revision.
 #include "block.hpp"
 #include "own_operation.hpp"
 
@@ -8,8 +8,8 @@ using namespace hekla::plugin;
 namespace {
 
 struct Gate {
-    // What it takes and gives. operation() runs once for every element of the first output; load_NAME(i) and
-    // store_NAME(i, v) are made by Hekla: they stay inside of the tensors, whatever i is.
+    // What it takes and gives. operation() runs once for every element of the first output; load_NAME(i) and store_NAME(i, v)
+    // are made by Hekla: they stay inside of the tensors, whatever i is.
     static OperationText describe() {
         return {.revision = 1,
                 .inputs = {{"x"}, {"gate"}},
@@ -62,14 +62,14 @@ struct Settings {
     }
 };
 
-class % CLASS % {
+class %CLASS% {
 public:
-    explicit % CLASS % (const Config& config) : s_(read_settings<Settings>(config)) {
+    explicit %CLASS%(const Config& config) : s_(read_settings<Settings>(config)) {
         require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
     }
 
     // The body: from token ids [B, T] to hidden states [B, T, width], which heads ask for by the port's name.
-    void build(Graph & g) {
+    void build(Graph& g) {
         const Value ids = g.input("input_ids");
         const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
         const Value of_words = embedding(words(g), ids);
@@ -84,19 +84,19 @@ public:
     }
 
     // Heads of its own; false leaves an id to the heads of other plugins.
-    bool head(Graph & g, std::string_view id) {
+    bool head(Graph& g, std::string_view id) {
         if (id != "lm") return false;
         g.offer("logits", linear(g.ask("hidden"), words(g))); // tied: the embedding is the decoder
         return true;
     }
 
-    void write(ConfigWriter & out) { write_settings(out, "%NAME%", s_); }
+    void write(ConfigWriter& out) { write_settings(out, "%NAME%", s_); }
 
 private:
     // The same name is the same parameter, wherever it is asked for.
-    Value words(Graph & g) { return g.parameter("words.weight", {s_.vocabulary, s_.width}, normal(0.02)); }
+    Value words(Graph& g) { return g.parameter("words.weight", {s_.vocabulary, s_.width}, normal(0.02)); }
 
-    Value block(Graph & g, Value x, Value padding, int64_t layer) {
+    Value block(Graph& g, Value x, Value padding, int64_t layer) {
         const std::string name = "layers." + std::to_string(layer) + ".";
         const auto layer_of = [&](Value in, const char* part, int64_t out) {
             return linear_layer(g, in, name + part, out, {.bias = false});
@@ -129,4 +129,4 @@ private:
 } // namespace
 
 HEKLA_PLUGIN({HK_OPERATION_INTERFACE, "%NAME%.gate", operation<Gate>()},
-             {HK_ARCHITECTURE_INTERFACE, "%NAME%", architecture<% CLASS %>()})
+             {HK_ARCHITECTURE_INTERFACE, "%NAME%", architecture<%CLASS%>()})

@@ -1,4 +1,5 @@
 // hekla convert: a model's folder, whatever wrote it, as a Hugging Face folder or as GGUF.
+#include "base/json.hpp"
 #include "command.hpp"
 #include "gguf_model.hpp"
 #include "output.hpp"
@@ -41,12 +42,10 @@ model::DType written_type(const model::TensorView& tensor, std::optional<model::
     return asked && model::is_floating(tensor.dtype) ? *asked : tensor.dtype;
 }
 
-ordered_json parsed_config(const std::string& text) { return ordered_json::parse(text, nullptr, false); }
-
 // config.json as the architecture writes it; "torch_dtype" says what the tensors are.
 Result<std::string> config_text(const StoredModel& m, std::optional<model::DType> asked) {
     HK_ASSIGN(const std::string written, m.composition->write_config());
-    ordered_json config = parsed_config(written);
+    HK_ASSIGN(ordered_json config, parse_ordered_json_object(written, "config.json"));
     config["architectures"] = ordered_json::array({m.reference->name});
     std::optional<model::DType> type;
     bool uniform = true;

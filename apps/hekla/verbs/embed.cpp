@@ -1,4 +1,5 @@
 // hekla embed: features from any named point of a network, as any host would get them, through hekla.h.
+#include "base/json.hpp"
 #include "command.hpp"
 #include "numpy.hpp"
 #include "output.hpp"
@@ -53,7 +54,7 @@ Result<std::vector<Item>> read_items(const std::string& path) {
             items.push_back({std::move(line), {}});
             continue;
         }
-        const json object = json::parse(line, nullptr, false);
+        const json object = json_or_null(line);
         const auto text = object.is_object() ? object.find("text") : object.end();
         const auto ids = object.is_object() ? object.find("input_ids") : object.end();
         const bool all_ids =

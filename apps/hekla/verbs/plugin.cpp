@@ -1,4 +1,5 @@
 // hekla plugin list: what is there, from manifests alone. hekla describe: what a plugin says, as a graph.
+#include "base/json.hpp"
 #include "command.hpp"
 #include "described.hpp"
 #include "output.hpp"
@@ -97,9 +98,7 @@ Result<json> read_config(const std::string& given, const char* option) {
     if (given.empty()) return json::object();
     std::string content = given;
     if (given[0] != '{') { HK_ASSIGN(content, read_file(given)); }
-    json config = json::parse(content, nullptr, false);
-    if (!config.is_object()) return invalid_argument(fmt::format("{} {}: not a JSON object", option, given));
-    return config;
+    return parse_json_object(content, given[0] == '{' ? std::string(option) : fmt::format("{} {}", option, given));
 }
 
 // "n_layer=2": the value as JSON, or as a text where it is none.
@@ -108,8 +107,8 @@ Status set_key(json& config, const std::string& text) {
     if (equals == 0 || equals == std::string::npos)
         return invalid_argument(fmt::format("--set {}: expected KEY=VALUE", text));
     const std::string value = text.substr(equals + 1);
-    json parsed = json::parse(value, nullptr, false);
-    config[text.substr(0, equals)] = parsed.is_discarded() ? json(value) : parsed;
+    Result<json> parsed = parse_json(value, text);
+    config[text.substr(0, equals)] = parsed.ok() ? parsed.take() : json(value);
     return {};
 }
 

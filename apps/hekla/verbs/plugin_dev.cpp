@@ -3,6 +3,7 @@
 #include "command.hpp"
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/shell_word.hpp"
 #include "check/check.hpp"
 #include "check/child.hpp"
@@ -69,7 +70,7 @@ public:
     // The last version of an earlier start, so that what is shown is a difference from the first round on.
     void remember() {
         const Result<std::string> text = read_file((kept_ / kLast).string());
-        const json last = text.ok() ? json::parse(text.value(), nullptr, false) : json();
+        const json last = text.ok() ? json_or_null(text.value()) : json();
         try {
             Version version;
             version.number = last.at("number").get<int64_t>();
@@ -224,7 +225,7 @@ private:
         HK_ASSIGN(const std::string log, read_file((now.run / "train_log.jsonl").string()));
         std::istringstream lines(log);
         for (std::string line; std::getline(lines, line);) {
-            const json record = json::parse(line, nullptr, false);
+            const json record = json_or_null(line);
             if (record.is_object() && record.contains("step") && record.value("loss", json()).is_number())
                 now.losses.emplace_back(record["step"].get<int64_t>(), record["loss"].get<double>());
         }

@@ -1,4 +1,5 @@
 // hekla replay: one step of a run again, bit for bit, and what was wrong in it. hekla diff: where two runs part.
+#include "base/json.hpp"
 #include "command.hpp"
 #include "described.hpp"
 #include "non_finite.hpp"
@@ -43,8 +44,7 @@ Result<std::map<int64_t, LoggedStep>> read_log(const fs::path& run) {
         const std::size_t end = text.find('\n', begin);
         if (end == std::string::npos) break; // a line that was never finished
         ++number;
-        json record = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+        json record = json_or_null(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
         if (!record.is_object() || !record.value("step", json()).is_number_integer())
             return corrupt(fmt::format("{}:{}: not a record of a step", file.string(), number));

@@ -1,4 +1,5 @@
 // hekla replay-calls: what a host asked for (hekla/capture.h), asked again here, and what came out otherwise.
+#include "base/json.hpp"
 #include "command.hpp"
 #include "output.hpp"
 
@@ -117,8 +118,7 @@ Result<Recorded> read_capture(const std::string& path) {
         const std::size_t end = text.find('\n', begin);
         if (end == std::string::npos) break; // a line that was never finished: the host ended in it
         ++number;
-        json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+        json line = json_or_null(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
         const auto wrong = [&](const char* what) { return corrupt(fmt::format("{}:{}: {}", path, number, what)); };
         if (!line.is_object()) return wrong("not a JSON object: expected a capture of calls (hekla/capture.h)");
@@ -224,7 +224,7 @@ private:
             const std::string line =
                 json(std::string(view(piece))).dump(-1, ' ', false, json::error_handler_t::replace);
             const std::lock_guard guard(to.replay->mutex_);
-            to.replay->outcomes_[to.session].texts[row] += json::parse(line).get<std::string>();
+            to.replay->outcomes_[to.session].texts[row] += json_or_null(line).get<std::string>();
         };
         options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
     }
@@ -377,6 +377,9 @@ void Replay::play_session(const std::string& name, const json& line) {
             uint64_t count = 0;
             reader->list("prompts", prompts, count);
             ended(hk_session_prompt(session.handle, prompts, count, error_.error));
+        } else if (name == "hk_session_set_scalar") {
+            const std::string scalar = arguments.value("name", std::string());
+            ended(hk_session_set_scalar(session.handle, text(scalar), arguments.value("value", 0.0), error_.error));
         } else if (name == "hk_session_wait") {
             hk_session_info info{};
             info.struct_size = sizeof info;

@@ -1,5 +1,6 @@
 #include "models/log_reader.hpp"
 
+#include "base/json.hpp"
 #include "failure.hpp"
 
 #include <fstream>
@@ -57,7 +58,7 @@ void LogReader::read() {
 }
 
 void LogReader::take(const std::string& line) {
-    const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+    const nlohmann::json record = json_or_null(line);
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) {
         ++bad_lines_;
         return;

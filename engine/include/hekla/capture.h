@@ -1,5 +1,5 @@
-// What a host asked for, written down to be asked again: by `hekla replay-calls FILE`, on another machine, with nothing
-// of the host's at hand.
+// Captures: a file of all calls of a host, which `hekla replay-calls FILE` makes again, on any machine, without the
+// host.
 #ifndef HEKLA_CAPTURE_H
 #define HEKLA_CAPTURE_H
 
@@ -9,12 +9,11 @@
 extern "C" {
 #endif
 
-// From now on the calls on this context and its sessions (hk_train, hk_evaluate, hk_predict, hk_generate, hk_embed,
-// hk_plan, hk_session_*, hk_context_pump) go to this file, each as a line of JSON behind it: when it was made, what it
-// was given, how it ended and how long it took; with the losses of trainings and the texts that were written. A file
-// that is there is overwritten. An empty path ends it; so does a disk that is full (the log says so). Not in it: what
-// buffers, semaphores and files of the host's hold, of which it says that they were given; callbacks. Errors: the file
-// cannot be written. [any-thread]
+// Captures the calls on this context and its sessions (hk_train, hk_evaluate, hk_predict, hk_generate, hk_embed,
+// hk_plan, hk_session_*, hk_context_pump) in a file, one line of JSON each: time, arguments, result and duration, and
+// in addition losses and generated text. An existing file is overwritten. An empty path ends the capture; a full disk
+// does too, with a warning in the log. Contents of the host's buffers, semaphores and files are not captured, only that
+// they were given; callbacks are not captured. Errors: the file cannot be written. [any-thread]
 HK_EXPORT int32_t hk_capture(hk_context context, hk_string path, hk_error* error);
 
 #ifdef __cplusplus

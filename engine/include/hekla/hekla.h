@@ -1,12 +1,19 @@
-// Hekla for host programs: train, evaluate and generate on any Vulkan device. Plain C; vulkan.h is not needed.
+// Hekla for host programs: train, evaluate and run models on any Vulkan device. Plain C; vulkan.h is not needed.
 //
-// Rules: strings are pointer and size in UTF-8, borrowed until the call returns. Every function that can fail returns a
-// code of hekla/plugin/error.h and fills `error`, which may be null. Outputs are untouched on error. Nothing is
-// printed, nothing exits or aborts, no signal handler or locale is changed, and no file is written that was not asked
-// for. Callbacks run on the calling thread, during the call; they may use other contexts, not the one that calls them:
-// a second call on a context while one runs is refused.
+// Rules for all functions:
+//  * Strings are UTF-8, pointer and size. They are borrowed: the caller's stay valid until the call returns.
+//  * A function that can fail returns HK_OK or another code of hekla/plugin/error.h, and fills `error`, which may be
+//    null. Outputs are not changed on error.
+//  * Set struct_size of every struct to its sizeof, and all members that you do not use to zero. Arguments are checked
+//    by the call that gets them; the message names the member, its value and what was expected.
+//  * Nothing is printed, nothing exits or aborts, no signal handler or locale is changed, and no file is written unless
+//    an option names it.
+//  * Callbacks of a call run on the calling thread, during the call. They may use other contexts. A second call on the
+//    same context is refused while one runs.
+//  * Thread tags: [any-thread] functions may be called from any thread, several at once. "One call per context at a
+//    time" means that another call on the same context returns HK_FAILED_PRECONDITION meanwhile.
 //
-// Version 0: this header grows and may still change until 1.0.
+// Version 0: this header may still change until 1.0.
 #ifndef HEKLA_HEKLA_H
 #define HEKLA_HEKLA_H
 
@@ -18,295 +25,458 @@
 extern "C" {
 #endif
 
-// Errors. Owned by the caller.
-// [any-thread]
+// Creates an error object, owned by the caller. Returns null without memory. [any-thread]
 HK_EXPORT hk_error* hk_error_create(void);
+// Destroys an error object; null is allowed. [any-thread]
 HK_EXPORT void hk_error_destroy(hk_error* error);
+// Returns the code of the last failed call that was given `error`. [any-thread]
 HK_EXPORT int32_t hk_error_code(const hk_error* error);
-HK_EXPORT hk_string hk_error_message(const hk_error* error); // valid until the error is used or destroyed
+// Returns the message of the last failed call that was given `error`. Valid until `error` is used or destroyed.
+// [any-thread]
+HK_EXPORT hk_string hk_error_message(const hk_error* error);
 
-// "0.1.0". [any-thread]
+// Returns the version of the library, "0.1.0". Static. [any-thread]
 HK_EXPORT hk_string hk_version(void);
-// Where Hekla's own plugins lie, for hk_context_options.plugin_folders: hekla/plugins beside libhekla.so; "" where they
-// do not. [any-thread]
+// Returns the folder of Hekla's own plugins, for hk_context_options.plugin_folders: hekla/plugins next to libhekla.so,
+// or "" where there is no such folder. Static. [any-thread]
 HK_EXPORT hk_string hk_plugin_folder(void);
 
-#define HK_DEVICE_OWN ((int32_t)0)
-#define HK_DEVICE_WRAPPED ((int32_t)1) // hk_context_options.vulkan
-#define HK_DEVICE_NONE ((int32_t)2)    // models are read and described, and run by the interpreter (`reference`) alone
+// Which device a context uses.
+#define HK_DEVICE_OWN ((int32_t)0)     // one that Hekla creates
+#define HK_DEVICE_WRAPPED ((int32_t)1) // the host's: hk_context_options.vulkan
+#define HK_DEVICE_NONE ((int32_t)2) // none: models are described and planned, and run by the interpreter (`reference`)
+// An own device that the first call which needs it creates, after everything that can be checked without a device was
+// checked. Until then hk_context_device is "". Errors of the device are that call's.
+#define HK_DEVICE_ON_DEMAND ((int32_t)3)
 
-// Where plugins describe their graphs. In a process of its own (hekla-describe, started by exec), a plugin that
-// crashes, hangs, throws or takes too much memory is an error that names it, and is not used again by the context.
-#define HK_DESCRIBE_AUTOMATIC ((int32_t)0)  // those of Hekla's own plugin folder in this process, all others in a child
-#define HK_DESCRIBE_CHILD ((int32_t)1)      // all in a child
-#define HK_DESCRIBE_IN_PROCESS ((int32_t)2) // all in this process: for hosts that may start none
+// Where plugins describe their graphs. In a child process (hekla-describe), a plugin that crashes, hangs, throws or
+// takes too much memory becomes an error that names it, and the context does not use it again.
+#define HK_DESCRIBE_AUTOMATIC ((int32_t)0)  // plugins of hk_plugin_folder() in this process, all others in a child
+#define HK_DESCRIBE_CHILD ((int32_t)1)      // all in a child process
+#define HK_DESCRIBE_IN_PROCESS ((int32_t)2) // all in this process, for hosts that may not start processes
 
-// What was compiled and measured, by name: a name says all that an entry depends on (device, driver, version), and an
-// entry says itself whether it is whole, so that a host may keep entries where it likes, give them to another machine,
-// or ship them. Called by any thread that called Hekla or is a session's, several at once.
+// A cache of compiled and measured data, kept by the host. An entry's name contains everything that the entry depends
+// on (device, driver, version), and an entry contains its own checksum. So entries may be kept anywhere, copied to
+// another machine, or shipped. The functions are called by any thread that calls Hekla and by session threads, several
+// at once.
 typedef struct hk_cache {
+    // sizeof(hk_cache).
     uint32_t struct_size;
-    uint32_t reserved; // zero
+    // Zero.
+    uint32_t reserved;
+    // Passed to the functions. May be null.
     void* user;
-    // Calls give(to, bytes, size) once where there is such an entry, before it returns.
+    // Calls give(to, bytes, size) once, before it returns, if there is an entry with that name. Required.
     void(HK_ABI* load)(void* user, hk_string name, void* to,
                        void(HK_ABI* give)(void* to, const void* bytes, uint64_t size));
-    void(HK_ABI* store)(void* user, hk_string name, const void* bytes, uint64_t size); // instead of an older one
+    // Stores an entry of `size` bytes, and replaces an older one. `bytes` is borrowed. Required.
+    void(HK_ABI* store)(void* user, hk_string name, const void* bytes, uint64_t size);
 } hk_cache;
 
-// Memory on the host. Called by any thread, Hekla's own and drivers' too, several at once, also under locks of Hekla's
-// and of drivers: it calls nothing of theirs.
+// An allocator of memory on the host. The functions are called by any thread, those of drivers included, several at
+// once, and also while locks of Hekla or of drivers are held: they must not call Hekla or Vulkan.
 typedef struct hk_allocator {
+    // sizeof(hk_allocator).
     uint32_t struct_size;
-    uint32_t reserved; // zero
+    // Zero.
+    uint32_t reserved;
+    // Passed to the functions. May be null.
     void* user;
-    // alignment: a power of two. Null: there is none, and the call that needed it fails with HK_OUT_OF_MEMORY.
+    // Returns `bytes` bytes at a multiple of `alignment`, a power of two. Null: there is no memory, and the call that
+    // needed it fails with HK_OUT_OF_MEMORY. Required.
     void*(HK_ABI* allocate)(void* user, uint64_t bytes, uint64_t alignment);
-    void(HK_ABI* release)(void* user, void* memory, uint64_t bytes, uint64_t alignment); // as they were asked for
+    // Frees memory of `allocate`, with the size and alignment that it was allocated with. Required.
+    void(HK_ABI* release)(void* user, void* memory, uint64_t bytes, uint64_t alignment);
 } hk_allocator;
 
-// Contexts in one process do not know of each other.
+// How a context is made. Contexts of one process do not affect each other.
 typedef struct hk_context_options {
+    // sizeof(hk_context_options).
     uint32_t struct_size;
-    int32_t validation;              // 0 off, 1 validation layer, 2 GPU-assisted
-    hk_string device;                // "" the best one; an index, or a part of its name
-    const hk_string* plugin_folders; // searched in order; explicit folders only
+    // Vulkan validation of HK_DEVICE_OWN: 0 off (default), 1 validation layer, 2 GPU-assisted.
+    int32_t validation;
+    // Device of HK_DEVICE_OWN: an index of `hekla devices`, or a part of a name. "" (default): the best one.
+    hk_string device;
+    // Folders that are searched for plugins, in this order. Null (default): none, so that only exported models run.
+    const hk_string* plugin_folders;
+    // Number of plugin_folders.
     uint64_t plugin_folder_count;
-    hk_string cache_folder; // compiled kernels and tuning; "": no file is written
+    // Folder for compiled kernels and measurements. "" (default): nothing is written.
+    hk_string cache_folder;
+    // Passed to `log` and `job`. May be null.
     void* user;
-    // Messages of the engine: severity as in plugin/log.h. May be null.
+    // Takes the engine's messages; severities are in hekla/plugin/log.h. Called by any thread that calls Hekla and by
+    // session threads. Null (default): messages are dropped.
     void(HK_ABI* log)(void* user, int32_t severity, hk_string message);
-    // Whether to measure, once, which kernels are fastest here, before a program is made: 0 never, 1 on devices that
-    // are no CPU, 2 always. A run keeps the choices that it began with.
+    // Whether to measure, once per device, which kernels are fastest: 0 never (default), 1 on GPUs, 2 on CPUs too. A
+    // training run keeps the choices that it began with.
     int32_t measure_kernels;
-    int32_t device_kind;            // HK_DEVICE_*
-    const hk_vulkan_device* vulkan; // of HK_DEVICE_WRAPPED: copied; else null
-    hk_string describe_program;     // hekla-describe; "": beside this program, or in libexec/ beside its folder
-    double describe_seconds;        // for one answer of a plugin in a process of its own; 0: 60
-    uint64_t describe_memory;       // bytes of address space for that process; 0: 4 GiB; UINT64_MAX: no limit
-    int32_t describe;               // HK_DESCRIBE_*: where plugins describe
-    // Not 0: what runs of plugins while a model is trained or used (collate, decode) does so in worker processes over
-    // shared memory. One that dies is named in the log and begun again, and its batch is repeated: the same bits.
+    // HK_DEVICE_*. Default HK_DEVICE_OWN.
+    int32_t device_kind;
+    // The host's device, for HK_DEVICE_WRAPPED; else null. Copied.
+    const hk_vulkan_device* vulkan;
+    // Path of hekla-describe. "" (default): next to this program, or ../libexec/ from there.
+    hk_string describe_program;
+    // Time limit of one answer of a plugin in a child process, in seconds; 0 means 60.
+    double describe_seconds;
+    // Address space of that child process, in bytes; 0 means 4 GiB, UINT64_MAX means no limit.
+    uint64_t describe_memory;
+    // HK_DESCRIBE_*. Default HK_DESCRIBE_AUTOMATIC.
+    int32_t describe;
+    // Nonzero: plugin callbacks of a running model (collate, decode) run in worker processes. A worker that dies is
+    // named in the log and restarted, and its batch is repeated with the same bits. Default 0: in this process.
     int32_t isolate_plugins;
-    int32_t reserved;      // zero
-    const hk_cache* cache; // instead of cache_folder; copied; may be null
-    // Bytes of device memory that everything of the context takes at most, sessions included: what needs more fails
-    // with HK_OUT_OF_MEMORY and says how much. 0: no cap.
+    // Zero.
+    int32_t reserved;
+    // A cache kept by the host, instead of cache_folder. Copied. May be null.
+    const hk_cache* cache;
+    // Limit of the device memory of the context and its sessions, in bytes; 0 means none. Above it calls fail with
+    // HK_OUT_OF_MEMORY and name the size.
     uint64_t memory_cap;
-    // Copied; must work until the context, its sessions and its device are gone. Through it go: Vulkan's own
-    // allocations on the host (VkAllocationCallbacks of everything that is made), those of the allocator of device
-    // memory and of command pools (from the process where the host has none: they cannot be refused), inputs on their
-    // way to the device and outputs on their way back, weights on both ways, what a session's released memory held,
-    // tables of texts and the examples made of them, batches, the cached features of a frozen body, the vocabularies
-    // and merges of the tokenizers that calls and sessions work with, plugins' manifests, what programs know of their
-    // dispatches, and records of recorded work. From operator new, which a program may replace as C++ has it: what is
-    // there only while something is read, described, compiled or trained (graphs, JSON, tokenizers, one example), the
-    // graph that a training counts by, small objects, weights of the interpreter. From malloc: what SentencePiece's
-    // library keeps, and what drivers take without asking. Where there is no device plugins' manifests alone go through
-    // it. Null: the process's own.
+    // The host's allocator. Copied; it must work until the context, its sessions and its device are gone. Null
+    // (default): the memory of the process. Without a device, only plugins' manifests use it. Otherwise these use it:
+    //  * Vulkan's allocations on the host (VkAllocationCallbacks of all objects), and the tables of the allocators of
+    //    device memory and command pools (these two fall back to the process's memory where the host has none)
+    //  * inputs on their way to the device, outputs and weights on their way back, and evicted device memory
+    //  * texts, examples, batches, and the cached features of a frozen model
+    //  * vocabularies and merges of tokenizers, plugins' manifests, and data about programs and recorded commands
+    // These do not use it:
+    //  * temporary data while something is read, described, compiled or trained (graphs, JSON, one example), small
+    //    objects and the weights of the interpreter: operator new, which a program may replace
+    //  * the SentencePiece library and allocations that drivers make on their own: malloc
     const hk_allocator* allocator;
-    // Not 0: no thread is begun. A session does nothing until the host runs it, all at once (hk_session_run) or from
-    // wait to wait (hk_context_pump), and batches are made where they are needed instead of ahead. 0: a session has a
-    // thread ("hekla session"), a training one more ("hekla batches"), tokenizing a corpus as many as the machine has
-    // ("hekla tokens").
+    // Nonzero: Hekla starts no thread. A session runs only inside hk_session_run or hk_context_pump, and batches are
+    // made when they are needed. Default 0: a session has a thread ("hekla session"), a training one more ("hekla
+    // batches"), and tokenizing a corpus one per processor ("hekla tokens").
     int32_t no_threads;
-    int32_t reserved2; // zero
-    // Not null: no thread is begun either, but whenever a session has something to do this asks the host to call
-    // run(data) on a thread of its own, soon, once, and not before this has returned: work until the session waits for
-    // something (8 MiB of stack are its own). `user` is the one above. Called under no lock, on threads that call
-    // functions of session.h, and on those of the jobs. A job that comes when its session is gone does nothing.
+    // Zero.
+    int32_t reserved2;
+    // Runs sessions on the host's threads. Hekla starts no thread; when a session has something to do it calls this
+    // function, and the host calls run(data) once, soon, on any thread, after this function has returned. One job runs
+    // until the session waits; it needs 8 MiB of stack. `user` is the one above. Called while no lock is held, on
+    // threads that call functions of session.h and on threads of jobs. A job of a destroyed session does nothing. Null
+    // (default): sessions have threads, or see no_threads.
     void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
 } hk_context_options;
 
-// [any-thread]
+// Creates a context. Errors: a device that cannot be used; plugins that cannot be read. [any-thread]
 HK_EXPORT int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error);
-// A call that runs on another thread is told to stop and ends first. [any-thread], not from a callback of the context
+// Destroys a context. A call that runs on another thread is told to stop, and is waited for. [any-thread], not from a
+// callback of the context
 HK_EXPORT void hk_context_destroy(hk_context context);
-// What a context was made with, and where it is now, for a host that loads its own code anew.
+
+// The callbacks of a context, for a host that reloads its own code. Each member replaces the option of that name, and
+// must be null exactly where the context was made with null.
 typedef struct hk_context_callbacks {
+    // sizeof(hk_context_callbacks).
     uint32_t struct_size;
-    uint32_t reserved; // zero
-    void* user;        // of log and job
+    // Zero.
+    uint32_t reserved;
+    // Passed to `log` and `job`. May be null.
+    void* user;
+    // See hk_context_options.log.
     void(HK_ABI* log)(void* user, int32_t severity, hk_string message);
+    // See hk_context_options.job.
     void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
-    const hk_cache* cache;         // copied, as the next
-    const hk_allocator* allocator; // takes back what the old one gave
-    void* queue_user;              // of a wrapped device, as the next two
+    // See hk_context_options.cache. Copied.
+    const hk_cache* cache;
+    // See hk_context_options.allocator. Copied; it also frees what the old allocator allocated.
+    const hk_allocator* allocator;
+    // Passed to lock_queue and unlock_queue. May be null.
+    void* queue_user;
+    // See hk_vulkan_device.lock_queue.
     void(HK_ABI* lock_queue)(void* user);
+    // See hk_vulkan_device.unlock_queue. May unlock a queue that the old lock_queue has locked.
     void(HK_ABI* unlock_queue)(void* user);
 } hk_context_callbacks;
 
-// Calls these from now on, and returns when none of the old ones runs any more. A queue may have been locked by the old
-// one and be unlocked by the new one. Errors: one is null that the context was made with, or is not null and it was
-// made without (nothing has changed); called from a callback. [any-thread], beside calls on the context and sessions
+// Replaces the callbacks, and returns when no old one runs any more. Errors, without any change: a member is null and
+// the context was made with it, or the other way round; called from a callback. [any-thread], also during calls
 HK_EXPORT int32_t hk_context_replace_callbacks(hk_context context, const hk_context_callbacks* callbacks,
                                                hk_error* error);
 
-// The name of the device in use; "" where there is none. Valid as long as the context. [any-thread]
+// Returns the name of the device, or "" without one. Valid as long as the context. [any-thread]
 HK_EXPORT hk_string hk_context_device(hk_context context);
 
-// A step of training, as the log has it.
+// One step of a training, as it is logged.
 typedef struct hk_train_step {
+    // sizeof(hk_train_step).
     uint32_t struct_size;
-    int32_t skipped; // loss or gradient was not finite: no update
-    int64_t step, max_steps;
-    double loss, loss_z, gradient_norm, learning_rate, seconds, tokens_per_second, share_of_peak, remaining_seconds;
+    // Nonzero: the loss or the gradient was not finite, and no parameter was updated.
+    int32_t skipped;
+    // Number of this step; the first is 1.
+    int64_t step;
+    // Number of the last step of the run.
+    int64_t max_steps;
+    // Mean loss of the step's examples, before the update.
+    double loss;
+    // Distance of `loss` from the mean of the last 128 losses, in standard deviations; 0 until there are enough.
+    double loss_z;
+    // L2 norm of the gradient of all parameters, before clipping.
+    double gradient_norm;
+    // Learning rate of this step, without the factors of parameter groups.
+    double learning_rate;
+    // Duration of the step, in seconds.
+    double seconds;
+    // Tokens of the step divided by `seconds`.
+    double tokens_per_second;
+    // Floating-point operations per second as a fraction of the measured matmul speed, 0 to 1; 0: not measured.
+    double share_of_peak;
+    // Estimated time until the last step, in seconds, without evaluations.
+    double remaining_seconds;
 } hk_train_step;
 
-// A number that says how good a model is: "accuracy", "matthews", ...
+// A named number that measures how good a model is: "accuracy", "matthews", "loss".
 typedef struct hk_score {
+    // Name of the score. Valid during the callback.
     hk_string name;
+    // Value of the score; its range depends on the name.
     double value;
 } hk_score;
 
+// One evaluation during a training.
 typedef struct hk_train_evaluation {
+    // sizeof(hk_train_evaluation).
     uint32_t struct_size;
+    // Nonzero: the best evaluation of the run so far.
     int32_t best;
+    // Step after which the model was evaluated.
     int64_t step;
-    double loss, seconds;
-    const hk_score* scores; // beside the loss
+    // Mean loss on the validation data.
+    double loss;
+    // Duration of the evaluation, in seconds.
+    double seconds;
+    // Scores of the objective, in addition to the loss. Valid during the callback.
+    const hk_score* scores;
+    // Number of scores.
     uint64_t score_count;
 } hk_train_evaluation;
 
+// What to train, and who hears about it.
 typedef struct hk_train_options {
+    // sizeof(hk_train_options).
     uint32_t struct_size;
-    uint32_t reserved;          // zero
-    hk_string recipe;           // path of a TOML file
-    const hk_string* overrides; // eg: "train.max_steps=100"
+    // Zero.
+    uint32_t reserved;
+    // Path of a TOML recipe. Required.
+    hk_string recipe;
+    // Keys of the recipe with other values: "train.max_steps=100". May be null.
+    const hk_string* overrides;
+    // Number of overrides.
     uint64_t override_count;
+    // Passed to the callbacks. May be null.
     void* user;
-    // Each may be null.
+    // Called after every step. `step` is valid during the callback. May be null.
     void(HK_ABI* step)(void* user, const hk_train_step* step);
+    // Called after every evaluation. `evaluation` is valid during the callback. May be null.
     void(HK_ABI* evaluation)(void* user, const hk_train_evaluation* evaluation);
+    // Takes one line about the run: what was loaded, saved, resumed. May be null.
     void(HK_ABI* message)(void* user, hk_string message);
-    int32_t(HK_ABI* stop)(void* user); // asked after every step: not 0 saves a resumable checkpoint and ends
+    // Called after every step; nonzero saves a checkpoint that can be resumed, and ends the training. May be null.
+    int32_t(HK_ABI* stop)(void* user);
 } hk_train_options;
 
+// How a training ended.
 typedef struct hk_train_result {
+    // sizeof(hk_train_result).
     uint32_t struct_size;
-    int32_t stopped; // by the stop callback
-    int64_t steps, best_step;
-    double best_evaluation; // NaN without one
+    // Nonzero: ended by the stop callback.
+    int32_t stopped;
+    // Number of the last step that was done.
+    int64_t steps;
+    // Step of the best evaluation; 0 or less without one.
+    int64_t best_step;
+    // Value of the best evaluation: its loss, or the recipe's metric; NaN without one.
+    double best_evaluation;
 } hk_train_result;
 
-// Trains until the recipe's steps are done or stop says so; resumes where the output folder has a complete checkpoint.
-// [any-thread], one at a time a context
+// Trains until the recipe's last step, or until `stop` returns nonzero. Resumes where the output folder has a complete
+// checkpoint. `result` may be null. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result,
                            hk_error* error);
 
+// What to evaluate, and who takes the results.
 typedef struct hk_evaluate_options {
+    // sizeof(hk_evaluate_options).
     uint32_t struct_size;
-    int32_t test;               // not 0: on the recipe's data.test instead of its validation data
-    hk_string recipe;           // path of a TOML file
-    const hk_string* overrides; // eg: "data.test=other.tsv"
+    // Nonzero: on the recipe's data.test. Default 0: on its validation data.
+    int32_t test;
+    // Path of a TOML recipe, whose run is evaluated. Required.
+    hk_string recipe;
+    // Keys of the recipe with other values: "data.test=other.tsv". May be null.
+    const hk_string* overrides;
+    // Number of overrides.
     uint64_t override_count;
+    // Passed to the callbacks. May be null.
     void* user;
-    // Each may be null.
+    // Takes lines for people: a table of the results. May be null.
     void(HK_ABI* message)(void* user, hk_string message);
-    // "loss" first, then the objective's scores.
+    // Takes "loss" first, then the objective's scores. `score` is valid during the callback. May be null.
     void(HK_ABI* score)(void* user, const hk_score* score);
-    // What the head says of one example, in the data's order: a JSON object with, of a table, its "place" in the files.
+    // Takes the prediction of one example as a JSON object, in the order of the data. May be null.
     void(HK_ABI* prediction)(void* user, uint64_t example, hk_string json);
 } hk_evaluate_options;
 
-// Scores on data whose answers are known, with the newest checkpoint of the recipe's run.
-// [any-thread], one at a time a context
+// Evaluates the newest checkpoint of the recipe's run on data with known answers. [any-thread], one call per context at
+// a time
 HK_EXPORT int32_t hk_evaluate(hk_context context, const hk_evaluate_options* options, hk_error* error);
 
-// Examples to say something of: texts, or a file of rows.
+// What to predict, and who takes the results: either texts, or a file of rows.
 typedef struct hk_predict_options {
+    // sizeof(hk_predict_options).
     uint32_t struct_size;
-    int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
-    hk_string model;   // a run's folder, a checkpoint's, or a Hugging Face model's
-    int64_t batch;     // rows at a time; 0: 8
-    int64_t length;    // tokens of a row, at most; 0: as it was trained
+    // Nonzero: computed by the float64 interpreter on the CPU. Default 0: on the device.
+    int32_t reference;
+    // Folder of a run, of a checkpoint or of a Hugging Face model. Required.
+    hk_string model;
+    // Rows that are computed together; 0 means 8.
+    int64_t batch;
+    // Longest row, in tokens; longer rows are cut. 0 means the length that the model was trained with.
+    int64_t length;
+    // Texts to predict, instead of `file`. May be null.
     const hk_string* texts;
-    const hk_string* second_texts; // for models that read two; as many as texts, or null
+    // Second text of each row, for models that read two: text_count of them. Null (default): one text per row.
+    const hk_string* second_texts;
+    // Number of texts.
     uint64_t text_count;
-    hk_string file;           // instead of texts: rows as a recipe's [data] has them
-    hk_string format;         // of the file; "": by its name
-    const hk_string* columns; // "text=sentence", "text_b=2": the model's column and the file's; none: by their names
+    // Path of a file of rows, in a format of the recipe's [data], instead of `texts`. "" (default): texts.
+    hk_string file;
+    // Format of `file`: "csv", "tsv", "jsonl". "" (default): by the name of the file.
+    hk_string format;
+    // Which column of the file each column of the model is: "text=sentence". Null (default): columns of the same name.
+    const hk_string* columns;
+    // Number of columns.
     uint64_t column_count;
+    // Passed to `row`. May be null.
     void* user;
-    // What the head says of one row: a JSON object; eg {"label": 1, "label_name": "positive", "probabilities": [...]}.
-    // Rows come in no order. Not 0 stops with HK_CANCELLED.
+    // Takes the prediction of one row as a JSON object: {"label": 1, "label_name": "positive", "probabilities": [...]}.
+    // Rows come in any order. Nonzero ends the call with HK_CANCELLED. Required.
     int32_t(HK_ABI* row)(void* user, uint64_t row, hk_string json);
 } hk_predict_options;
 
-// A struct with the defaults: 8 rows at a time.
+// Sets struct_size and the defaults: everything else zero. [any-thread]
 HK_EXPORT void hk_predict_defaults(hk_predict_options* options);
-// [any-thread], one at a time a context
+// Predicts with a trained model. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error);
 
+// What to generate, how tokens are chosen, and who takes the text. hk_generate_defaults sets the defaults.
 typedef struct hk_generate_options {
+    // sizeof(hk_generate_options).
     uint32_t struct_size;
-    int32_t greedy;           // not 0: the likeliest token each time; no sampling
-    hk_string model;          // a run's folder, a checkpoint's, a Hugging Face model's, or the file of `hekla export`
-    const hk_string* prompts; // of an encoder-decoder: what its encoder reads
-    uint64_t prompt_count;    // 0: one row that begins with the tokenizer's first token (not of an encoder-decoder)
+    // Nonzero: always the most likely token. Default 0: sampled.
+    int32_t greedy;
+    // Folder of a run, of a checkpoint or of a Hugging Face model, or a file of `hekla export`. Required.
+    hk_string model;
+    // Prompts, one text each; for an encoder-decoder, what its encoder reads. Null: see prompt_count.
+    const hk_string* prompts;
+    // Number of prompts. 0 means one row that begins with the tokenizer's first token (not for encoder-decoders).
+    uint64_t prompt_count;
+    // Most tokens to generate per row, 1 or more. Default 128.
     int64_t max_new_tokens;
-    int64_t beams; // 0 or 1: none
-    int64_t top_k; // 0: all
-    double temperature, top_p, repetition_penalty;
+    // Beams of beam search; 0 (default) or 1 means none.
+    int64_t beams;
+    // Samples from the k most likely tokens; 0 (default) means all.
+    int64_t top_k;
+    // Divides the logits before sampling, above 0: below 1 more likely tokens, above 1 more varied ones. Default 1.
+    double temperature;
+    // Samples from the most likely tokens whose probabilities add up to this, above 0 to 1. Default 1: all.
+    double top_p;
+    // Divides the logits of tokens that occurred before, above 0. Default 1: off.
+    double repetition_penalty;
+    // Length of n-grams that may not occur twice, in tokens; 0 (default) means off.
     int64_t no_repeat_ngram_size;
+    // Seed of the sampling: the same seed gives the same text. Default 0.
     uint64_t seed;
-    int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
-    // Not 0: a row that fills the model's context begins anew with the last half of it and goes on (not with beams).
+    // Nonzero: computed by the float64 interpreter on the CPU. Default 0: on the device.
+    int32_t reference;
+    // Nonzero (default): a row that fills the model's context continues with the last half of it (not with beams).
     // 0: more tokens than the context holds are an error before anything is generated.
     int32_t slide_context;
+    // Passed to the callbacks. May be null.
     void* user;
-    // Text as it comes; row counts prompts. May be null. Beams give whole rows at the end.
+    // Takes text as it is generated; `row` counts prompts from 0. With beams, whole rows at the end. May be null.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
-    int32_t(HK_ABI* stop)(void* user); // asked before every token: not 0 ends with what there is. May be null
-    int32_t weights; // how matrices are stored on the device: 0 float32, 1 float16, 2 bfloat16 (half the memory)
-    // Not 0: `text` is given each prompt first. Not of an encoder-decoder, whose text is not a prompt's continuation.
+    // Called before every token; nonzero ends the call with the text so far. May be null.
+    int32_t(HK_ABI* stop)(void* user);
+    // How weight matrices are stored on the device: 0 float32 (default), 1 float16, 2 bfloat16 (half the memory).
+    int32_t weights;
+    // Nonzero: `text` gets each prompt first. Default 0. Encoder-decoders ignore it, as they do not continue the
+    // prompt.
     int32_t echo_prompt;
 } hk_generate_options;
 
+// How a generation ended.
 typedef struct hk_generate_result {
+    // sizeof(hk_generate_result).
     uint32_t struct_size;
-    int32_t stopped; // by the stop callback: the texts end where they were
-    int64_t prompt_tokens, new_tokens;
-    double prompt_seconds, seconds; // of the new tokens
-    int64_t context;                // the model's, in tokens, where the rows could outgrow it; else 0
+    // Nonzero: ended by the stop callback.
+    int32_t stopped;
+    // Tokens of all prompts.
+    int64_t prompt_tokens;
+    // Tokens that were generated, in all rows.
+    int64_t new_tokens;
+    // Time for the prompts, in seconds.
+    double prompt_seconds;
+    // Time for the new tokens, in seconds.
+    double seconds;
+    // Context of the model, in tokens, where the rows could become longer than it; else 0.
+    int64_t context;
 } hk_generate_result;
 
-// A struct with the defaults: 128 new tokens, temperature 1, sliding over the context, everything else off.
+// Sets struct_size and the defaults: 128 new tokens, temperature 1, slide_context, everything else off. [any-thread]
 HK_EXPORT void hk_generate_defaults(hk_generate_options* options);
-// [any-thread], one at a time a context
+// Generates text. `result` may be null. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_generate_result* result,
                               hk_error* error);
 
-#define HK_POOLING_NONE ((int32_t)0)  // every token
-#define HK_POOLING_FIRST ((int32_t)1) // the first token of a row ([CLS])
-#define HK_POOLING_LAST ((int32_t)2)
-#define HK_POOLING_MEAN ((int32_t)3)
+// How the tokens of a row become one vector.
+#define HK_POOLING_NONE ((int32_t)0)  // not: every token has its own
+#define HK_POOLING_FIRST ((int32_t)1) // the vector of the first token ([CLS])
+#define HK_POOLING_LAST ((int32_t)2)  // the vector of the last token
+#define HK_POOLING_MEAN ((int32_t)3)  // the mean over all tokens
 
-// Features of texts, of rows of token ids, or of a whole batch in a file; in this order, where several are given.
+// What to embed, and who takes the results: texts, rows of token ids (after the texts, where both are given), or one
+// batch in a file.
 typedef struct hk_embed_options {
+    // sizeof(hk_embed_options).
     uint32_t struct_size;
-    int32_t reference; // not 0: the float64 interpreter on the CPU instead of the device
-    hk_string model;   // a run's folder, a checkpoint's, a Hugging Face model's, or the file of `hekla export`
-    hk_string port;    // a place of the network: "hidden", "layer.3.hidden", "pooled"; "": "hidden"
-    int32_t pooling;   // HK_POOLING_*, over the tokens of a row
-    int32_t reserved;  // zero
-    int64_t batch;     // rows at a time; 0: 8
+    // Nonzero: computed by the float64 interpreter on the CPU. Default 0: on the device.
+    int32_t reference;
+    // Folder of a run, of a checkpoint or of a Hugging Face model, or a file of `hekla export`. Required.
+    hk_string model;
+    // Named output of the network: "hidden", "layer.3.hidden", "pooled". "" means "hidden".
+    hk_string port;
+    // HK_POOLING_*. Default HK_POOLING_MEAN (hk_embed_defaults).
+    int32_t pooling;
+    // Zero.
+    int32_t reserved;
+    // Rows that are computed together; 0 means 8.
+    int64_t batch;
+    // Texts to embed. May be null.
     const hk_string* texts;
+    // Number of texts.
     uint64_t text_count;
-    const int32_t* const* rows; // ids, row_lengths[i] of them in rows[i]
+    // Rows of token ids: row_lengths[i] of them in rows[i]. May be null.
+    const int32_t* const* rows;
+    // Tokens of each row, 1 or more. May be null where row_count is 0.
     const uint64_t* row_lengths;
+    // Number of rows.
     uint64_t row_count;
-    hk_string fields_file; // .safetensors whose tensors are the fields of one batch; not with texts or rows
+    // Path of a .safetensors file whose tensors are the fields of one batch, instead of texts and rows. "" (default):
+    // none.
+    hk_string fields_file;
+    // Passed to `row`. May be null.
     void* user;
-    // Row-major values with their dimensions: [D], [T, D] without pooling, or the port's own; a port that does not
-    // depend on rows ("embedding.weight") comes whole, once. Rows of like length come together: use `row`. Not 0 stops
-    // with HK_CANCELLED.
+    // Takes the values of one row, row-major, with `rank` dimensions: [D], [T, D] without pooling, or the port's own. A
+    // port that does not depend on rows ("embedding.weight") comes once, whole. Rows of similar length come together,
+    // so `row` is not in order. All pointers are valid during the callback. Nonzero ends the call with HK_CANCELLED.
+    // Required.
     int32_t(HK_ABI* row)(void* user, uint64_t row, const float* values, const int64_t* dims, uint32_t rank);
 } hk_embed_options;
 
-// A struct with the defaults: "hidden", mean, 8 rows at a time.
+// Sets struct_size and the defaults: "hidden", mean pooling, 8 rows at a time. [any-thread]
 HK_EXPORT void hk_embed_defaults(hk_embed_options* options);
-// [any-thread], one at a time a context
+// Computes features of texts or rows. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// hekla.h and session.h for C++17 and newer: objects that give back what they own, strings and functions of the
-// standard library. Header only, over the C functions alone; nothing here throws but what the standard library throws.
+// hekla.h and session.h for C++17 and newer: objects that free what they own, and strings and functions of the standard
+// library. Header-only, over the C functions. Only the standard library throws.
 //
 //     hk::Error error;
 //     hk::Context context = hk::Context::create({}, error);
@@ -22,10 +22,11 @@
 
 namespace hk {
 
+// Convert between strings; the result borrows.
 inline hk_string view(std::string_view s) { return {s.data(), s.size()}; }
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// What a call has to say of its failure. One thread at a time; used again by the next call that it is given to.
+// The error of the last call that was given this object. One thread at a time.
 class Error {
 public:
     Error() : error_(hk_error_create()) {}
@@ -33,11 +34,12 @@ public:
     Error(const Error&) = delete;
     Error& operator=(const Error&) = delete;
 
-    explicit operator bool() const { return failed_; } // the last call failed
+    // Returns whether the last call failed.
+    explicit operator bool() const { return failed_; }
     int32_t code() const { return failed_ ? hk_error_code(error_) : HK_OK; }
     std::string message() const { return failed_ ? std::string(view(hk_error_message(error_))) : std::string(); }
 
-    // Whether a call of the C API, which was given c(), succeeded.
+    // Takes the result of a C function that was given c(). Returns whether it succeeded.
     bool take(int32_t code) {
         failed_ = code != HK_OK;
         return !failed_;
@@ -49,6 +51,7 @@ private:
     bool failed_ = false;
 };
 
+// HK_SESSION_*.
 enum class State : int32_t {
     preparing = HK_SESSION_PREPARING,
     working = HK_SESSION_WORKING,
@@ -58,7 +61,7 @@ enum class State : int32_t {
     released = HK_SESSION_RELEASED,
 };
 
-// A training or generation that goes on as it is advanced. Null after an error, and when it was moved from.
+// A session that is destroyed with this object. Null after an error, and after it was moved from.
 class Session {
 public:
     Session() = default;
@@ -77,7 +80,7 @@ public:
     hk_session c() const { return session_; }
     void reset() { hk_session_destroy(std::exchange(session_, hk_session{0})); }
 
-    // State failed where this is null.
+    // Describes the session, as soon as it has prepared or the time is up. HK_SESSION_FAILED where this is null.
     hk_session_info wait(uint64_t nanoseconds) const {
         hk_session_info info{};
         info.struct_size = sizeof info;
@@ -85,6 +88,7 @@ public:
         return info;
     }
     State state() const { return static_cast<State>(wait(0).state); }
+    // Runs up to `microseconds` of the session's work on the device.
     hk_advanced advance(double microseconds, Error& error) const {
         hk_advance how{};
         how.microseconds = microseconds;
@@ -98,6 +102,7 @@ public:
         return out;
     }
     void stop() const { hk_session_stop(session_, nullptr); }
+    // Evicts the device memory; hk_session_release_memory. Returns false after an error.
     bool release_memory(uint64_t nanoseconds, Error& error) const {
         return error.take(hk_session_release_memory(session_, nanoseconds, error.c()));
     }
@@ -107,24 +112,33 @@ private:
     hk_session session_{0};
 };
 
+// How to generate; see hk_generate_options.
 struct GenerationOptions {
+    // Folder or file of a model. Required.
     std::string model;
+    // One text per prompt. Empty: one row without a prompt.
     std::vector<std::string> prompts;
+    // Most tokens to generate per row, 1 or more.
     int64_t max_new_tokens = 128;
-    double temperature = 1.0; // 0: the likeliest token each time
+    // Divides the logits before sampling; 0: always the most likely token.
+    double temperature = 1.0;
+    // Samples from the k most likely tokens; 0: all.
     int64_t top_k = 0;
+    // Samples from the most likely tokens whose probabilities add up to this, above 0 to 1; 1: all.
     double top_p = 1.0;
+    // Seed of the sampling.
     uint64_t seed = 0;
-    int64_t length = 0; // hk_session_options.length
+    // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
+    int64_t length = 0;
 };
 
-// A session that writes; the text waits here until it is taken.
+// A session that generates; the text is kept here until it is taken.
 class Generation {
 public:
     Generation() = default;
     Generation(Generation&&) noexcept = default;
     Generation& operator=(Generation&& other) noexcept {
-        session_ = std::move(other.session_); // the old one ends first: its thread writes to what was heard
+        session_ = std::move(other.session_); // the old session ends first: its thread writes to heard_
         heard_ = std::move(other.heard_);
         return *this;
     }
@@ -132,12 +146,13 @@ public:
     const Session& session() const { return session_; }
     State state() const { return session_.state(); }
     hk_advanced advance(double microseconds, Error& error) const { return session_.advance(microseconds, error); }
-    // What was written since the last call, of one prompt. Thread: any.
+    // Returns the text generated for one prompt since the last call. [any-thread]
     std::string taken(uint64_t row = 0) const {
         if (heard_ == nullptr) return {};
         const std::lock_guard<std::mutex> guard(heard_->mutex);
         return row < heard_->rows.size() ? std::exchange(heard_->rows[row], std::string()) : std::string();
     }
+    // Sets the next prompts, as many as the first time. Returns false after an error.
     bool prompt(const std::vector<std::string>& prompts, Error& error) const {
         std::vector<hk_string> views;
         for (const std::string& one : prompts) views.push_back(view(one));
@@ -154,21 +169,27 @@ private:
     Session session_;
 };
 
+// What to train; see hk_train_options. The functions are called on the session's thread; they may be empty.
 struct TrainingOptions {
+    // Path of a TOML recipe. Required.
     std::string recipe;
+    // Keys of the recipe with other values: "train.max_steps=100".
     std::vector<std::string> overrides;
-    // Called on the session's thread. May be empty.
+    // Called after every step.
     std::function<void(const hk_train_step&)> step;
+    // Called after every evaluation.
     std::function<void(const hk_train_evaluation&)> evaluation;
+    // Takes lines about the run.
     std::function<void(std::string_view)> message;
 };
 
+// A session that trains.
 class Training {
 public:
     Training() = default;
     Training(Training&&) noexcept = default;
     Training& operator=(Training&& other) noexcept {
-        session_ = std::move(other.session_); // the old one ends first: its thread calls what the options hold
+        session_ = std::move(other.session_); // the old session ends first: its thread calls functions of options_
         options_ = std::move(other.options_);
         return *this;
     }
@@ -184,19 +205,27 @@ private:
     Session session_;
 };
 
+// How a context is made; see hk_context_options.
 struct ContextOptions {
-    std::vector<std::string> plugin_folders; // empty: hk_plugin_folder()
+    // Folders that are searched for plugins. Empty: hk_plugin_folder().
+    std::vector<std::string> plugin_folders;
+    // Device that Hekla creates: an index, or a part of a name. "": the best one.
     std::string device;
-    const hk_vulkan_device* vulkan = nullptr; // the host's; null: our own
+    // The host's device; null: Hekla creates one.
+    const hk_vulkan_device* vulkan = nullptr;
+    // Whether the context has no device (HK_DEVICE_NONE).
     bool without_device = false;
+    // Folder for compiled kernels. "": nothing is written.
     std::string cache_folder;
+    // Takes the engine's messages, on any thread. May be empty.
     std::function<void(int32_t severity, std::string_view message)> log;
-    bool no_threads = false; // hk_context_options: sessions go on in Context::pump()
-    // hk_context_options.job: run(data), once, on a thread of the host's.
+    // Whether Hekla starts no thread: sessions run in Context::pump().
+    bool no_threads = false;
+    // Makes the host call run(data) once, on any thread: hk_context_options.job. May be empty.
     std::function<void(void(HK_ABI* run)(void* data), void* data)> job;
 };
 
-// Plugins and a device. Null after an error, and when it was moved from.
+// Plugins and a device. Null after an error, and after it was moved from.
 class Context {
 public:
     Context() = default;
@@ -240,16 +269,19 @@ public:
     explicit operator bool() const { return context_.id != 0; }
     hk_context c() const { return context_; }
     std::string device() const { return std::string(view(hk_context_device(context_))); }
+    // Runs the sessions of a context with no_threads on this thread: hk_context_pump.
     hk_pumped pump(uint64_t nanoseconds, Error& error) const {
         hk_pumped out{};
         out.struct_size = sizeof out;
         error.take(hk_context_pump(context_, nanoseconds, &out, error.c()));
         return out;
     }
+    // Releases the device: hk_device_release. Returns false after an error.
     bool release_device(uint64_t nanoseconds, Error& error) const {
         return error.take(hk_device_release(context_, nanoseconds, error.c()));
     }
 
+    // Starts a generation; null after an error.
     Generation generate(const GenerationOptions& options, Error& error) const {
         Generation made;
         made.heard_ = std::make_unique<Generation::Heard>();
@@ -281,6 +313,7 @@ public:
         return made;
     }
 
+    // Starts a training; null after an error.
     Training train(TrainingOptions options, Error& error) const {
         Training made;
         made.options_ = std::make_unique<TrainingOptions>(std::move(options));

@@ -1,5 +1,5 @@
-// Models as data: what a folder holds, its tokenizer and its parameters, and where the tensors of a session lie on the
-// device, for a host that looks inside.
+// Models as data: the tokenizer and parameters of a model's folder, and where the tensors of a session are on the
+// device.
 //
 //     hk_model_open(context, path, &model, error);                  // reads no weight, uses no device
 //     hk_model_encode(model, text, &ids, take, error);
@@ -14,84 +14,105 @@
 extern "C" {
 #endif
 
-// A model's folder or file, described. Immutable: any thread may use it, several at once.
+// The description of a model's folder or file. Immutable: any thread may use it, several at once.
 typedef struct hk_model {
+    // Number of the object; 0 is null.
     uint64_t id;
 } hk_model;
 
-// `path`: a run's folder, a checkpoint's, a Hugging Face model's, or a file that `hekla export` wrote, which needs no
-// plugin: its graphs, kernels, tokenizer and weights are all there, for generation and features (not for hk_predict,
-// hk_evaluate and hk_train). Errors: no model there; parts that no plugin of the context provides; a file that is
-// damaged or of a newer version. Such a file holds code for the device: open those of your own app. A folder without a
-// tokenizer is no error. [any-thread], one at a time a context
+// Opens the folder of a run, of a checkpoint or of a Hugging Face model, or a file of `hekla export`. A file needs no
+// plugin: it contains graphs, kernels, tokenizer and weights, for generation, features and passes (not for hk_predict,
+// hk_evaluate and hk_train). It contains code for the device, so open only files that you trust. A folder without a
+// tokenizer can be opened. Errors: there is no model; no plugin of the context provides a part; the file is damaged or
+// newer than the library. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_model_open(hk_context context, hk_string path, hk_model* out, hk_error* error);
-// [any-thread]
+// Destroys the description. [any-thread]
 HK_EXPORT void hk_model_destroy(hk_model model);
 
+// What a model is. Strings are valid until the model is destroyed.
 typedef struct hk_model_info {
+    // sizeof(hk_model_info).
     uint32_t struct_size;
-    int32_t encoder_decoder; // not 0: it reads one text and writes another
-    hk_string architecture;  // id of the plugin's; these strings are valid until the model is destroyed
-    hk_string head;          // "" for none
-    hk_string folder;      // that holds the weights: of a run, its newest checkpoint's; of an exported model, its file
-    int64_t parameters;    // tensors
-    int64_t elements;      // of all of them
-    int64_t vocabulary;    // tokens of its tokenizer; 0: it has none
-    int32_t decoder_start; // id that the decoder of an encoder-decoder begins with; -1: config.json says none
-    int32_t reserved;      // zero
+    // Nonzero: it reads one text and writes another. 0: one stack.
+    int32_t encoder_decoder;
+    // Id of the architecture: "gpt2".
+    hk_string architecture;
+    // Id of the head: "lm". "" without one.
+    hk_string head;
+    // Folder of the weights (of a run, its newest checkpoint), or the exported file.
+    hk_string folder;
+    // Number of parameter tensors.
+    int64_t parameters;
+    // Number of elements of all parameter tensors.
+    int64_t elements;
+    // Number of tokens of the tokenizer; 0 without one.
+    int64_t vocabulary;
+    // Id of the decoder's first token, for encoder-decoders; -1: config.json does not name one.
+    int32_t decoder_start;
+    // Zero.
+    int32_t reserved;
 } hk_model_info;
 
-// [any-thread]
+// Describes a model. [any-thread]
 HK_EXPORT int32_t hk_model_describe(hk_model model, hk_model_info* out, hk_error* error);
 
-// A tensor that is learnt. `name` is valid during the callback that is given it.
+// A parameter tensor.
 typedef struct hk_parameter {
+    // sizeof(hk_parameter).
     uint32_t struct_size;
+    // Number of dimensions, up to HK_TENSOR_DIMS.
     uint32_t rank;
-    hk_string name; // "transformer.wte.weight"
+    // Name in the model's files: "transformer.wte.weight". Valid during the callback.
+    hk_string name;
+    // Elements along each dimension; the last one is contiguous.
     int64_t dims[HK_TENSOR_DIMS];
-    int32_t learns;   // in a training, not 0: it has a gradient and is updated
-    int32_t reserved; // zero
+    // Nonzero: the session trains it, so that it has a gradient. 0: it is constant, or the session does not train.
+    int32_t learns;
+    // Zero.
+    int32_t reserved;
 } hk_parameter;
 
-// Every parameter, in the order in which the network asks for them. [any-thread]
+// Calls `give` for every parameter, in the order in which the network asks for them. [any-thread]
 HK_EXPORT int32_t hk_model_parameters(hk_model model, void* user,
                                       void(HK_ABI* give)(void* user, const hk_parameter* parameter), hk_error* error);
 
-// The ids of a text's tokens, given once; "<|endoftext|>" and its like in it are characters, no special tokens. Errors:
-// no tokenizer; a text that is not UTF-8, or has a character that the tokenizer has not. [any-thread]
+// Calls `give` once with the token ids of a text. Special tokens in the text ("<|endoftext|>") are read as characters.
+// Errors: no tokenizer; the text is not UTF-8, or has a character that the tokenizer does not have. [any-thread]
 HK_EXPORT int32_t hk_model_encode(hk_model model, hk_string text, void* user,
                                   void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count), hk_error* error);
-// The ids that an encoder-decoder's encoder reads of a text, given once: what the model was trained to have before a
-// text, its tokens (special ones in it too, as hk_generate reads it), and what stands around these. Errors: as above;
-// an empty text; a model without an encoder, or one that lays texts out otherwise. [any-thread]
+// Calls `give` once with the token ids that the encoder of an encoder-decoder reads for a text: the prefix that the
+// model was trained with, the text's tokens (special tokens included, as in hk_generate), and the tokens around them.
+// Errors: those of hk_model_encode; an empty text; a model without an encoder, or whose fields have another layout.
+// [any-thread]
 HK_EXPORT int32_t hk_model_encode_source(hk_model model, hk_string text, void* user,
                                          void(HK_ABI* give)(void* user, const int32_t* ids, uint64_t count),
                                          hk_error* error);
-// The text of ids, given once. An id without a token, or half a character, is U+FFFD. Errors: no tokenizer.
-// [any-thread]
+// Calls `give` once with the text of token ids. An id without a token and an incomplete character become U+FFFD.
+// Errors: no tokenizer. [any-thread]
 HK_EXPORT int32_t hk_model_decode(hk_model model, const int32_t* ids, uint64_t count, void* user,
                                   void(HK_ABI* give)(void* user, hk_string text), hk_error* error);
 
-// Every tensor that hk_session_tensor knows of a session of passes, once it is prepared: the fields that the model
-// reads, the ports that were asked for, attention maps and lenses. [any-thread]
+// Calls `give` for every tensor of a session for passes, once it has prepared: fields, ports, attention maps and logits
+// of layers, as in hk_session_tensor. [any-thread]
 HK_EXPORT int32_t hk_session_tensors(hk_session session, void* user,
                                      void(HK_ABI* give)(void* user, hk_string name, const hk_tensor* tensor),
                                      hk_error* error);
 
-#define HK_PARAMETER_VALUE ((int32_t)0)
-#define HK_PARAMETER_GRADIENT ((int32_t)1)      // of a training
-#define HK_PARAMETER_FIRST_MOMENT ((int32_t)2)  // Adam's, or what SGD keeps
-#define HK_PARAMETER_SECOND_MOMENT ((int32_t)3) // Adam's
+// The tensors of a parameter.
+#define HK_PARAMETER_VALUE ((int32_t)0)         // its values
+#define HK_PARAMETER_GRADIENT ((int32_t)1)      // its gradient, in a training
+#define HK_PARAMETER_FIRST_MOMENT ((int32_t)2)  // Adam's first moment, or SGD's momentum, in a training
+#define HK_PARAMETER_SECOND_MOMENT ((int32_t)3) // Adam's second moment, in a training
 
-// Every parameter of a session of passes or a training, once it is prepared. [any-thread]
+// Calls `give` for every parameter of a training or of a session for passes, once it has prepared. [any-thread]
 HK_EXPORT int32_t hk_session_parameters(hk_session session, void* user,
                                         void(HK_ABI* give)(void* user, const hk_parameter* parameter), hk_error* error);
-// Where a parameter, or what HK_PARAMETER_* says of it, lies on the device: Hekla's own, to be read and not written. Of
-// a session of passes it stays as it is until the session is destroyed. Of a training it changes with every advance,
-// and is gone when the training ends; while its `step` callback runs, nothing changes it, it cannot end, and values and
-// gradients are those of that step: a host that reads them on the device does so there, and waits for it. Errors: no
-// such parameter; one that does not learn has no gradient; the session prepares, or has ended. [any-thread]
+// Describes where a tensor of a parameter (`what`: HK_PARAMETER_*) is on the device. It belongs to Hekla, and is for
+// reading only. In a session for passes it does not change until the session is destroyed. In a training it changes
+// with every advance, and is gone when the training ends. While the training's `step` callback runs, it cannot end, and
+// values and gradients are those of that step: a host that reads them on the device does so in the callback, and waits
+// there. Errors: no such parameter; it has no gradient, because it is not trained; the session has not prepared, or has
+// ended. [any-thread]
 HK_EXPORT int32_t hk_session_parameter(hk_session session, hk_string name, int32_t what, hk_tensor* out,
                                        hk_error* error);
 

@@ -1,8 +1,8 @@
-// What a training, a generation or a pass would take, before anything of it is made: memory by kind, dispatches, time,
-// the dearest nodes. For the context's device, or for one that is only described: a context without a device plans too.
+// Plans: the memory, dispatches, time and most expensive operations of a training, a generation or a pass, before
+// anything is made. For the context's device, or for a device that is only described, also in a context without one.
 //
 //     hk_device_limits limits = {sizeof limits};
-//     hk_device_limits_named(name, &limits, error);   // "cpu", "desktop", "mobile"; then changed as one likes
+//     hk_device_limits_named(name, &limits, error);   // "cpu", "desktop", "mobile"; then change what you like
 //     plan.mode = HK_PLAN_GENERATE;
 //     plan.model = folder;
 //     plan.length = 256;
@@ -17,98 +17,166 @@
 extern "C" {
 #endif
 
-// A device as far as plans go.
+// A device, as far as plans depend on it.
 typedef struct hk_device_limits {
+    // sizeof(hk_device_limits).
     uint32_t struct_size;
-    int32_t cpu;                    // not 0: kernels as a CPU likes them
-    uint32_t subgroup_size;         // lanes: a power of two, 4 to 128
-    uint32_t max_group_invocations; // maxComputeWorkGroupInvocations
-    uint32_t shared_memory;         // maxComputeSharedMemorySize
-    int32_t storage16;              // storageBuffer16BitAccess
-    int32_t uniform_loads;          // not 0: as Mesa's CPU driver, loads through one address are cheap
-    int32_t generated_shaders;      // not 0: GLSL is compiled at run time, so that pointwise operations are fused
-    int32_t mapped;                 // not 0: the host writes into device memory, no staging is needed
-    int32_t reserved;               // zero
-    uint64_t max_allocation;        // bytes: maxMemoryAllocationSize
-    uint64_t memory;                // bytes of the device; 0: not known
-    double flops;                   // float32 operations a second
-    double bandwidth;               // bytes of device memory a second
+    // Nonzero: a CPU, with kernels for CPUs. 0: a GPU.
+    int32_t cpu;
+    // Lanes of a subgroup: a power of two, 4 to 128.
+    uint32_t subgroup_size;
+    // VkPhysicalDeviceLimits::maxComputeWorkGroupInvocations, 128 or more.
+    uint32_t max_group_invocations;
+    // VkPhysicalDeviceLimits::maxComputeSharedMemorySize, in bytes, 16384 or more.
+    uint32_t shared_memory;
+    // Nonzero: storageBuffer16BitAccess is supported.
+    int32_t storage16;
+    // Nonzero: a load from one address by all lanes is cheap, as on Mesa's CPU driver.
+    int32_t uniform_loads;
+    // Nonzero: GLSL is compiled at run time, so that pointwise operations are fused.
+    int32_t generated_shaders;
+    // Nonzero: the host writes into device memory, so that no staging is needed.
+    int32_t mapped;
+    // Zero.
+    int32_t reserved;
+    // Largest allocation (maxMemoryAllocationSize), in bytes, 1 MiB or more.
+    uint64_t max_allocation;
+    // Memory of the device, in bytes; 0: unknown.
+    uint64_t memory;
+    // Speed: float32 operations per second, above 0.
+    double flops;
+    // Bandwidth of device memory: bytes per second, above 0.
+    double bandwidth;
 } hk_device_limits;
 
-// Round numbers of a kind of device: "cpu", "desktop" (a discrete GPU), "mobile". HK_NOT_FOUND names these.
+// Fills in round numbers of a kind of device: "cpu", "desktop" (a discrete GPU), "mobile". HK_NOT_FOUND lists these.
 // [any-thread]
 HK_EXPORT int32_t hk_device_limits_named(hk_string name, hk_device_limits* out, hk_error* error);
-// Of the context's device; `memory` is what is free there now, below the context's cap. `flops` and `bandwidth` are
-// round numbers for its kind. [any-thread]
+// Fills in the limits of the context's device. `memory` is what is free now, below the context's limit; `flops` and
+// `bandwidth` are round numbers for its kind. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_device_limits_of(hk_context context, hk_device_limits* out, hk_error* error);
 
-#define HK_PLAN_TRAIN ((int32_t)0)    // of a recipe. The unit of time: a step, its micro-batches and the update
-#define HK_PLAN_GENERATE ((int32_t)1) // of a model. The unit: a token of every row
-#define HK_PLAN_FORWARD ((int32_t)2)  // of a model. The unit: a pass
+// What to plan, and the unit of its times.
+#define HK_PLAN_TRAIN ((int32_t)0)    // a recipe; unit: a step with its micro-batches and the update
+#define HK_PLAN_GENERATE ((int32_t)1) // a model; unit: one token of every row
+#define HK_PLAN_FORWARD ((int32_t)2)  // a model; unit: a pass
 
-// Estimated: what each dispatch computes or moves, by `flops` and `bandwidth`; nothing was run.
-#define HK_TIME_ESTIMATED ((int32_t)0)
-#define HK_TIME_MEASURED ((int32_t)1)    // without the update
-#define HK_TIME_ONE_EXAMPLE ((int32_t)2) // measured with one example, as often as a step has them
+// Where a time comes from.
+#define HK_TIME_ESTIMATED ((int32_t)0)   // from operations and bytes, with `flops` and `bandwidth`; nothing was run
+#define HK_TIME_MEASURED ((int32_t)1)    // measured, without the update
+#define HK_TIME_ONE_EXAMPLE ((int32_t)2) // measured with one example, times the examples of a step
 
-// What the dispatches of one node of the graph take in a unit.
+// The dispatches of one node of the graph, in one unit.
 typedef struct hk_plan_node {
-    hk_string name; // "matmul in block.3/attention"
+    // Operation and place: "matmul in block.3/attention". Valid during the callback.
+    hk_string name;
+    // Number of dispatches.
     uint64_t dispatches;
-    double microseconds, flops, bytes;
+    // Duration, in microseconds.
+    double microseconds;
+    // Floating-point operations.
+    double flops;
+    // Bytes of device memory read and written.
+    double bytes;
 } hk_plan_node;
 
-// Bytes of device memory, with what lies behind and between buffers: of a call; a session has 4 MiB of staging besides.
-// Not planned: what drivers take for pipelines and command buffers; texts written in evaluations; what a frozen body
-// says, kept on the host.
+// A plan. Sizes are bytes of device memory of a call, with alignment; a session has 4 MiB of staging in addition. Not
+// included: what drivers allocate for pipelines and command buffers, text generated in evaluations, and the features of
+// a frozen model, which are on the host.
 typedef struct hk_plan_report {
+    // sizeof(hk_plan_report).
     uint32_t struct_size;
-    int32_t time; // HK_TIME_*
+    // HK_TIME_* of `microseconds`.
+    int32_t time;
+    // Weights, in bytes.
     uint64_t weights;
+    // Gradients, in bytes.
     uint64_t gradients;
-    uint64_t optimizer;   // moments, counters, averages
-    uint64_t states;      // key-value caches, the model's buffers, fields and ports that stay on the device
-    uint64_t activations; // of the largest program: all share them
-    uint64_t programs;    // constants, inputs, outputs, argument records
+    // Moments, counters and averages of the optimizer, in bytes.
+    uint64_t optimizer;
+    // Key-value caches, the model's buffers, and fields and ports that stay on the device, in bytes.
+    uint64_t states;
+    // Activations of the largest program, in bytes; all programs share them.
+    uint64_t activations;
+    // Constants, inputs, outputs and kernel arguments, in bytes.
+    uint64_t programs;
+    // Staging buffers, in bytes.
     uint64_t staging;
+    // Sum of the above, in bytes.
     uint64_t total;
-    uint64_t largest;   // of one allocation
-    uint64_t available; // hk_device_limits.memory: 0 if it is not known
-    int64_t parameters; // numbers
-    int64_t rows, length;
-    int64_t units; // steps that are left of the recipe; 0 of a model
+    // Largest single allocation, in bytes.
+    uint64_t largest;
+    // Memory of the device (hk_device_limits.memory), in bytes; 0: unknown.
+    uint64_t available;
+    // Number of parameters.
+    int64_t parameters;
+    // Rows of a unit.
+    int64_t rows;
+    // Tokens of a row.
+    int64_t length;
+    // Steps that the recipe has left; 0 for a model.
+    int64_t units;
+    // Dispatches of a unit.
     uint64_t dispatches;
-    double flops, bytes, microseconds; // of a unit
-    const hk_plan_node* nodes;         // dearest first
+    // Floating-point operations of a unit.
+    double flops;
+    // Bytes of device memory that a unit reads and writes.
+    double bytes;
+    // Duration of a unit, in microseconds.
+    double microseconds;
+    // Nodes of the graph, the most expensive first. Valid during the callback.
+    const hk_plan_node* nodes;
+    // Number of nodes.
     uint64_t node_count;
-    hk_string text; // all of it for people
+    // The whole report as text for people. Valid during the callback.
+    hk_string text;
 } hk_plan_report;
 
+// What to plan, and who takes the report.
 typedef struct hk_plan_options {
+    // sizeof(hk_plan_options).
     uint32_t struct_size;
-    int32_t mode;     // HK_PLAN_*
-    hk_string recipe; // of HK_PLAN_TRAIN: path of a TOML file. Its data is read, and a tokenizer trained, as for a run
+    // HK_PLAN_*. Default HK_PLAN_TRAIN.
+    int32_t mode;
+    // Path of a TOML recipe. Required for HK_PLAN_TRAIN, which reads its data and trains its tokenizer as a run does.
+    hk_string recipe;
+    // Keys of the recipe with other values: "train.max_steps=100". May be null.
     const hk_string* overrides;
+    // Number of overrides.
     uint64_t override_count;
-    hk_string model;        // of the others: as hk_model_open opens it. Weights stay unread
-    int64_t rows;           // 0: 1
-    int64_t length;         // generation: tokens of a row, prompt and answer; of an encoder-decoder, of its source too
-    const hk_string* ports; // of HK_PLAN_FORWARD, as hk_forward_options has them
+    // Folder or file of a model, as in hk_model_open. Required for the other modes, which do not read its weights.
+    hk_string model;
+    // Rows of a unit; 0 means 1. Not for HK_PLAN_TRAIN.
+    int64_t rows;
+    // Tokens of a row, 1 or more: prompt and answer; of an encoder-decoder, also those of its source. Not for
+    // HK_PLAN_TRAIN.
+    int64_t length;
+    // Named outputs, as in hk_forward_options.ports. For HK_PLAN_FORWARD. May be null.
+    const hk_string* ports;
+    // Number of ports.
     uint64_t port_count;
-    int32_t attention; // of HK_PLAN_FORWARD
-    int32_t weights;   // of HK_PLAN_GENERATE: as hk_generate_options.weights
-    // Not 0, of HK_PLAN_TRAIN on the context's device: everything is made and the first batch run a few times, so that
-    // times are measured. No parameter changes, no folder is left behind.
+    // Nonzero: with attention maps, as hk_forward_options.attention. For HK_PLAN_FORWARD. Default 0.
+    int32_t attention;
+    // How weight matrices are stored, as hk_generate_options.weights: 0 to 2 for HK_PLAN_GENERATE, else 0.
+    int32_t weights;
+    // Nonzero, for HK_PLAN_TRAIN on the context's device: makes everything and runs the first batch a few times, so
+    // that times are measured. No parameter changes and no folder is left. Default 0: estimated.
     int32_t measure;
-    int32_t reserved;               // zero
-    const hk_device_limits* limits; // null: the context's device
+    // Zero.
+    int32_t reserved;
+    // Device to plan for. Null (default): the context's.
+    const hk_device_limits* limits;
+    // Passed to the callbacks. May be null.
     void* user;
-    void(HK_ABI* report)(void* user, const hk_plan_report* report); // called once
-    void(HK_ABI* message)(void* user, hk_string message);           // may be null
+    // Takes the report, once. `report` is valid during the callback. Required.
+    void(HK_ABI* report)(void* user, const hk_plan_report* report);
+    // Takes lines about what was loaded. May be null.
+    void(HK_ABI* message)(void* user, hk_string message);
 } hk_plan_options;
 
-// Errors: neither limits nor a device; a model or recipe that cannot be described; what does not fit into any device
-// ("the tensor ... takes"). More than `available` is no error here. [any-thread], one at a time a context
+// Plans a training, a generation or a pass. A plan that needs more than `available` succeeds. Errors: neither limits
+// nor a device; a model or recipe that cannot be described; a tensor that is larger than any allocation of the device.
+// [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* error);
 
 #ifdef __cplusplus

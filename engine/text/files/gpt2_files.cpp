@@ -2,6 +2,7 @@
 
 #include "text/files/json_file.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/wordpiece_files.hpp"
 
 #include <algorithm>
@@ -109,6 +110,7 @@ Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, 
     ByteBpeOptions options;
     HK_ASSIGN(options.add_prefix_space, read_add_prefix_space(folder));
     if (builder.vocabulary.added().empty()) HK_TRY(set_usual_roles(builder.vocabulary));
+    HK_TRY(read_text_frame(folder, Json(), builder.vocabulary));
     return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
 }
 

@@ -2,52 +2,12 @@
 
 #include <fmt/format.h>
 #include <limits>
-#include <unordered_set>
-#include <vector>
 
 namespace hekla::text {
-namespace {
-
-// The library's messages begin with "[json.exception.parse_error.101] ".
-std::string plain_message(const std::exception& error) {
-    const std::string_view what = error.what();
-    const std::size_t end = what.starts_with('[') ? what.find("] ") : std::string_view::npos;
-    return std::string(end == std::string_view::npos ? what : what.substr(end + 2));
-}
-
-} // namespace
-
-Result<Json> parse_json(std::string_view content, const std::string& name) {
-    std::vector<std::unordered_set<std::string>> keys;
-    std::string twice;
-    const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-        if (event == Json::parse_event_t::object_start) {
-            keys.emplace_back();
-        } else if (event == Json::parse_event_t::object_end) {
-            keys.pop_back();
-        } else if (event == Json::parse_event_t::key) {
-            auto [at, fresh] = keys.back().insert(parsed.get_ref<const std::string&>());
-            if (!fresh && twice.empty()) twice = *at;
-        }
-        return true;
-    };
-    try {
-        Json json = Json::parse(content.begin(), content.end(), watch);
-        if (!twice.empty())
-            return corrupt(fmt::format("{}: the key {} occurs twice in one object", name, json_quote(twice)));
-        return json;
-    } catch (const std::exception& error) {
-        return corrupt(fmt::format("{}: not valid JSON: {}", name, plain_message(error)));
-    }
-}
 
 Result<Json> read_json_object(const FilePlace& path) {
     HK_ASSIGN(const std::string content, path.read());
-    HK_ASSIGN(Json json, parse_json(content, path.string()));
-    if (!json.is_object())
-        return corrupt(fmt::format("{}: holds {} {}, a JSON object was expected", path.string(),
-                                   json.is_array() ? "an" : "a", json.type_name()));
-    return json;
+    return parse_json_object(content, path.string());
 }
 
 std::string json_quote(std::string_view text) {

@@ -1,12 +1,10 @@
-// JSON from outside: read with every defect turned into one Status that names the file. The exceptions of the JSON
-// library end here.
+// Files of JSON in a tokenizer's folder, and their members with the kinds that are expected.
 #pragma once
 
 #include "base/file_place.hpp"
+#include "base/json.hpp"
 #include "base/status.hpp"
 
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -14,10 +12,7 @@ namespace hekla::text {
 
 using Json = nlohmann::json;
 
-// Parses `content`; refuses a key that occurs twice in one object. `name` is what messages call the file.
-Result<Json> parse_json(std::string_view content, const std::string& name);
-
-// The file as a JSON object.
+// Reads a file that holds a JSON object.
 Result<Json> read_json_object(const FilePlace& path);
 
 // A text as a JSON string, quotes included. The text must be valid UTF-8 (every token string is).

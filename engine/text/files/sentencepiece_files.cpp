@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
 
@@ -238,6 +239,7 @@ Result<std::unique_ptr<Tokenizer>> finish_json(ReadJson read, const Json& json, 
     HK_TRY(read_special_files(path.parent_path(), tokens));
     HK_TRY(set_family_roles(family, tokens));
     HK_TRY(set_bert_roles(tokens));
+    HK_TRY(read_text_frame(path.parent_path(), member(json, "post_processor"), tokens));
     return SentencePiece::create(std::move(tokens), std::move(read.model), std::move(read.options));
 }
 
@@ -308,6 +310,7 @@ Result<std::unique_ptr<Tokenizer>> read_spiece_file(const FilePlace& path) {
     HK_TRY(read_special_files(folder, vocabulary.value()));
     HK_TRY(set_family_roles(family, vocabulary.value()));
     HK_TRY(set_bert_roles(vocabulary.value()));
+    HK_TRY(read_text_frame(folder, Json(), vocabulary.value()));
     Result<std::unique_ptr<Tokenizer>> tokenizer =
         SentencePiece::create(vocabulary.take(), std::move(model), std::move(options));
     return tokenizer.ok() ? std::move(tokenizer) : tokenizer.status().with_context(path.string());
@@ -504,7 +507,8 @@ std::string SentencePiece::to_json() const {
                           kSpacePiece)
             : metaspace_json(prefix.c_str());
     return tokenizer_document(tokens, normalizer, split,
-                              options_.post_processor.empty() ? "null" : options_.post_processor, decoder, model);
+                              options_.post_processor.empty() ? text_frame_json(tokens) : options_.post_processor,
+                              decoder, model);
 }
 
 Status SentencePiece::save(const std::filesystem::path& folder) const {

@@ -125,6 +125,7 @@ Result<std::string> tokenizer_family(const FilePlace& folder) {
                                                                      {"xlnet", "XLNet"},
                                                                      {"flaubert", "Flaubert"},
                                                                      {"xlm", "XLM"},
+                                                                     {"llama", "Llama"},
                                                                      {"qwen2", "Qwen2"},
                                                                      {"qwen3", "Qwen2"},
                                                                      {"openai-gpt", "OpenAIGPT"},
@@ -161,6 +162,10 @@ Status write_special_files(const std::filesystem::path& folder, const Vocabulary
     if (!more.empty())
         roles += fmt::format("{}  \"additional_special_tokens\": [{}]", roles.empty() ? "" : ",\n", more);
     HK_TRY(write_file_atomically(folder / "special_tokens_map.json", fmt::format("{{\n{}\n}}\n", roles)));
+    if (vocabulary.frame() != TextFrame())
+        roles += fmt::format("{}  \"add_bos_token\": {},\n  \"add_eos_token\": {}", roles.empty() ? "" : ",\n",
+                             vocabulary.frame().before.empty() ? "false" : "true",
+                             vocabulary.frame().after.empty() ? "false" : "true");
     return write_file_atomically(folder / "tokenizer_config.json",
                                  fmt::format("{{\n{}{}{}\n}}\n", members, roles.empty() ? "" : ",\n", roles));
 }

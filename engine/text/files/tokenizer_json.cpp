@@ -4,6 +4,7 @@
 #include "text/files/json_file.hpp"
 #include "text/files/sentencepiece_files.hpp"
 #include "text/files/special_files.hpp"
+#include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
 #include "text/suffix_bpe.hpp"
@@ -103,6 +104,7 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePla
         HK_TRY(builder.vocabulary.set_role(TokenRole::bos, *id));
         HK_TRY(builder.vocabulary.set_role(TokenRole::eos, *id));
     }
+    HK_TRY(read_text_frame(path.parent_path(), member(json, "post_processor"), builder.vocabulary));
     return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
 }
 

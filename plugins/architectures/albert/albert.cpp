@@ -7,71 +7,72 @@ using namespace hekla::plugin;
 namespace {
 
 struct Settings {
-    int64_t vocabulary = 0, embedding = 0, width = 0, layers = 0, groups = 0, heads = 0, inner = 0, inner_layers = 0,
-            positions = 0, types = 0;
+    int64_t vocab_size = 0, embedding_size = 0, hidden_size = 0, num_layers = 0, groups = 0, num_heads = 0,
+            intermediate_size = 0, layers_per_group = 0, max_positions = 0, type_vocab_size = 0;
     std::string activation;
-    double dropout = 0, attention_dropout = 0, range = 0, epsilon = 0, classifier_dropout = 0;
-    std::optional<int64_t> pad;
-    bool tied = true;
+    double dropout = 0, attention_dropout = 0, initializer_range = 0, layer_norm_eps = 0, classifier_dropout = 0;
+    std::optional<int64_t> pad_token_id;
+    bool tie_embeddings = true;
 
     template<class V>
     void keys(V&& v) {
-        v("vocab_size", vocabulary);
-        v("embedding_size", embedding);
-        v("hidden_size", width);
-        v("num_hidden_layers", layers);
+        v("vocab_size", vocab_size);
+        v("embedding_size", embedding_size);
+        v("hidden_size", hidden_size);
+        v("num_hidden_layers", num_layers);
         v("num_hidden_groups", groups);
-        v("num_attention_heads", heads);
-        v("intermediate_size", inner);
-        v("inner_group_num", inner_layers);
+        v("num_attention_heads", num_heads);
+        v("intermediate_size", intermediate_size);
+        v("inner_group_num", layers_per_group);
         v("hidden_act", activation);
         v("hidden_dropout_prob", dropout);
         v("attention_probs_dropout_prob", attention_dropout);
-        v("max_position_embeddings", positions);
-        v("type_vocab_size", types);
-        v("initializer_range", range);
-        v("layer_norm_eps", epsilon);
+        v("max_position_embeddings", max_positions);
+        v("type_vocab_size", type_vocab_size);
+        v("initializer_range", initializer_range);
+        v("layer_norm_eps", layer_norm_eps);
         v("classifier_dropout_prob", classifier_dropout);
-        v("pad_token_id", pad);
-        v("tie_word_embeddings", tied);
+        v("pad_token_id", pad_token_id);
+        v("tie_word_embeddings", tie_embeddings);
     }
 };
 
 class Albert {
 public:
     explicit Albert(const Config& c) : s_(read_settings<Settings>(c)), labels_(label_count(c)) {
-        require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
-        require(s_.groups > 0 && s_.groups <= s_.layers, "num_hidden_groups must be from 1 to num_hidden_layers");
+        require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
+        require(s_.groups > 0 && s_.groups <= s_.num_layers, "num_hidden_groups must be from 1 to num_hidden_layers");
     }
 
     void build(Graph& g) {
         Value x = embed(g, g.input("input_ids"));
-        x = linear_layer(g, x, "albert.encoder.embedding_hidden_mapping_in", s_.width, layer());
+        x = linear_layer(g, x, "albert.encoder.embedding_hidden_mapping_in", s_.hidden_size, layer());
         g.offer("layer.0.hidden", x);
         const Value padding = optional_input(g, "attention_mask");
-        for (int64_t i = 0; i < s_.layers; ++i) {
+        for (int64_t i = 0; i < s_.num_layers; ++i) {
             const Scope scope(g, "block." + std::to_string(i));
-            const std::string group =
-                "albert.encoder.albert_layer_groups." + std::to_string(i * s_.groups / s_.layers) + ".albert_layers.";
-            for (int64_t j = 0; j < s_.inner_layers; ++j) x = block(g, x, padding, group + std::to_string(j) + ".");
+            const std::string group = "albert.encoder.albert_layer_groups." +
+                                      std::to_string(i * s_.groups / s_.num_layers) + ".albert_layers.";
+            for (int64_t j = 0; j < s_.layers_per_group; ++j) x = block(g, x, padding, group + std::to_string(j) + ".");
             g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
         }
         g.offer("hidden", x);
-        g.offer("embedding.weight", words(g));
+        g.offer("embedding.weight", token_embedding(g));
     }
 
     bool head(Graph& g, std::string_view id) {
         if (id == "mlm" || id == "pretraining") {
-            const Value decoder =
-                s_.tied ? words(g)
-                        : g.parameter("predictions.decoder.weight", {s_.vocabulary, s_.embedding}, normal(s_.range));
+            const Value decoder = s_.tie_embeddings
+                                      ? token_embedding(g)
+                                      : g.parameter("predictions.decoder.weight", {s_.vocab_size, s_.embedding_size},
+                                                    normal(s_.initializer_range));
             g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = "predictions.dense",
                                            .norm = "predictions.LayerNorm",
                                            .bias = "predictions.bias",
                                            .activation = s_.activation,
-                                           .epsilon = s_.epsilon,
-                                           .range = s_.range}));
+                                           .epsilon = s_.layer_norm_eps,
+                                           .range = s_.initializer_range}));
             if (id == "pretraining")
                 g.offer("pair_logits", linear_layer(g, drop(g, pooled(g), s_.classifier_dropout),
                                                     "sop_classifier.classifier", labels_, layer()));
@@ -95,30 +96,34 @@ public:
     }
 
 private:
-    LayerOptions layer() const { return {.initializer = normal(s_.range)}; }
-    Value words(Graph& g) {
-        return g.parameter("albert.embeddings.word_embeddings.weight", {s_.vocabulary, s_.embedding}, normal(s_.range));
+    LayerOptions layer() const { return {.initializer = normal(s_.initializer_range)}; }
+    Value token_embedding(Graph& g) {
+        return g.parameter("albert.embeddings.word_embeddings.weight", {s_.vocab_size, s_.embedding_size},
+                           normal(s_.initializer_range));
     }
 
     Value embed(Graph& g, Value ids) {
         const Scope scope(g, "embedding");
         const std::string name = "albert.embeddings.";
-        const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
-        const Value types =
-            g.parameter(name + "token_type_embeddings.weight", {s_.types, s_.embedding}, normal(s_.range));
+        const Value positions = position_ids(g, ids.dim(0), ids.dim(1), s_.max_positions, "max_position_embeddings");
+        const Value types = g.parameter(name + "token_type_embeddings.weight", {s_.type_vocab_size, s_.embedding_size},
+                                        normal(s_.initializer_range));
         const Value x =
-            embedding(words(g), ids, {.no_gradient_id = s_.pad.value_or(-1)}) +
+            embedding(token_embedding(g), ids, {.no_gradient_id = s_.pad_token_id.value_or(-1)}) +
             (g.has_field("token_type_ids") ? embedding(types, g.input("token_type_ids")) : slice(types, 0, 0, 1)) +
-            embedding_layer(g, places, name + "position_embeddings", s_.positions, s_.embedding, -1, normal(s_.range));
-        return drop(g, layer_norm_layer(g, x, name + "LayerNorm", s_.epsilon), s_.dropout);
+            embedding_layer(g, positions, name + "position_embeddings", s_.max_positions, s_.embedding_size, -1,
+                            normal(s_.initializer_range));
+        return drop(g, layer_norm_layer(g, x, name + "LayerNorm", s_.layer_norm_eps), s_.dropout);
     }
 
     Value block(Graph& g, Value x, Value padding, const std::string& name) {
         Block b;
         b.norm = NormPlace::after;
-        b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "attention.LayerNorm", s_.epsilon); };
+        b.attention_norm = [&](Value in) {
+            return layer_norm_layer(g, in, name + "attention.LayerNorm", s_.layer_norm_eps);
+        };
         b.feed_forward_norm = [&](Value in) {
-            return layer_norm_layer(g, in, name + "full_layer_layer_norm", s_.epsilon);
+            return layer_norm_layer(g, in, name + "full_layer_layer_norm", s_.layer_norm_eps);
         };
         b.attention = [&](Value in) {
             AttentionLayer a;
@@ -126,21 +131,21 @@ private:
             a.key = name + "attention.key";
             a.value = name + "attention.value";
             a.output = name + "attention.dense";
-            a.heads = s_.heads;
+            a.heads = s_.num_heads;
             a.layer = layer();
             a.options.key_padding = padding;
             a.options.dropout = attention_dropout(g, s_.attention_dropout);
             return drop(g, attention_layer(g, in, in, a), s_.dropout);
         };
         b.feed_forward = [&](Value in) { // nothing is dropped here
-            const Value y = activation(linear_layer(g, in, name + "ffn", s_.inner, layer()), s_.activation);
-            return linear_layer(g, y, name + "ffn_output", s_.width, layer());
+            const Value y = activation(linear_layer(g, in, name + "ffn", s_.intermediate_size, layer()), s_.activation);
+            return linear_layer(g, y, name + "ffn_output", s_.hidden_size, layer());
         };
         return transformer_block(g, x, b);
     }
 
     Value pooled(Graph& g) {
-        const Value y = tanh(linear_layer(g, first_token(g.ask("hidden")), "albert.pooler", s_.width, layer()));
+        const Value y = tanh(linear_layer(g, first_token(g.ask("hidden")), "albert.pooler", s_.hidden_size, layer()));
         g.offer("pooled", y);
         return y;
     }

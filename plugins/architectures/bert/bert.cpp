@@ -7,30 +7,31 @@ using namespace hekla::plugin;
 namespace {
 
 struct Settings {
-    int64_t vocabulary = 0, width = 0, layers = 0, heads = 0, inner = 0, positions = 0, types = 0;
+    int64_t vocab_size = 0, hidden_size = 0, num_layers = 0, num_heads = 0, intermediate_size = 0, max_positions = 0,
+            type_vocab_size = 0;
     std::string activation;
-    double dropout = 0, attention_dropout = 0, range = 0, epsilon = 0;
+    double dropout = 0, attention_dropout = 0, initializer_range = 0, layer_norm_eps = 0;
     std::optional<double> classifier_dropout;
-    std::optional<int64_t> pad;
-    bool tied = true, decoder = false;
+    std::optional<int64_t> pad_token_id;
+    bool tie_embeddings = true, decoder = false;
 
     template<class V>
     void keys(V&& v) {
-        v("vocab_size", vocabulary);
-        v("hidden_size", width);
-        v("num_hidden_layers", layers);
-        v("num_attention_heads", heads);
-        v("intermediate_size", inner);
+        v("vocab_size", vocab_size);
+        v("hidden_size", hidden_size);
+        v("num_hidden_layers", num_layers);
+        v("num_attention_heads", num_heads);
+        v("intermediate_size", intermediate_size);
         v("hidden_act", activation);
         v("hidden_dropout_prob", dropout);
         v("attention_probs_dropout_prob", attention_dropout);
-        v("max_position_embeddings", positions);
-        v("type_vocab_size", types);
-        v("initializer_range", range);
-        v("layer_norm_eps", epsilon);
-        v("pad_token_id", pad);
+        v("max_position_embeddings", max_positions);
+        v("type_vocab_size", type_vocab_size);
+        v("initializer_range", initializer_range);
+        v("layer_norm_eps", layer_norm_eps);
+        v("pad_token_id", pad_token_id);
         v("classifier_dropout", classifier_dropout);
-        v("tie_word_embeddings", tied);
+        v("tie_word_embeddings", tie_embeddings);
         v("is_decoder", decoder);
     }
 };
@@ -44,30 +45,26 @@ public:
         Value ids = g.input("input_ids");
         if (ids.rank() == 3) ids = reshape(ids, {-1, ids.dim(-1)}); // choices are rows of their own
         Value x = embed(g, ids);
-        g.offer("layer.0.hidden", x);
         const Value padding = s_.decoder ? causal_padding(g) : optional_input(g, "attention_mask");
-        for (int64_t i = 0; i < s_.layers; ++i) {
-            const Scope scope(g, "block." + std::to_string(i));
-            x = block(g, x, padding, i);
-            g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
-        }
+        x = hidden_states(g, x, s_.num_layers, [&](Value in, int64_t i) { return block(g, in, padding, i); });
         g.offer("hidden", x);
-        g.offer("embedding.weight", words(g));
+        g.offer("embedding.weight", token_embedding(g));
     }
 
     bool head(Graph& g, std::string_view id) {
-        const LayerOptions layer{.initializer = normal(s_.range)};
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         if (id == "mlm" || id == "lm" || id == "pretraining") {
-            const Value decoder =
-                s_.tied ? words(g)
-                        : g.parameter("cls.predictions.decoder.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+            const Value decoder = s_.tie_embeddings
+                                      ? token_embedding(g)
+                                      : g.parameter("cls.predictions.decoder.weight", {s_.vocab_size, s_.hidden_size},
+                                                    normal(s_.initializer_range));
             g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = "cls.predictions.transform.dense",
                                            .norm = "cls.predictions.transform.LayerNorm",
                                            .bias = "cls.predictions.bias",
                                            .activation = s_.activation,
-                                           .epsilon = s_.epsilon,
-                                           .range = s_.range}));
+                                           .epsilon = s_.layer_norm_eps,
+                                           .range = s_.initializer_range}));
             if (id == "pretraining")
                 g.offer("pair_logits", linear_layer(g, pooled(g), "cls.seq_relationship", 2, layer));
         } else if (id == "pair") {
@@ -92,18 +89,19 @@ public:
 
 protected:
     Bert(const Config& c, const char* root) : s_(read_settings<Settings>(c)), labels_(label_count(c)), root_(root) {
-        require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
+        require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
         require(!c.boolean("add_cross_attention", false),
                 "a BERT that attends to an encoder (add_cross_attention) is not known");
     }
 
     virtual Value position_values(Graph& g, Value ids) {
-        return position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
+        return position_ids(g, ids.dim(0), ids.dim(1), s_.max_positions, "max_position_embeddings");
     }
     virtual int64_t unused_position() const { return -1; }
 
-    Value words(Graph& g) {
-        return g.parameter(root_ + ".embeddings.word_embeddings.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+    Value token_embedding(Graph& g) {
+        return g.parameter(root_ + ".embeddings.word_embeddings.weight", {s_.vocab_size, s_.hidden_size},
+                           normal(s_.initializer_range));
     }
     double classifier_dropout() const { return s_.classifier_dropout.value_or(s_.dropout); }
 
@@ -115,31 +113,34 @@ private:
     Value embed(Graph& g, Value ids) {
         const Scope scope(g, "embedding");
         const std::string name = root_ + ".embeddings.";
-        const Value types = g.parameter(name + "token_type_embeddings.weight", {s_.types, s_.width}, normal(s_.range));
+        const Value types = g.parameter(name + "token_type_embeddings.weight", {s_.type_vocab_size, s_.hidden_size},
+                                        normal(s_.initializer_range));
         const Value x =
-            embedding(words(g), ids, {.no_gradient_id = s_.pad.value_or(-1)}) +
+            embedding(token_embedding(g), ids, {.no_gradient_id = s_.pad_token_id.value_or(-1)}) +
             (g.has_field("token_type_ids") ? embedding(types, g.input("token_type_ids")) : slice(types, 0, 0, 1)) +
-            embedding_layer(g, position_values(g, ids), name + "position_embeddings", s_.positions, s_.width,
-                            unused_position(), normal(s_.range));
-        return drop(g, layer_norm_layer(g, x, name + "LayerNorm", s_.epsilon), s_.dropout);
+            embedding_layer(g, position_values(g, ids), name + "position_embeddings", s_.max_positions, s_.hidden_size,
+                            unused_position(), normal(s_.initializer_range));
+        return drop(g, layer_norm_layer(g, x, name + "LayerNorm", s_.layer_norm_eps), s_.dropout);
     }
 
     Value block(Graph& g, Value x, Value padding, int64_t index) {
         const std::string name = root_ + ".encoder.layer." + std::to_string(index) + ".";
-        const LayerOptions layer{.initializer = normal(s_.range)};
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
         b.norm = NormPlace::after;
         b.attention_norm = [&](Value in) {
-            return layer_norm_layer(g, in, name + "attention.output.LayerNorm", s_.epsilon);
+            return layer_norm_layer(g, in, name + "attention.output.LayerNorm", s_.layer_norm_eps);
         };
-        b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "output.LayerNorm", s_.epsilon); };
+        b.feed_forward_norm = [&](Value in) {
+            return layer_norm_layer(g, in, name + "output.LayerNorm", s_.layer_norm_eps);
+        };
         b.attention = [&](Value in) {
             AttentionLayer a;
             a.query = name + "attention.self.query";
             a.key = name + "attention.self.key";
             a.value = name + "attention.self.value";
             a.output = name + "attention.output.dense";
-            a.heads = s_.heads;
+            a.heads = s_.num_heads;
             a.layer = layer;
             a.options.key_padding = padding;
             a.options.dropout = attention_dropout(g, s_.attention_dropout);
@@ -150,9 +151,9 @@ private:
             return attention_layer(g, in, in, a);
         };
         b.feed_forward = [&](Value in) {
-            const Value y =
-                activation(linear_layer(g, in, name + "intermediate.dense", s_.inner, layer), s_.activation);
-            return linear_layer(g, y, name + "output.dense", s_.width, layer);
+            const Value y = activation(linear_layer(g, in, name + "intermediate.dense", s_.intermediate_size, layer),
+                                       s_.activation);
+            return linear_layer(g, y, name + "output.dense", s_.hidden_size, layer);
         };
         b.residual_dropout = s_.dropout;
         return transformer_block(g, x, b);
@@ -160,8 +161,8 @@ private:
 
     // A layer and tanh over the first token.
     Value pooled(Graph& g) {
-        const Value y = tanh(linear_layer(g, first_token(g.ask("hidden")), root_ + ".pooler.dense", s_.width,
-                                          {.initializer = normal(s_.range)}));
+        const Value y = tanh(linear_layer(g, first_token(g.ask("hidden")), root_ + ".pooler.dense", s_.hidden_size,
+                                          {.initializer = normal(s_.initializer_range)}));
         g.offer("pooled", y);
         return y;
     }
@@ -172,21 +173,23 @@ public:
     explicit Roberta(const Config& c) : Bert(c, "roberta") {}
 
     bool head(Graph& g, std::string_view id) {
-        const LayerOptions layer{.initializer = normal(s_.range)};
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         if (id == "mlm" || id == "lm") {
-            const Value decoder =
-                s_.tied ? words(g) : g.parameter("lm_head.decoder.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+            const Value decoder = s_.tie_embeddings
+                                      ? token_embedding(g)
+                                      : g.parameter("lm_head.decoder.weight", {s_.vocab_size, s_.hidden_size},
+                                                    normal(s_.initializer_range));
             g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
                                           {.dense = "lm_head.dense",
                                            .norm = "lm_head.layer_norm",
                                            .bias = "lm_head.bias",
-                                           .epsilon = s_.epsilon,
-                                           .range = s_.range}));
+                                           .epsilon = s_.layer_norm_eps,
+                                           .range = s_.initializer_range}));
             return true;
         }
         if (id == "classifier") {
             const Value first = drop(g, first_token(g.ask("hidden")), classifier_dropout());
-            const Value y = tanh(linear_layer(g, first, "classifier.dense", s_.width, layer));
+            const Value y = tanh(linear_layer(g, first, "classifier.dense", s_.hidden_size, layer));
             g.offer("logits", linear_layer(g, drop(g, y, classifier_dropout()), "classifier.out_proj", labels_, layer));
             return true;
         }
@@ -197,15 +200,15 @@ private:
     // Tokens that are not padding count from pad + 1; padding stands at pad, whose row learns nothing.
     Value position_values(Graph& g, Value ids) override {
         if (g.has_field("position_ids")) return g.input("position_ids");
-        const int64_t pad = s_.pad.value_or(1);
+        const int64_t pad = s_.pad_token_id.value_or(1);
         if (g.mode() == HK_MODE_DECODE) return g.positions(ids.dim(0), ids.dim(1)) + static_cast<double>(pad + 1);
-        if (ids.dim(1) + pad >= s_.positions)
+        if (ids.dim(1) + pad >= s_.max_positions)
             g.fail("the batch has rows of " + std::to_string(ids.dim(1)) + " tokens, max_position_embeddings = " +
-                   std::to_string(s_.positions) + " leaves room for " + std::to_string(s_.positions - pad - 1));
+                   std::to_string(s_.max_positions) + " leaves room for " + std::to_string(s_.max_positions - pad - 1));
         const Value real = not_equal(ids, static_cast<double>(pad));
         return cumsum(real, 1) * real + static_cast<double>(pad);
     }
-    int64_t unused_position() const override { return s_.pad.value_or(1); }
+    int64_t unused_position() const override { return s_.pad_token_id.value_or(1); }
 };
 
 } // namespace

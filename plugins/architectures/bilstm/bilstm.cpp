@@ -7,32 +7,32 @@ using namespace hekla::plugin;
 namespace {
 
 struct Settings {
-    int64_t vocabulary = 0, embedding = 0, hidden = 0, layers = 0;
+    int64_t vocab_size = 0, embedding_size = 0, hidden_size = 0, num_layers = 0;
 
     template<class V>
     void keys(V&& v) {
-        v("vocab_size", vocabulary);
-        v("embedding_size", embedding);
-        v("hidden_size", hidden);
-        v("layers", layers);
+        v("vocab_size", vocab_size);
+        v("embedding_size", embedding_size);
+        v("hidden_size", hidden_size);
+        v("layers", num_layers);
     }
 };
 
 class BiLstm {
 public:
     explicit BiLstm(const Config& c) : s_(read_settings<Settings>(c)) {
-        require(s_.hidden > 0 && s_.embedding > 0 && s_.layers > 0,
+        require(s_.hidden_size > 0 && s_.embedding_size > 0 && s_.num_layers > 0,
                 "hidden_size, embedding_size and layers must be positive");
     }
 
     void build(Graph& g) {
-        const Value words = g.parameter("embedding.weight", {s_.vocabulary, s_.embedding}, normal(1.0));
-        const Value x = embedding(words, g.input("input_ids"));
+        const Value token_embedding = g.parameter("embedding.weight", {s_.vocab_size, s_.embedding_size}, normal(1.0));
+        const Value x = embedding(token_embedding, g.input("input_ids"));
         g.offer("layer.0.hidden", concat({x, x}, 2)); // as wide as the others where embedding_size is hidden_size
         // The way back begins at a row's last real token.
         const Value lengths = g.has_field("attention_mask") ? sum(g.input("attention_mask"), {1}) : Value{};
         Value f = x, b = x;
-        for (int64_t i = 0; i < s_.layers; ++i) {
+        for (int64_t i = 0; i < s_.num_layers; ++i) {
             f = read(g, f, lengths, "forward_lstm", i, false);
             b = read(g, b, lengths, "backward_lstm", i, true);
             g.offer("layer." + std::to_string(i + 1) + ".hidden", concat({f, b}, 2));
@@ -40,7 +40,7 @@ public:
         g.offer("forward.hidden", f);
         g.offer("backward.hidden", b);
         g.offer("hidden", concat({f, b}, 2));
-        g.offer("embedding.weight", words);
+        g.offer("embedding.weight", token_embedding);
     }
 
     bool head(Graph& g, std::string_view id) {
@@ -48,7 +48,7 @@ public:
         const LayerOptions layer{.initializer = around_zero()};
         for (const std::string direction : {"forward", "backward"})
             g.offer(direction + ".logits",
-                    linear_layer(g, g.ask(direction + ".hidden"), "output", s_.vocabulary, layer));
+                    linear_layer(g, g.ask(direction + ".hidden"), "output", s_.vocab_size, layer));
         return true;
     }
 
@@ -56,13 +56,13 @@ public:
 
 private:
     Initializer around_zero() const {
-        const double limit = 1.0 / std::sqrt(static_cast<double>(s_.hidden));
+        const double limit = 1.0 / std::sqrt(static_cast<double>(s_.hidden_size));
         return uniform(-limit, limit);
     }
 
     Value read(Graph& g, Value x, Value lengths, const std::string& stack, int64_t index, bool reverse) {
         const Scope scope(g, stack + "." + std::to_string(index));
-        const int64_t h = s_.hidden;
+        const int64_t h = s_.hidden_size;
         const auto weight = [&](const char* name, const Dims& dims) {
             return g.parameter(stack + "." + name + "_l" + std::to_string(index), dims, around_zero());
         };

@@ -15,21 +15,22 @@ public:
 
 private:
     Value distances(Graph& g) override {
-        return g.parameter("deberta.encoder.rel_embeddings.weight", {2 * s_.farthest(), s_.width}, normal(s_.range));
+        return g.parameter("deberta.encoder.rel_embeddings.weight", {2 * s_.farthest(), s_.hidden_size},
+                           normal(s_.initializer_range));
     }
 
     Value attend(Graph& g, Value x, const std::string& name, Value mask) override {
-        const int64_t head = s_.width / s_.heads, length = x.dim(1);
-        const LayerOptions plain{.bias = false, .initializer = normal(s_.range)};
+        const int64_t head = s_.hidden_size / s_.num_heads, length = x.dim(1);
+        const LayerOptions plain{.bias = false, .initializer = normal(s_.initializer_range)};
         // Query, key and value lie together head by head; keys have no bias.
-        const Value qkv =
-            reshape(linear_layer(g, x, name + "in_proj", 3 * s_.width, plain), {x.dim(0), length, s_.heads, 3 * head});
-        const auto part = [&](int64_t k) { return transpose(slice(qkv, 3, k * head, head), {0, 2, 1, 3}); };
+        const Value qkv = reshape(linear_layer(g, x, name + "in_proj", 3 * s_.hidden_size, plain),
+                                  {x.dim(0), length, s_.num_heads, 3 * head});
+        const auto qkv_slice = [&](int64_t k) { return transpose(slice(qkv, 3, k * head, head), {0, 2, 1, 3}); };
         const auto bias = [&](const char* which) {
-            return reshape(g.parameter(name + which, {s_.width}), {s_.heads, 1, head});
+            return reshape(g.parameter(name + which, {s_.hidden_size}), {s_.num_heads, 1, head});
         };
         const double root = root_of_width();
-        const Value q = (part(0) + bias("q_bias")) / root, k = part(1), v = part(2) + bias("v_bias");
+        const Value q = (qkv_slice(0) + bias("q_bias")) / root, k = qkv_slice(1), v = qkv_slice(2) + bias("v_bias");
 
         AttentionOptions o = masked(g, mask);
         o.scale = 1.0;
@@ -37,15 +38,15 @@ private:
             // Rows span - distance .. span + distance of the table, no farther than the batch is long.
             const int64_t farthest = s_.farthest(), span = std::min(length, farthest);
             const Value table = reshape(slice(drop(g, distances(g), s_.dropout), 0, farthest - span, 2 * span),
-                                        {1, 2 * span, s_.width});
+                                        {1, 2 * span, s_.hidden_size});
             if (to_position_)
-                o.query_distance =
-                    matmul(q, split_heads(linear_layer(g, table, name + "pos_proj", s_.width, plain), s_.heads),
-                           {.transpose_b = 1});
+                o.query_distance = matmul(
+                    q, split_heads(linear_layer(g, table, name + "pos_proj", s_.hidden_size, plain), s_.num_heads),
+                    {.transpose_b = 1});
             if (to_content_) {
-                const Value p =
-                    linear_layer(g, table, name + "pos_q_proj", s_.width, {.initializer = normal(s_.range)});
-                o.key_distance = matmul(k, split_heads(p, s_.heads) / root, {.transpose_b = 1});
+                const Value p = linear_layer(g, table, name + "pos_q_proj", s_.hidden_size,
+                                             {.initializer = normal(s_.initializer_range)});
+                o.key_distance = matmul(k, split_heads(p, s_.num_heads) / root, {.transpose_b = 1});
             }
             tables(o, length, span, [](int64_t d) { return d; });
         }
@@ -76,22 +77,22 @@ private:
     int64_t span() const { return buckets_ > 0 ? buckets_ : s_.farthest(); }
 
     Value distances(Graph& g) override {
-        const Value table =
-            g.parameter("deberta.encoder.rel_embeddings.weight", {2 * span(), s_.width}, normal(s_.range));
-        return table_norm_ ? layer_norm_layer(g, table, "deberta.encoder.LayerNorm", s_.epsilon) : table;
+        const Value table = g.parameter("deberta.encoder.rel_embeddings.weight", {2 * span(), s_.hidden_size},
+                                        normal(s_.initializer_range));
+        return table_norm_ ? layer_norm_layer(g, table, "deberta.encoder.LayerNorm", s_.layer_norm_eps) : table;
     }
 
     Value attend(Graph& g, Value x, const std::string& name, Value mask) override {
-        const LayerOptions layer{.initializer = normal(s_.range)};
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         const auto project = [&](Value in, const char* which) {
-            return split_heads(linear_layer(g, in, name + which, s_.width, layer), s_.heads);
+            return split_heads(linear_layer(g, in, name + which, s_.hidden_size, layer), s_.num_heads);
         };
         const double root = root_of_width();
         const Value q = project(x, "query_proj"), k = project(x, "key_proj"), v = project(x, "value_proj");
         AttentionOptions o = masked(g, mask);
         o.scale = 1.0 / root;
         if (s_.relative) {
-            const Value table = reshape(drop(g, distances(g), s_.dropout), {1, 2 * span(), s_.width});
+            const Value table = reshape(drop(g, distances(g), s_.dropout), {1, 2 * span(), s_.hidden_size});
             if (to_position_) {
                 const Value p = project(table, shared_ ? "key_proj" : "pos_key_proj");
                 o.query_distance = matmul(q, p, {.transpose_b = 1}) / root;
@@ -120,17 +121,17 @@ private:
     // Neighbouring tokens mixed, beside the first block: y = norm(block(x) + activation(convolution(x))).
     Value after_first(Graph& g, Value x, Value y, Value keep) override {
         if (kernel_ == 0) return y;
-        const Value weight =
-            g.parameter("deberta.encoder.conv.conv.weight", {s_.width, s_.width, kernel_}, normal(s_.range));
-        const Value bias = g.parameter("deberta.encoder.conv.conv.bias", {s_.width});
-        const Value wide = pad(x, 1, {.before = kernel_ / 2, .after = kernel_ / 2});
+        const Value weight = g.parameter("deberta.encoder.conv.conv.weight", {s_.hidden_size, s_.hidden_size, kernel_},
+                                         normal(s_.initializer_range));
+        const Value bias = g.parameter("deberta.encoder.conv.conv.bias", {s_.hidden_size});
+        const Value padded = pad(x, 1, {.before = kernel_ / 2, .after = kernel_ / 2});
         Value mixed = bias;
         for (int64_t tap = 0; tap < kernel_; ++tap)
-            mixed =
-                mixed + linear(slice(wide, 1, tap, x.dim(1)), reshape(slice(weight, 2, tap, 1), {s_.width, s_.width}));
+            mixed = mixed + linear(slice(padded, 1, tap, x.dim(1)),
+                                   reshape(slice(weight, 2, tap, 1), {s_.hidden_size, s_.hidden_size}));
         if (keep) mixed = mixed * keep;
         mixed = activation(drop(g, mixed, s_.dropout), kernel_activation_);
-        const Value z = layer_norm_layer(g, y + mixed, "deberta.encoder.conv.LayerNorm", s_.epsilon);
+        const Value z = layer_norm_layer(g, y + mixed, "deberta.encoder.conv.LayerNorm", s_.layer_norm_eps);
         return keep ? z * keep : z;
     }
 

@@ -7,26 +7,26 @@ using namespace hekla::plugin;
 namespace {
 
 struct Settings {
-    int64_t vocabulary = 0, width = 0, layers = 0, heads = 0, inner = 0, positions = 0;
+    int64_t vocab_size = 0, hidden_size = 0, num_layers = 0, num_heads = 0, intermediate_size = 0, max_positions = 0;
     std::string activation;
-    double attention_dropout = 0, dropout = 0, classifier_dropout = 0, range = 0, epsilon = 0;
-    bool tied = false, parallel = true, attention_bias = true;
+    double attention_dropout = 0, dropout = 0, classifier_dropout = 0, initializer_range = 0, layer_norm_eps = 0;
+    bool tie_embeddings = false, parallel = true, attention_bias = true;
 
     template<class V>
     void keys(V&& v) {
-        v("vocab_size", vocabulary);
-        v("hidden_size", width);
-        v("num_hidden_layers", layers);
-        v("num_attention_heads", heads);
-        v("intermediate_size", inner);
+        v("vocab_size", vocab_size);
+        v("hidden_size", hidden_size);
+        v("num_hidden_layers", num_layers);
+        v("num_attention_heads", num_heads);
+        v("intermediate_size", intermediate_size);
         v("hidden_act", activation);
         v("attention_dropout", attention_dropout);
         v("hidden_dropout", dropout);
         v("classifier_dropout", classifier_dropout);
-        v("max_position_embeddings", positions);
-        v("initializer_range", range);
-        v("layer_norm_eps", epsilon);
-        v("tie_word_embeddings", tied);
+        v("max_position_embeddings", max_positions);
+        v("initializer_range", initializer_range);
+        v("layer_norm_eps", layer_norm_eps);
+        v("tie_word_embeddings", tie_embeddings);
         v("use_parallel_residual", parallel);
         v("attention_bias", attention_bias);
     }
@@ -37,38 +37,39 @@ public:
     explicit GptNeoX(const Config& c)
         : s_(read_settings<Settings>(c)), rotary_(RotarySettings::read(c, 0.25)), labels_(label_count(c)),
           pad_(c.integer("pad_token_id", -1)) {
-        require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
+        require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
     }
 
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
-        const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
-        const RotaryTables tables(g, rotary_, s_.width / s_.heads, rotary_rows(g, ids.dim(1), s_.positions));
+        const Value positions = position_ids(g, ids.dim(0), ids.dim(1), s_.max_positions, "max_position_embeddings");
+        const RotaryTables tables(g, rotary_, s_.hidden_size / s_.num_heads,
+                                  rotary_rows(g, ids.dim(1), s_.max_positions));
         const Value padding = causal_padding(g);
-        Value x = drop(g, embedding(words(g), ids), s_.dropout);
-        g.offer("layer.0.hidden", x);
-        for (int64_t i = 0; i < s_.layers; ++i) {
-            const Scope scope(g, "block." + std::to_string(i));
-            x = block(
-                g, x, i, [&](Value y) { return tables.turn(y, places); }, padding);
-            if (i + 1 < s_.layers) g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
-        }
-        x = layer_norm_layer(g, x, "gpt_neox.final_layer_norm", s_.epsilon);
-        g.offer("layer." + std::to_string(s_.layers) + ".hidden", x);
+        Value x = drop(g, embedding(token_embedding(g), ids), s_.dropout);
+        x = hidden_states(g, x, s_.num_layers,
+                          [&](Value in, int64_t i) {
+                              return block(
+                                  g, in, i, [&](Value y) { return tables.apply(y, positions); }, padding);
+                          },
+                          {.final_norm = [&](Value in) {
+                              return layer_norm_layer(g, in, "gpt_neox.final_layer_norm", s_.layer_norm_eps);
+                          }});
         g.offer("hidden", x);
-        g.offer("embedding.weight", words(g));
+        g.offer("embedding.weight", token_embedding(g));
     }
 
     bool head(Graph& g, std::string_view id) {
         const Value hidden = g.ask("hidden");
-        const LayerOptions layer{.initializer = normal(s_.range)};
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         if (id == "lm") {
-            const Value decoder =
-                s_.tied ? words(g) : g.parameter("embed_out.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+            const Value decoder = s_.tie_embeddings ? token_embedding(g)
+                                                    : g.parameter("embed_out.weight", {s_.vocab_size, s_.hidden_size},
+                                                                  normal(s_.initializer_range));
             g.offer("logits", linear(hidden, decoder));
         } else if (id == "classifier") {
             const Value scores =
-                linear_layer(g, hidden, "score", labels_, {.bias = false, .initializer = normal(s_.range)});
+                linear_layer(g, hidden, "score", labels_, {.bias = false, .initializer = normal(s_.initializer_range)});
             const std::optional<int64_t> pad = pad_ >= 0 ? std::optional<int64_t>(pad_) : std::nullopt;
             g.offer("logits", gather(scores, last_token(g, g.input("input_ids"), pad), {.batch_dimensions = 1}));
         } else if (id == "tagger") {
@@ -86,38 +87,42 @@ public:
     }
 
 private:
-    Value words(Graph& g) {
-        return g.parameter("gpt_neox.embed_in.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+    Value token_embedding(Graph& g) {
+        return g.parameter("gpt_neox.embed_in.weight", {s_.vocab_size, s_.hidden_size}, normal(s_.initializer_range));
     }
 
-    template<class Turn>
-    Value block(Graph& g, Value x, int64_t index, const Turn& turn, Value padding) {
+    template<class ApplyRotary>
+    Value block(Graph& g, Value x, int64_t index, const ApplyRotary& apply_rotary, Value padding) {
         const std::string name = "gpt_neox.layers." + std::to_string(index) + ".";
-        const LayerOptions layer{.initializer = normal(s_.range)};
-        const LayerOptions projection{.bias = s_.attention_bias, .initializer = normal(s_.range)};
-        const int64_t head = s_.width / s_.heads;
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
+        const LayerOptions projection{.bias = s_.attention_bias, .initializer = normal(s_.initializer_range)};
+        const int64_t head = s_.hidden_size / s_.num_heads;
         Block b;
         b.arrangement = s_.parallel ? Arrangement::parallel : Arrangement::serial;
-        b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "input_layernorm", s_.epsilon); };
+        b.attention_norm = [&](Value in) {
+            return layer_norm_layer(g, in, name + "input_layernorm", s_.layer_norm_eps);
+        };
         b.feed_forward_norm = [&](Value in) {
-            return layer_norm_layer(g, in, name + "post_attention_layernorm", s_.epsilon);
+            return layer_norm_layer(g, in, name + "post_attention_layernorm", s_.layer_norm_eps);
         };
         b.attention = [&](Value in) {
             // Query, key and value lie together head by head: [B, T, H, 3 D].
-            const Value qkv = reshape(linear_layer(g, in, name + "attention.query_key_value", 3 * s_.width, projection),
-                                      {in.dim(0), in.dim(1), s_.heads, 3 * head});
-            const auto part = [&](int64_t k) { return transpose(slice(qkv, 3, k * head, head), {0, 2, 1, 3}); };
-            const Value y = attention(turn(part(0)), turn(part(1)), part(2),
+            const Value qkv =
+                reshape(linear_layer(g, in, name + "attention.query_key_value", 3 * s_.hidden_size, projection),
+                        {in.dim(0), in.dim(1), s_.num_heads, 3 * head});
+            const auto qkv_slice = [&](int64_t k) { return transpose(slice(qkv, 3, k * head, head), {0, 2, 1, 3}); };
+            const Value y = attention(apply_rotary(qkv_slice(0)), apply_rotary(qkv_slice(1)), qkv_slice(2),
                                       {.key_padding = padding,
                                        .prefix = causal_prefix(g),
                                        .causal = 1,
                                        .dropout = attention_dropout(g, s_.attention_dropout),
                                        .cache = "layers." + std::to_string(index)});
-            return linear_layer(g, merge_heads(y), name + "attention.dense", s_.width, projection);
+            return linear_layer(g, merge_heads(y), name + "attention.dense", s_.hidden_size, projection);
         };
         b.feed_forward = [&](Value in) {
-            const Value y = activation(linear_layer(g, in, name + "mlp.dense_h_to_4h", s_.inner, layer), s_.activation);
-            return linear_layer(g, y, name + "mlp.dense_4h_to_h", s_.width, layer);
+            const Value y =
+                activation(linear_layer(g, in, name + "mlp.dense_h_to_4h", s_.intermediate_size, layer), s_.activation);
+            return linear_layer(g, y, name + "mlp.dense_4h_to_h", s_.hidden_size, layer);
         };
         b.residual_dropout = s_.dropout;
         return transformer_block(g, x, b);

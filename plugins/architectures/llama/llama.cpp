@@ -7,29 +7,29 @@ using namespace hekla::plugin;
 namespace {
 
 struct Settings {
-    int64_t vocabulary = 0, width = 0, inner = 0, layers = 0, heads = 0, positions = 0;
-    std::optional<int64_t> key_heads, head_width, pad;
+    int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_layers = 0, num_heads = 0, max_positions = 0;
+    std::optional<int64_t> num_key_value_heads, head_dim, pad_token_id;
     std::string activation;
-    double range = 0, epsilon = 0, attention_dropout = 0;
-    bool tied = false, attention_bias = false;
+    double initializer_range = 0, layer_norm_eps = 0, attention_dropout = 0;
+    bool tie_embeddings = false, attention_bias = false;
 
     template<class V>
     void keys(V&& v) {
-        v("vocab_size", vocabulary);
-        v("hidden_size", width);
-        v("intermediate_size", inner);
-        v("num_hidden_layers", layers);
-        v("num_attention_heads", heads);
-        v("num_key_value_heads", key_heads);
-        v("head_dim", head_width);
+        v("vocab_size", vocab_size);
+        v("hidden_size", hidden_size);
+        v("intermediate_size", intermediate_size);
+        v("num_hidden_layers", num_layers);
+        v("num_attention_heads", num_heads);
+        v("num_key_value_heads", num_key_value_heads);
+        v("head_dim", head_dim);
         v("hidden_act", activation);
-        v("max_position_embeddings", positions);
-        v("initializer_range", range);
-        v("rms_norm_eps", epsilon);
-        v("tie_word_embeddings", tied);
+        v("max_position_embeddings", max_positions);
+        v("initializer_range", initializer_range);
+        v("rms_norm_eps", layer_norm_eps);
+        v("tie_word_embeddings", tie_embeddings);
         v("attention_bias", attention_bias);
         v("attention_dropout", attention_dropout);
-        v("pad_token_id", pad);
+        v("pad_token_id", pad_token_id);
     }
 };
 
@@ -39,36 +39,36 @@ public:
 
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
-        const Value places = position_ids(g, ids.dim(0), ids.dim(1), s_.positions, "max_position_embeddings");
-        const RotaryTables tables(g, rotary_, *s_.head_width, rotary_rows(g, ids.dim(1), s_.positions));
+        const Value positions = position_ids(g, ids.dim(0), ids.dim(1), s_.max_positions, "max_position_embeddings");
+        const RotaryTables tables(g, rotary_, *s_.head_dim, rotary_rows(g, ids.dim(1), s_.max_positions));
         const Value padding = causal_padding(g);
-        Value x = embedding(words(g), ids, {.no_gradient_id = s_.pad.value_or(-1)});
-        g.offer("layer.0.hidden", x);
-        for (int64_t i = 0; i < s_.layers; ++i) {
-            const Scope scope(g, "block." + std::to_string(i));
-            x = block(
-                g, x, i, [&](Value y) { return tables.turn(y, places); }, padding);
-            if (i + 1 < s_.layers) g.offer("layer." + std::to_string(i + 1) + ".hidden", x);
-        }
-        x = rms_norm_layer(g, x, "model.norm", s_.epsilon);
-        g.offer("layer." + std::to_string(s_.layers) + ".hidden", x);
+        Value x = embedding(token_embedding(g), ids, {.no_gradient_id = s_.pad_token_id.value_or(-1)});
+        x = hidden_states(
+            g, x, s_.num_layers,
+            [&](Value in, int64_t i) {
+                return block(
+                    g, in, i, [&](Value y) { return tables.apply(y, positions); }, padding);
+            },
+            {.final_norm = [&](Value in) { return rms_norm_layer(g, in, "model.norm", s_.layer_norm_eps); }});
         g.offer("hidden", x);
-        g.offer("embedding.weight", words(g));
+        g.offer("embedding.weight", token_embedding(g));
     }
 
     bool head(Graph& g, std::string_view id) {
         const Value hidden = g.ask("hidden");
         if (id == "lm") {
-            const Value decoder =
-                s_.tied ? words(g) : g.parameter("lm_head.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+            const Value decoder = s_.tie_embeddings ? token_embedding(g)
+                                                    : g.parameter("lm_head.weight", {s_.vocab_size, s_.hidden_size},
+                                                                  normal(s_.initializer_range));
             g.offer("logits", linear(hidden, decoder));
         } else if (id == "classifier") {
             const Value scores =
-                linear_layer(g, hidden, "score", labels_, {.bias = false, .initializer = normal(s_.range)});
-            g.offer("logits", gather(scores, last_token(g, g.input("input_ids"), s_.pad), {.batch_dimensions = 1}));
-        } else if (id == "tagger") {
+                linear_layer(g, hidden, "score", labels_, {.bias = false, .initializer = normal(s_.initializer_range)});
             g.offer("logits",
-                    linear_layer(g, drop(g, hidden, 0.1), "score", labels_, {.initializer = normal(s_.range)}));
+                    gather(scores, last_token(g, g.input("input_ids"), s_.pad_token_id), {.batch_dimensions = 1}));
+        } else if (id == "tagger") {
+            g.offer("logits", linear_layer(g, drop(g, hidden, 0.1), "score", labels_,
+                                           {.initializer = normal(s_.initializer_range)}));
         } else {
             return false;
         }
@@ -94,13 +94,13 @@ public:
 protected:
     Llama(const Config& c, const char* type)
         : s_(read_settings<Settings>(c)), rotary_(RotarySettings::read(c)), labels_(label_count(c)), type_(type),
-          windows_(static_cast<std::size_t>(s_.layers > 0 ? s_.layers : 0), 0) {
-        if (!s_.head_width) {
-            require_heads(s_.width, s_.heads, "hidden_size", "num_attention_heads");
-            s_.head_width = s_.width / s_.heads;
+          windows_(static_cast<std::size_t>(s_.num_layers > 0 ? s_.num_layers : 0), 0) {
+        if (!s_.head_dim) {
+            require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
+            s_.head_dim = s_.hidden_size / s_.num_heads;
         }
-        if (!s_.key_heads) s_.key_heads = s_.heads;
-        require_heads(s_.heads, *s_.key_heads, "num_attention_heads", "num_key_value_heads");
+        if (!s_.num_key_value_heads) s_.num_key_value_heads = s_.num_heads;
+        require_heads(s_.num_heads, *s_.num_key_value_heads, "num_attention_heads", "num_key_value_heads");
     }
 
     Settings s_;
@@ -112,45 +112,46 @@ protected:
     int64_t window_ = 0, first_window_ = 0;
 
 private:
-    Value words(Graph& g) {
-        return g.parameter("model.embed_tokens.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+    Value token_embedding(Graph& g) {
+        return g.parameter("model.embed_tokens.weight", {s_.vocab_size, s_.hidden_size}, normal(s_.initializer_range));
     }
 
-    template<class Turn>
-    Value block(Graph& g, Value x, int64_t index, const Turn& turn, Value padding) {
+    template<class ApplyRotary>
+    Value block(Graph& g, Value x, int64_t index, const ApplyRotary& apply_rotary, Value padding) {
         const std::string name = "model.layers." + std::to_string(index) + ".";
-        const LayerOptions projection{.bias = s_.attention_bias, .initializer = normal(s_.range)};
-        const LayerOptions layer{.bias = inner_bias_, .initializer = normal(s_.range)};
-        const int64_t wide = *s_.head_width;
+        const LayerOptions projection{.bias = s_.attention_bias, .initializer = normal(s_.initializer_range)};
+        const LayerOptions layer{.bias = inner_bias_, .initializer = normal(s_.initializer_range)};
+        const int64_t head_dim = *s_.head_dim;
         Block b;
-        b.attention_norm = [&](Value in) { return rms_norm_layer(g, in, name + "input_layernorm", s_.epsilon); };
+        b.attention_norm = [&](Value in) { return rms_norm_layer(g, in, name + "input_layernorm", s_.layer_norm_eps); };
         b.feed_forward_norm = [&](Value in) {
-            return rms_norm_layer(g, in, name + "post_attention_layernorm", s_.epsilon);
+            return rms_norm_layer(g, in, name + "post_attention_layernorm", s_.layer_norm_eps);
         };
         b.attention = [&](Value in) {
-            const auto part = [&](const char* which, int64_t heads) {
-                return split_heads(linear_layer(g, in, name + "self_attn." + which + "_proj", heads * wide, projection),
-                                   heads);
+            const auto project = [&](const char* which, int64_t heads) {
+                return split_heads(
+                    linear_layer(g, in, name + "self_attn." + which + "_proj", heads * head_dim, projection), heads);
             };
-            Value q = part("q", s_.heads), k = part("k", *s_.key_heads);
-            const Value v = part("v", *s_.key_heads);
+            Value q = project("q", s_.num_heads), k = project("k", *s_.num_key_value_heads);
+            const Value v = project("v", *s_.num_key_value_heads);
             if (norm_heads_) {
-                q = rms_norm_layer(g, q, name + "self_attn.q_norm", s_.epsilon);
-                k = rms_norm_layer(g, k, name + "self_attn.k_norm", s_.epsilon);
+                q = rms_norm_layer(g, q, name + "self_attn.q_norm", s_.layer_norm_eps);
+                k = rms_norm_layer(g, k, name + "self_attn.k_norm", s_.layer_norm_eps);
             }
-            const Value y = attention(turn(q), turn(k), v,
+            const Value y = attention(apply_rotary(q), apply_rotary(k), v,
                                       {.key_padding = padding,
                                        .prefix = causal_prefix(g),
                                        .causal = 1,
                                        .window = windows_[static_cast<std::size_t>(index)],
                                        .dropout = attention_dropout(g, s_.attention_dropout),
                                        .cache = "layers." + std::to_string(index)});
-            return linear_layer(g, merge_heads(y), name + "self_attn.o_proj", s_.width, projection);
+            return linear_layer(g, merge_heads(y), name + "self_attn.o_proj", s_.hidden_size, projection);
         };
         b.feed_forward = [&](Value in) {
-            const Value gate = activation(linear_layer(g, in, name + "mlp.gate_proj", s_.inner, layer), s_.activation);
-            const Value up = linear_layer(g, in, name + "mlp.up_proj", s_.inner, layer);
-            return linear_layer(g, gate * up, name + "mlp.down_proj", s_.width, layer);
+            const Value gate =
+                activation(linear_layer(g, in, name + "mlp.gate_proj", s_.intermediate_size, layer), s_.activation);
+            const Value up = linear_layer(g, in, name + "mlp.up_proj", s_.intermediate_size, layer);
+            return linear_layer(g, gate * up, name + "mlp.down_proj", s_.hidden_size, layer);
         };
         return transformer_block(g, x, b);
     }
@@ -163,7 +164,7 @@ public:
         window_ = c.integer("sliding_window", 0);
         first_window_ = c.integer("max_window_layers");
         const bool windows = c.boolean("use_sliding_window") && window_ > 0;
-        for (int64_t i = 0; i < s_.layers; ++i) {
+        for (int64_t i = 0; i < s_.num_layers; ++i) {
             const std::string key = "layer_types." + std::to_string(i);
             const bool narrow = c.has(key) ? c.string(key) == "sliding_attention" : i >= first_window_;
             if (windows && narrow) windows_[static_cast<std::size_t>(i)] = window_;

@@ -7,13 +7,13 @@ using namespace hekla::plugin;
 namespace {
 
 struct Settings {
-    int64_t vocabulary = 0, width = 0;
+    int64_t vocab_size = 0, hidden_size = 0;
     std::string vectors;
 
     template<class V>
     void keys(V&& v) {
-        v("vocab_size", vocabulary);
-        v("vector_size", width);
+        v("vocab_size", vocab_size);
+        v("vector_size", hidden_size);
         v("vectors", vectors);
     }
 };
@@ -25,17 +25,17 @@ public:
     }
 
     void build(Graph& g) {
-        const double range = 0.5 / static_cast<double>(s_.width);
+        const double range = 0.5 / static_cast<double>(s_.hidden_size);
         const auto table = [&](const char* name, const Dims& dims) {
             const Value value = g.parameter(name, dims, uniform(-range, range));
             g.offer(name, value);
             return value;
         };
-        const Value words = table("words.weight", {s_.vocabulary, s_.width}),
-                    neighbours = table("neighbours.weight", {s_.vocabulary, s_.width});
-        table("words.bias", {s_.vocabulary, 1});
-        table("neighbours.bias", {s_.vocabulary, 1});
-        const Value vectors = s_.vectors == "sum" ? words + neighbours : words;
+        const Value words = table("words.weight", {s_.vocab_size, s_.hidden_size}),
+                    context_vectors = table("neighbours.weight", {s_.vocab_size, s_.hidden_size});
+        table("words.bias", {s_.vocab_size, 1});
+        table("neighbours.bias", {s_.vocab_size, 1});
+        const Value vectors = s_.vectors == "sum" ? words + context_vectors : words;
         g.offer("embedding.weight", vectors);
         if (g.has_field("input_ids")) g.offer("hidden", embedding(vectors, g.input("input_ids")));
     }

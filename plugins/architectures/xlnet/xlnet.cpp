@@ -9,36 +9,36 @@ using namespace hekla::plugin;
 namespace {
 
 struct Settings {
-    int64_t vocabulary = 0, width = 0, layers = 0, heads = 0, inner = 0, clamp = 0;
+    int64_t vocab_size = 0, hidden_size = 0, num_layers = 0, num_heads = 0, intermediate_size = 0, clamp = 0;
     std::string activation, direction, summary, summary_activation;
-    double range = 0, epsilon = 0, dropout = 0, summary_dropout = 0;
-    bool tied = true;
+    double initializer_range = 0, layer_norm_eps = 0, dropout = 0, summary_dropout = 0;
+    bool tie_embeddings = true;
 
     template<class V>
     void keys(V&& v) {
-        v("vocab_size", vocabulary);
-        v("d_model", width);
-        v("n_layer", layers);
-        v("n_head", heads);
-        v("d_inner", inner);
+        v("vocab_size", vocab_size);
+        v("d_model", hidden_size);
+        v("n_layer", num_layers);
+        v("n_head", num_heads);
+        v("d_inner", intermediate_size);
         v("ff_activation", activation);
         v("attn_type", direction);
-        v("initializer_range", range);
-        v("layer_norm_eps", epsilon);
+        v("initializer_range", initializer_range);
+        v("layer_norm_eps", layer_norm_eps);
         v("dropout", dropout);
         v("clamp_len", clamp);
         v("summary_type", summary);
         v("summary_activation", summary_activation);
         v("summary_last_dropout", summary_dropout);
-        v("tie_word_embeddings", tied);
+        v("tie_word_embeddings", tie_embeddings);
     }
 };
 
 class XlNet {
 public:
     explicit XlNet(const Config& c) : s_(read_settings<Settings>(c)), labels_(label_count(c)) {
-        require_heads(s_.width, s_.heads, "d_model", "n_head");
-        head_ = s_.width / s_.heads;
+        require_heads(s_.hidden_size, s_.num_heads, "d_model", "n_head");
+        head_ = s_.hidden_size / s_.num_heads;
         require(s_.direction == "bi" || s_.direction == "uni", "attn_type must be 'bi' or 'uni'");
         if (c.boolean("bi_data", false)) throw unsupported("bi_data is not known");
     }
@@ -47,27 +47,28 @@ public:
         const Value ids = g.input("input_ids");
         Streams s = streams(g, ids);
         g.offer("layer.0.hidden", s.content);
-        for (int64_t i = 0; i < s_.layers; ++i) {
+        for (int64_t i = 0; i < s_.num_layers; ++i) {
             const Scope scope(g, "block." + std::to_string(i));
             block(g, s, i);
             g.offer("layer." + std::to_string(i + 1) + ".hidden", s.content);
         }
         g.offer("hidden", drop(g, s.query ? s.query : s.content, s_.dropout));
-        g.offer("embedding.weight", words(g));
+        g.offer("embedding.weight", token_embedding(g));
     }
 
     bool head(Graph& g, std::string_view id) {
         const Value hidden = g.ask("hidden");
-        const LayerOptions layer{.initializer = normal(s_.range)};
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         if (id == "lm") {
-            const Value decoder =
-                s_.tied ? words(g) : g.parameter("lm_loss.weight", {s_.vocabulary, s_.width}, normal(s_.range));
-            g.offer("logits", linear(hidden, decoder, {.bias = g.parameter("lm_loss.bias", {s_.vocabulary})}));
+            const Value decoder = s_.tie_embeddings ? token_embedding(g)
+                                                    : g.parameter("lm_loss.weight", {s_.vocab_size, s_.hidden_size},
+                                                                  normal(s_.initializer_range));
+            g.offer("logits", linear(hidden, decoder, {.bias = g.parameter("lm_loss.bias", {s_.vocab_size})}));
         } else if (id == "classifier") {
             const int64_t last = s_.summary == "first" ? 0 : hidden.dim(1) - 1;
             const Value token = s_.summary == "mean" ? mean(hidden, {1}) : first_token(slice(hidden, 1, last, 1));
-            const Value y =
-                activation(linear_layer(g, token, "sequence_summary.summary", s_.width, layer), s_.summary_activation);
+            const Value y = activation(linear_layer(g, token, "sequence_summary.summary", s_.hidden_size, layer),
+                                       s_.summary_activation);
             g.offer("logits", linear_layer(g, drop(g, y, s_.summary_dropout), "logits_proj", labels_, layer));
         } else if (id == "tagger") {
             g.offer("logits", linear_layer(g, hidden, "classifier", labels_, layer));
@@ -91,19 +92,21 @@ private:
         Value classes, targets, distances; // [B, T], [B, M, T], [1, 2T - 1, D]
     };
 
-    Value words(Graph& g) {
-        return g.parameter("transformer.word_embedding.weight", {s_.vocabulary, s_.width}, normal(s_.range));
+    Value token_embedding(Graph& g) {
+        return g.parameter("transformer.word_embedding.weight", {s_.vocab_size, s_.hidden_size},
+                           normal(s_.initializer_range));
     }
 
     Streams streams(Graph& g, Value ids) {
         const Scope scope(g, "embedding");
         const int64_t batch = ids.dim(0), length = ids.dim(1);
         Streams s;
-        s.content = drop(g, embedding(words(g), ids), s_.dropout);
-        const Value mask_word = g.parameter("transformer.mask_emb", {1, 1, s_.width}, normal(s_.range));
+        s.content = drop(g, embedding(token_embedding(g), ids), s_.dropout);
+        const Value mask_word =
+            g.parameter("transformer.mask_emb", {1, 1, s_.hidden_size}, normal(s_.initializer_range));
         if (g.has_field("target_mapping")) {
             s.targets = g.input("target_mapping");
-            s.query = drop(g, broadcast(mask_word, {batch, s.targets.dim(1), s_.width}), s_.dropout);
+            s.query = drop(g, broadcast(mask_word, {batch, s.targets.dim(1), s_.hidden_size}), s_.dropout);
         }
         s.classes = optional_input(g, "token_type_ids");
         // hidden[b, i, j] > 0: i may not see j. The content stream always sees itself.
@@ -134,33 +137,36 @@ private:
         std::vector<double> table;
         for (int64_t d = 1 - length; d < length; ++d) {
             const auto distance = static_cast<float>(s_.clamp > 0 ? std::clamp(d, -s_.clamp, s_.clamp) : d);
-            for (int64_t column = 0; column < s_.width; ++column) {
-                const auto i = static_cast<float>(2 * (column % (s_.width / 2)));
-                const float angle = distance * (1.0f / std::pow(10000.0f, i / static_cast<float>(s_.width)));
-                table.push_back(column < s_.width / 2 ? std::sin(angle) : std::cos(angle));
+            for (int64_t column = 0; column < s_.hidden_size; ++column) {
+                const auto i = static_cast<float>(2 * (column % (s_.hidden_size / 2)));
+                const float angle = distance * (1.0f / std::pow(10000.0f, i / static_cast<float>(s_.hidden_size)));
+                table.push_back(column < s_.hidden_size / 2 ? std::sin(angle) : std::cos(angle));
             }
         }
-        return g.constant(HK_KIND_FLOAT, {1, 2 * length - 1, s_.width}, table);
+        return g.constant(HK_KIND_FLOAT, {1, 2 * length - 1, s_.hidden_size}, table);
     }
 
     void block(Graph& g, Streams& s, int64_t index) {
         const Recompute region(g);
         const std::string name = "transformer.layer." + std::to_string(index) + ".";
-        const std::string part = name + "rel_attn.";
+        const std::string attention_name = name + "rel_attn.";
         const auto weight = [&](const char* which) { // [D, H, Dh]
-            return reshape(g.parameter(part + which, {s_.width, s_.heads, head_}, normal(s_.range)),
-                           {s_.width, s_.width});
+            return reshape(g.parameter(attention_name + which, {s_.hidden_size, s_.num_heads, head_},
+                                       normal(s_.initializer_range)),
+                           {s_.hidden_size, s_.hidden_size});
         };
         const auto project = [&](Value x, const char* which) {
-            return split_heads(linear(x, weight(which), {.input_first = 1}), s_.heads);
+            return split_heads(linear(x, weight(which), {.input_first = 1}), s_.num_heads);
         };
         const auto bias = [&](const char* which) {
-            return reshape(g.parameter(part + which, {s_.heads, head_}, normal(s_.range)), {s_.heads, 1, head_});
+            return reshape(g.parameter(attention_name + which, {s_.num_heads, head_}, normal(s_.initializer_range)),
+                           {s_.num_heads, 1, head_});
         };
         const int64_t length = s.content.dim(1);
         const double scale = 1.0 / std::sqrt(static_cast<double>(head_));
         const Value k = project(s.content, "k"), v = project(s.content, "v"), r = project(s.distances, "r");
-        const Value segments = g.parameter(part + "seg_embed", {2, s_.heads, head_}, normal(s_.range));
+        const Value segments =
+            g.parameter(attention_name + "seg_embed", {2, s_.num_heads, head_}, normal(s_.initializer_range));
         const Value content_bias = bias("r_w_bias"), distance_bias = bias("r_r_bias"), segment_bias = bias("r_s_bias");
 
         const auto attend = [&](Value q, Value seen) {
@@ -179,14 +185,15 @@ private:
         };
         const auto close = [&](Value x, Value y) {
             y = drop(g, linear(y, weight("o")), s_.dropout);
-            return feed_forward(g, layer_norm_layer(g, x + y, part + "layer_norm", s_.epsilon), name + "ff.");
+            return feed_forward(g, layer_norm_layer(g, x + y, attention_name + "layer_norm", s_.layer_norm_eps),
+                                name + "ff.");
         };
         Value query;
         if (s.query) {
             const Scope scope(g, "query");
             // Queries stand at the places of their targets; elsewhere they are 0 and nobody reads the result.
             const Value q = linear(s.query, weight("q"), {.input_first = 1});
-            const Value placed = split_heads(matmul(s.targets, q, {.transpose_a = 1}), s_.heads);
+            const Value placed = split_heads(matmul(s.targets, q, {.transpose_a = 1}), s_.num_heads);
             query = close(s.query, matmul(s.targets, attend(placed, s.query_bias)));
         }
         const Scope scope(g, "content");
@@ -195,10 +202,10 @@ private:
     }
 
     Value feed_forward(Graph& g, Value x, const std::string& name) {
-        const LayerOptions layer{.initializer = normal(s_.range)};
-        Value y = activation(linear_layer(g, x, name + "layer_1", s_.inner, layer), s_.activation);
-        y = linear_layer(g, drop(g, y, s_.dropout), name + "layer_2", s_.width, layer);
-        return layer_norm_layer(g, drop(g, y, s_.dropout) + x, name + "layer_norm", s_.epsilon);
+        const LayerOptions layer{.initializer = normal(s_.initializer_range)};
+        Value y = activation(linear_layer(g, x, name + "layer_1", s_.intermediate_size, layer), s_.activation);
+        y = linear_layer(g, drop(g, y, s_.dropout), name + "layer_2", s_.hidden_size, layer);
+        return layer_norm_layer(g, drop(g, y, s_.dropout) + x, name + "layer_norm", s_.layer_norm_eps);
     }
 
     Settings s_;

@@ -56,13 +56,13 @@ TEST_CASE("permutation: every item reaches every place about equally often") {
     CHECK(neighbours < 12);
 }
 
-TEST_CASE("sampler: shuffle visits every window once an epoch, differently each epoch and seed") {
-    const WindowOrder sampler = make(Order::shuffle, 1003, 9, 1); // stride 8
-    const uint64_t n = sampler.examples_per_epoch();
+TEST_CASE("window order: shuffle visits every window once an epoch, differently each epoch and seed") {
+    const WindowOrder order = make(Order::shuffle, 1003, 9, 1); // stride 8
+    const uint64_t n = order.examples_per_epoch();
     CHECK(n == (1003 - 9) / 8 + 1);
     std::vector<std::vector<uint64_t>> epochs(3);
     for (uint64_t number = 0; number < 3 * n; ++number) {
-        const Position position = sampler.at(number);
+        const Position position = order.at(number);
         CHECK(position.number == number);
         REQUIRE(position.epoch == number / n);
         CHECK(position.begin + 9 <= 1003);
@@ -76,33 +76,33 @@ TEST_CASE("sampler: shuffle visits every window once an epoch, differently each 
     }
     const WindowOrder other = make(Order::shuffle, 1003, 9, 2);
     int same = 0;
-    for (uint64_t i = 0; i < n; ++i) same += other.at(i) == sampler.at(i);
+    for (uint64_t i = 0; i < n; ++i) same += other.at(i) == order.at(i);
     CHECK(same < 10);
-    CHECK(make(Order::shuffle, 1003, 9, 1).at(12345) == sampler.at(12345));
+    CHECK(make(Order::shuffle, 1003, 9, 1).at(12345) == order.at(12345));
 }
 
-TEST_CASE("sampler: random windows cover everything evenly, up to the last token") {
-    const WindowOrder sampler = make(Order::random, 29, 10, 7); // 20 windows
+TEST_CASE("window order: random windows cover everything evenly, up to the last token") {
+    const WindowOrder order = make(Order::random, 29, 10, 7); // 20 windows
     std::array<int, 20> counts{};
     for (uint64_t i = 0; i < 20'000; ++i) {
-        const Position position = sampler.at(i);
+        const Position position = order.at(i);
         REQUIRE(position.begin < 20);
         ++counts[position.begin];
     }
     for (const int count : counts) CHECK(std::abs(count - 1000) < 160);
-    CHECK(make(Order::random, 29, 10, 7).at(999) == sampler.at(999));
+    CHECK(make(Order::random, 29, 10, 7).at(999) == order.at(999));
     CHECK(make(Order::random, 10, 10, 7).at(5).begin == 0);
 }
 
-TEST_CASE("sampler: sequential goes from the front; stride may be the user's") {
-    const WindowOrder sampler = make(Order::sequential, 100, 20, 0, 20);
-    CHECK(sampler.examples_per_epoch() == 5);
-    CHECK(sampler.at(3) == Position{3, 0, 60});
-    CHECK(sampler.at(7) == Position{7, 1, 40});
+TEST_CASE("window order: sequential goes from the front; stride may be the user's") {
+    const WindowOrder order = make(Order::sequential, 100, 20, 0, 20);
+    CHECK(order.examples_per_epoch() == 5);
+    CHECK(order.at(3) == Position{3, 0, 60});
+    CHECK(order.at(7) == Position{7, 1, 40});
     CHECK(WindowOrder::first_number(3, 1, 2, 8) == 56);
 }
 
-TEST_CASE("sampler: data that is too short says both lengths and what to do") {
+TEST_CASE("window order: data that is too short says both lengths and what to do") {
     const auto result = WindowOrder::create({Order::random, 50, 65, 0, 0, "the validation data"});
     CHECK(result.code() == Code::invalid_argument);
     for (const char* part : {"the validation data", "50", "65", "15 shorter", "more text"})

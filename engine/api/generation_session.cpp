@@ -1,0 +1,94 @@
+#include "api/generation_session.hpp"
+
+#include "api/boundary.hpp"
+#include "api/capture.hpp"
+#include "api/generation.hpp"
+
+#include <algorithm>
+
+namespace hekla::api {
+
+GenerationSession::GenerationSession(const hk_generate_options& options)
+    : given_(options), model_(string_of(options.model)), rows_(static_cast<std::size_t>(options.prompt_count)),
+      prompts_(texts(options.prompts, options.prompt_count)) {
+    given_.prompts = nullptr;
+    given_.prompt_count = 0;
+    callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
+}
+
+Result<std::shared_ptr<Session>> GenerationSession::create(const std::shared_ptr<Context>& context,
+                                                           const hk_generate_options& options,
+                                                           const hk_session_options* own) {
+    if (options.reference != 0)
+        return invalid_argument(fmt::format(
+            "hk_generate_options.reference is {}, expected 0: a session runs on the device", options.reference));
+    if (options.beams > 1)
+        return invalid_argument(fmt::format(
+            "hk_generate_options.beams is {}, expected 0 or 1: a session generates token by token", options.beams));
+    const auto session = make<GenerationSession>(options);
+    HK_TRY(session->start(context, own));
+    return std::shared_ptr<Session>(session);
+}
+
+Status GenerationSession::work() {
+    hk_generate_options options = given_;
+    options.model = view(model_);
+    options.user = this;
+    options.text = [](void* user, uint64_t row, hk_string text) {
+        auto& session = *static_cast<GenerationSession*>(user);
+        if (const auto capture = session.capture()) capture->text(session.handle(), row, text);
+        session.callbacks_.call([&](const Callbacks& host) {
+            if (host.text != nullptr) host.text(host.user, row, text);
+        });
+    };
+    options.stop = [](void* user) -> int32_t {
+        auto& session = *static_cast<GenerationSession*>(user);
+        {
+            const std::lock_guard guard(session.mutex_);
+            if (session.interrupted_) return 1;
+        }
+        return session.asked_to_stop() ? 1 : 0;
+    };
+    HK_ASSIGN(const auto generation, Generation::open(environment(), options));
+    set_progress(0.5);
+    Generation::Round round;
+    round.length = length_;
+    round.prepared = [this](generate::Decoder& decoder) -> Status {
+        HK_TRY(calibrate([&] { return decoder.prepare(); }));
+        return enter_metered_mode(Phase::working);
+    };
+    round.token = [this] { ++step_; };
+    for (;;) {
+        HK_ASSIGN(const bool goes_on, wait_for_work([&] { return prompts_.has_value(); }));
+        if (!goes_on) return {};
+        {
+            const std::lock_guard guard(mutex_);
+            round.prompts = std::move(*prompts_);
+            prompts_.reset();
+            interrupted_ = false;
+        }
+        HK_TRY(generation->write(round).status());
+        round.prepared = {};
+        const std::lock_guard guard(mutex_);
+        if (!prompts_ && !stop_requested()) set_phase(Phase::idle);
+    }
+}
+
+Status GenerationSession::set_scalar(const std::string&, double) {
+    return unsupported("a generation session has no step scalars to set: use hk_session_train or hk_session_forward");
+}
+
+Status GenerationSession::prompt(std::vector<std::string> prompts) {
+    const std::lock_guard guard(mutex_);
+    if (ended()) return failed_precondition("the session has ended");
+    const std::size_t expected = std::max<std::size_t>(rows_, 1);
+    if (prompts.size() != expected)
+        return invalid_argument(
+            fmt::format("count is {}, expected {} prompts as when the session was made", prompts.size(), expected));
+    prompts_ = std::move(prompts);
+    interrupted_ = true;
+    set_phase(phase_ == Phase::preparing ? Phase::preparing : Phase::working);
+    return {};
+}
+
+} // namespace hekla::api

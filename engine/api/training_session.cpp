@@ -1,0 +1,82 @@
+#include "api/training_session.hpp"
+
+#include "api/boundary.hpp"
+#include "api/capture.hpp"
+#include "api/training.hpp"
+
+namespace hekla::api {
+
+TrainingSession::TrainingSession(const hk_train_options& options)
+    : given_(options), recipe_(string_of(options.recipe)),
+      overrides_(texts(options.overrides, options.override_count)) {
+    for (const std::string& one : overrides_) override_views_.push_back(view(one));
+    callbacks_.replace({.user = options.user,
+                        .step = options.step,
+                        .evaluation = options.evaluation,
+                        .message = options.message,
+                        .stop = options.stop});
+}
+
+Result<std::shared_ptr<Session>> TrainingSession::create(const std::shared_ptr<Context>& context,
+                                                         const hk_train_options& options,
+                                                         const hk_session_options* own) {
+    const auto session = make<TrainingSession>(options);
+    HK_TRY(session->start(context, own));
+    return std::shared_ptr<Session>(session);
+}
+
+hk_train_options TrainingSession::own_options() {
+    hk_train_options options = given_;
+    options.recipe = view(recipe_);
+    options.overrides = override_views_.data();
+    options.override_count = override_views_.size();
+    options.user = this;
+    options.step = [](void* user, const hk_train_step* step) {
+        auto& session = *static_cast<TrainingSession*>(user);
+        session.step_ = step->step;
+        if (const auto capture = session.capture()) capture->loss(session.handle(), step->step, step->loss);
+        session.callbacks_.call([&](const Callbacks& host) {
+            if (host.step != nullptr) host.step(host.user, step);
+        });
+    };
+    if (given_.evaluation != nullptr)
+        options.evaluation = [](void* user, const hk_train_evaluation* evaluation) {
+            static_cast<TrainingSession*>(user)->callbacks_.call([&](const Callbacks& host) {
+                if (host.evaluation != nullptr) host.evaluation(host.user, evaluation);
+            });
+        };
+    if (given_.message != nullptr)
+        options.message = [](void* user, hk_string message) {
+            static_cast<TrainingSession*>(user)->callbacks_.call([&](const Callbacks& host) {
+                if (host.message != nullptr) host.message(host.user, message);
+            });
+        };
+    if (given_.stop != nullptr)
+        options.stop = [](void* user) -> int32_t {
+            return static_cast<TrainingSession*>(user)->asked_to_stop() ? 1 : 0;
+        };
+    return options;
+}
+
+Status TrainingSession::work() {
+    const hk_train_options options = own_options();
+    Result<std::unique_ptr<train::Trainer>> made = trainer_of(environment(), &options, train::Purpose::train);
+    if (made.code() == Code::cancelled && !stop_requested()) { // by the host's callback, while data was read
+        const std::lock_guard guard(mutex_);
+        stopped_ = true;
+        return {};
+    }
+    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, std::move(made));
+    step_ = trainer->step();
+    publish_scalars(trainer->scalars().names());
+    set_progress(0.7);
+    HK_TRY(calibrate([&] { return trainer->rehearse(); }));
+    const PublishedStore published(*this, trainer->store());
+    HK_TRY(enter_metered_mode(Phase::working));
+    HK_ASSIGN(const train::TrainerResult result, trainer->run());
+    const std::lock_guard guard(mutex_);
+    stopped_ = result.stopped;
+    return {};
+}
+
+} // namespace hekla::api

@@ -1,0 +1,26 @@
+// A session that trains.
+#pragma once
+
+#include "api/session.hpp"
+
+namespace hekla::api {
+
+class TrainingSession final : public Session {
+public:
+    static Result<std::shared_ptr<Session>> create(const std::shared_ptr<Context>& context,
+                                                   const hk_train_options& options, const hk_session_options* own);
+
+private:
+    friend class Session;
+    explicit TrainingSession(const hk_train_options& options);
+    Status work() override;
+    // The options with callbacks that call the host's of today.
+    hk_train_options own_options();
+
+    hk_train_options given_; // its callbacks alone
+    std::string recipe_;
+    std::vector<std::string> overrides_;
+    std::vector<hk_string> override_views_;
+};
+
+} // namespace hekla::api

@@ -1,0 +1,41 @@
+// The choice of a device, a queue family and a version, as functions of what a driver reports: they call no driver.
+#pragma once
+
+#include "gpu/device.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::gpu {
+
+// A snapshot of a physical device.
+struct PhysicalDevice {
+    std::string name;
+    std::string driver; // name and version
+    DeviceType type = DeviceType::other;
+    uint32_t api_version = 0;
+    uint64_t memory_bytes = 0; // largest device-local heap
+    std::array<uint8_t, 16> uuid{};
+    std::vector<VkQueueFamilyProperties> queue_families;
+    std::vector<std::string> missing; // required features that it lacks
+};
+
+// Returns the family whose queue computes: preferably one without graphics, so that a desktop's compositor does not
+// wait for it. None: no family computes.
+std::optional<uint32_t> compute_family(std::span<const VkQueueFamilyProperties> families);
+
+// Returns the queue that a host should create for Hekla.
+QueueAdvice advise_queue(std::span<const VkQueueFamilyProperties> families);
+
+// Returns the version of Vulkan at which a device is used: at most 1.3. instance_version 0: the device's own.
+uint32_t version_in_use(uint32_t device_version, uint32_t instance_version);
+
+// Describes a device as a row of `hekla devices`, with why it is not usable where it is not.
+DeviceInfo describe_device(const PhysicalDevice& device, uint32_t index);
+
+// Returns the index of the device to use. `select` as DeviceOptions::select. Errors list the devices.
+Result<std::size_t> choose_device(std::span<const DeviceInfo> devices, const std::string& select);
+
+} // namespace hekla::gpu

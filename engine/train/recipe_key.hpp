@@ -1,0 +1,89 @@
+// What is known about each key of a recipe besides its value: for messages, the reference, completions and the check of
+// a resumed run.
+#pragma once
+
+#include "train/recipe.hpp"
+
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hekla::train {
+
+// What happens if a run is resumed with another value of a key.
+enum class Resume : uint8_t {
+    refused,  // an error: the checkpoint does not match
+    warned,   // it continues with a warning: the result differs from that of an unchanged run
+    learning, // as `warned`; an evaluation is not affected
+    fitted,   // as `learning`; no warning if train.fit chooses the value
+    free,     // it continues silently
+};
+
+// Which values a key accepts.
+struct KeyRule {
+    double low = -std::numeric_limits<double>::infinity();
+    double high = std::numeric_limits<double>::infinity();
+    std::vector<std::string> choices; // of a string; empty: any
+    std::string_view unit_name;
+    std::string_view example_text;
+    bool plugins_integer = false; // an integer belongs to the plugin (HK_RECIPE_OTHER_KEYS), not to this key
+
+    KeyRule at_least(double value) const;
+    KeyRule unit(std::string_view name) const;
+    KeyRule integer_is_the_plugins() const;
+    // "steps, 0 or more", "0 to 0.9", "`a`, `b`"; empty without a rule.
+    std::string text() const;
+};
+KeyRule any();
+KeyRule at_least(double low);
+KeyRule between(double low, double high);
+KeyRule one_of(std::vector<std::string> choices);
+KeyRule example(std::string_view text); // TOML, for messages
+
+struct KeyInfo {
+    std::string_view name; // empty for HK_RECIPE_OTHER_KEYS
+    Resume resume = Resume::free;
+    KeyRule rule;
+    std::string_view meaning;
+};
+
+struct SectionInfo {
+    std::string_view name;
+    std::string_view meaning;
+    bool named = false;         // [name.x] for any x
+    std::string_view shorthand; // of a named one: the key that `x = VALUE` sets
+};
+
+// A row of the table as text.
+struct RecipeKey {
+    std::string section, name; // section: "schedules.NAME" for named ones. name: empty for every other key
+    std::string type;          // "integer"
+    std::string fallback;      // the default as TOML; empty: none
+    std::string range;         // KeyRule::text()
+    std::string meaning;
+    Resume resume = Resume::free;
+};
+struct RecipeSection {
+    std::string name, meaning;
+    std::vector<RecipeKey> keys;
+};
+// All sections and keys, in the order in which they are written.
+std::vector<RecipeSection> recipe_sections();
+
+// "train.max_steps", ...: the keys that can be completed on a command line. A key of a named section has "NAME" for the
+// name ("schedules.NAME.kind").
+std::vector<std::string> recipe_key_names();
+
+// A key of a resolved recipe and its value as TOML.
+struct RecipeValue {
+    std::string section; // as in the header of the file
+    std::string key;     // without quotes
+    std::string line;    // "key = value", as it is written
+    std::string value;
+    Resume resume = Resume::free;
+};
+std::vector<RecipeValue> recipe_values(const Recipe& recipe);
+
+} // namespace hekla::train

@@ -1,0 +1,146 @@
+#include "train/recipe_reference.hpp"
+
+#include "train/recipe_key.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace hekla::train {
+namespace {
+
+constexpr const char* kIntroduction = R"(# Recipes
+
+<!-- Generated from engine/train/recipe_keys.inc: `hekla recipe keys --markdown > docs/recipes.md`. Do not edit. -->
+
+A recipe is a [TOML](https://toml.io) file that describes one run. `hekla train recipe.toml` trains it, or resumes it if the
+folder `output.dir` has a checkpoint. The smallest recipe:
+
+```toml
+[model]
+architecture = "gpt2"
+
+[data]
+train = "text.txt"
+
+[output]
+dir = "out/first"
+```
+
+Every other key has a default. The run's folder and each checkpoint contain `recipe.toml`, the recipe with every key
+written out. An unknown section or key is an error that names the nearest known one.
+
+## Overrides
+
+Any key can be set on the command line, after the recipe. The form is `SECTION.KEY=VALUE`; the value is TOML, and a value
+that is not valid TOML is a string:
+
+```text
+hekla train recipe.toml train.max_steps=200 train.learning_rate=3e-4 output.dir=out/second
+hekla train recipe.toml 'data.train=["a.txt", "b.txt"]' 'train.freeze=["embeddings"]'
+hekla train recipe.toml schedules.mix=0.5 schedules.gate.kind=linear schedules.gate.value=1
+```
+
+A list of all keys for scripts and completions: `hekla recipe keys --json`.
+
+## Keys of plugins
+
+`[model]`, `[objective]`, `[head]` and `[adapter]` also take the keys of the plugin that they name, and `[generate]` takes
+the options of generation. A plugin's manifest describes its keys under `parameters`, with their defaults and ranges;
+`hekla plugin list --json` prints the keys and defaults of all installed plugins. `hekla describe ID --set KEY=VALUE` shows
+the graph that they give. An unknown key of a plugin is an error, too.
+
+## Resuming
+
+The column *resume* tells what happens if a run is continued with another value of a key:
+
+* `yes`: it continues.
+* `warns`: it continues with a warning, and its result differs from that of a run whose key was never changed.
+* `no`: it is refused, because the checkpoint does not match.
+
+A checkpoint has its own copies of the model and tokenizer, so the paths `model.from` and `tokenizer.from` may change.
+
+## Schedules of step scalars
+
+A plugin's graph can contain numbers that change from step to step (`step_scalar` in the plugin guide). `[schedules]` sets
+them by name; without a schedule a scalar keeps the initial value that the plugin gave it. Each step's values are in
+`train_log.jsonl` under `scalars`.
+
+```toml
+[schedules]
+temperature = 0.5                                                  # a constant
+mix = {kind = "cosine", value = 1.0, end_value = 0.1, warmup_steps = 100}
+stage = {kind = "steps", values = [[1, 0.0], [500, 0.5], [1000, 1.0]]} # 0.5 from step 500 on
+```
+
+An evaluation during training uses the values of the last step. A trained model is run with the initial values, so a
+schedule should end there. A host can set a scalar with `hk_session_set_scalar`; that replaces the schedule, and
+checkpoints keep the value.
+)";
+
+const char* resume_text(Resume resume) {
+    switch (resume) {
+    case Resume::refused: return "no";
+    case Resume::warned:
+    case Resume::learning: return "warns";
+    case Resume::fitted: return "warns, unless `train.fit` is true";
+    case Resume::free: return "yes";
+    }
+    return "";
+}
+
+// Text in a cell of a table.
+std::string cell(const std::string& text) {
+    std::string out;
+    for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+    return out;
+}
+
+std::string code(const std::string& text) { return text.empty() ? "" : fmt::format("`{}`", cell(text)); }
+
+} // namespace
+
+std::string recipe_markdown() {
+    std::string out = kIntroduction;
+    for (const RecipeSection& section : recipe_sections()) {
+        out += fmt::format("\n## [{}]\n\n{}\n\n", section.name, section.meaning);
+        out += "| key | type | default | unit, range | meaning | resume |\n| --- | --- | --- | --- | --- | --- |\n";
+        for (const RecipeKey& key : section.keys)
+            out +=
+                fmt::format("| {} | {} | {} | {} | {} | {} |\n", key.name.empty() ? "*other keys*" : code(key.name),
+                            key.type, code(key.fallback), cell(key.range), cell(key.meaning), resume_text(key.resume));
+    }
+    return out;
+}
+
+nlohmann::ordered_json recipe_json() {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const RecipeSection& section : recipe_sections())
+        for (const RecipeKey& key : section.keys)
+            all.push_back({{"section", section.name},
+                           {"key", key.name},
+                           {"type", key.type},
+                           {"default", key.fallback},
+                           {"range", key.range},
+                           {"resume", resume_text(key.resume)},
+                           {"meaning", key.meaning}});
+    return all;
+}
+
+std::string recipe_text() {
+    std::string out;
+    for (const RecipeSection& section : recipe_sections()) {
+        out += fmt::format("{}[{}] {}\n", out.empty() ? "" : "\n", section.name, section.meaning);
+        for (const RecipeKey& key : section.keys) {
+            if (key.name.empty()) {
+                out += fmt::format("  {}\n", key.meaning);
+                continue;
+            }
+            out +=
+                fmt::format("  {} ({}{}{})\n      {}\n", key.name, key.type, key.range.empty() ? "" : ", " + key.range,
+                            key.fallback.empty() ? "" : ", default " + key.fallback, key.meaning);
+        }
+    }
+    return out;
+}
+
+} // namespace hekla::train

@@ -1,0 +1,52 @@
+// The step scalars of a run: numbers that a graph names with `step_scalar`, set at every step by a schedule of the
+// recipe or by the host.
+#pragma once
+
+#include "graph/graph.hpp"
+#include "program/program.hpp"
+#include "train/recipe.hpp"
+
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hekla::train {
+
+// Refuses a name that is not in `names` (ascending; the message names the nearest), and a value that is not a finite
+// float32 number.
+Status check_step_scalar(std::span<const std::string> names, std::string_view name, double value);
+
+class StepScalars {
+public:
+    using Values = std::map<std::string, double, std::less<>>;
+
+    StepScalars() = default;
+    // `described`: the graph before differentiation, whose step scalars can be set. Errors: a schedule for another name
+    // (the message names the nearest).
+    static Result<StepScalars> create(const NamedSections<ScheduleSection>& schedules, const graph::Graph& described);
+
+    const std::vector<std::string>& names() const { return names_; }
+
+    // Computes the values for the update that follows `step` applied ones. `host`: values that the host set so far;
+    // they replace the schedules. Errors: an unknown name, a value that is not finite.
+    Status begin_step(int64_t step, int64_t max_steps, const Values& host = {});
+    // float32 numbers. Names without a schedule that the host did not set are left out: they keep the graph's initial
+    // value.
+    const Values& values() const { return values_; }
+    // Gives the values to a program; names that it does not read are skipped.
+    Status apply(program::Program& program) const;
+
+    // What a checkpoint keeps: the values that the host set. Schedules are functions of the step.
+    nlohmann::json state() const;
+    void restore(const nlohmann::json& state); // throws nlohmann::json::exception
+
+private:
+    NamedSections<ScheduleSection> schedules_;
+    std::vector<std::string> names_; // sorted
+    Values host_, values_;
+};
+
+} // namespace hekla::train

@@ -1,0 +1,21 @@
+// Reading TOML that may be damaged or hostile.
+#pragma once
+
+#include "base/status.hpp"
+
+#include <string>
+#include <string_view>
+#include <toml++/toml.h>
+
+namespace hekla::train {
+
+// The deepest nesting of keys, tables and arrays: toml++ and what walks its tables recurse once per level.
+inline constexpr int kDeepestToml = 64;
+
+// Refuses text that nests deeper than kDeepestToml. The error names `name`, line and column.
+Status check_toml_depth(std::string_view text, const std::string& name);
+
+// Errors name `name`, line and column: bytes that are not UTF-8, nesting deeper than kDeepestToml, syntax.
+Result<toml::table> parse_toml(std::string_view text, const std::string& name);
+
+} // namespace hekla::train

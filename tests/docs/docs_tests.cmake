@@ -1,0 +1,6 @@
+# The commands of the documents, as printed. The build's own program, plugins and modules run them.
+foreach(mode short long)
+  add_test(NAME docs_commands_${mode} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/commands.sh ${hekla_BINARY_DIR} ${mode})
+endforeach()
+set_tests_properties(docs_commands_short PROPERTIES TIMEOUT 1200)
+set_tests_properties(docs_commands_long PROPERTIES TIMEOUT 7200 LABELS long)
