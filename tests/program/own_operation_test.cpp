@@ -247,7 +247,7 @@ TEST_CASE("a workgroup shares what every device has, and no byte more") {
     const std::string refused = refusal(*bench, more);
     CAPTURE(refused);
     CHECK(contains(refused, "acme.one in block.2"));
-    CHECK(contains(refused, "share 16512 bytes, at most 16384"));
+    CHECK(contains(refused, "use 16512 bytes of shared memory; at most 16384"));
 }
 
 TEST_CASE("without the run-time compiler there is one clear error, and what is cached still runs") {
