@@ -44,7 +44,7 @@ struct MemoryOptions {
 
 struct MemoryUsage {
     uint64_t current_bytes = 0; // ours
-    uint64_t peak_bytes = 0;    // ours, since creation or reset_peak
+    uint64_t peak_bytes = 0;    // ours, since creation
     uint64_t cap_bytes = 0;     // 0: none
     uint64_t buffers = 0;
     // The device-local heap as the driver sees it, all processes; 0 without VK_EXT_memory_budget.
@@ -130,7 +130,6 @@ public:
     // The largest `bytes` that create_buffer may be asked for: one allocation, guard taken off.
     uint64_t max_buffer_bytes() const;
     MemoryUsage usage() const;
-    void reset_peak();
     const std::shared_ptr<Device>& device() const { return device_; }
 
 private:
