@@ -1,7 +1,7 @@
-# libhekla, for hosts: everything in one shared library that needs nothing but the C and C++ runtime and shows nothing but
-# hk_*, and the same as one object in a static one, which shows nothing else either.
+# libhekla, for hosts: everything in one shared library that needs only the C and C++ runtime and exports only hk_*,
+# and the same as one object in a static library, which exports only hk_* too.
 
-# fmt comes as a shared library alone; engine/library/fmt.cpp says how these do without.
+# fmt is packaged as a shared library only; engine/library/fmt.cpp compiles it into these.
 add_library(hekla_fmt OBJECT engine/library/fmt.cpp)
 target_link_libraries(hekla_fmt PRIVATE hekla_options fmt::fmt)
 target_compile_options(hekla_fmt PRIVATE -O2 -fkeep-inline-functions -fno-inline)
@@ -18,8 +18,7 @@ target_link_options(hekla_library PRIVATE -Wl,--version-script=${hekla_SOURCE_DI
 set_property(TARGET hekla_library APPEND PROPERTY LINK_DEPENDS ${hekla_SOURCE_DIR}/engine/library/hekla.map)
 add_dependencies(hekla_library hekla_plugins hekla-describe ${HEKLA_MODULES})
 
-# One object of all rooms and of the archives they stand on, whose other symbols are made local: a host's own zlib, say, is
-# another. Groups of inline functions are resolved in it, or a local one would be thrown away for the host's.
+# One object of all rooms and of the archives they need, whose other symbols are made local: a host may have its own zlib. Groups of inline functions are resolved in it, or a local one would be thrown away for the host's.
 set(hekla_static ${hekla_BINARY_DIR}/lib/libhekla.a)
 set(hekla_room_archives)
 set(hekla_rooms_of_library api train infer generate data score program plugin model gpu text graph base)
@@ -51,5 +50,5 @@ if(count EQUAL 4 AND NOT HEKLA_SANITIZE)
   target_link_libraries(hekla_static INTERFACE ${hekla_static} ${CMAKE_DL_LIBS} pthread m stdc++)
 else()
   set(hekla_static "")
-  message(STATUS "libhekla.a is not made: archives of ${count} of the four libraries that it stands on were found")
+  message(STATUS "libhekla.a is not made: archives of ${count} of the four libraries that it needs were found")
 endif()

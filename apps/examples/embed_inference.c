@@ -1,8 +1,8 @@
 /* A model that writes inside an app's frames: embed_inference MODEL PROMPT [MICROSECONDS [FRAMES]]; with RECIPE.toml train
    instead of model and prompt, one that learns there.
 
-   Every frame the app draws (here: it clears an image), then lets Hekla have so many microseconds of the same queue, and
-   never waits for it. Text is printed as it comes; at the end stands what the frames took with Hekla and without.
+   Every frame the app draws (here: it clears an image), then gives Hekla N microseconds of the same queue, and never
+   waits for it. Text is printed as it is generated; at the end, the times of frames with Hekla and without.
 
        cc embed_inference.c -o embed_inference $(pkg-config --cflags --libs hekla) -lvulkan                            */
 #include <hekla/session.h>

@@ -1,4 +1,4 @@
-/* From a VkDevice of yours to a model's first words: embed_minimal MODEL PROMPT
+/* From your VkDevice to generated text: embed_minimal MODEL PROMPT
 
        cc embed_minimal.c -o embed_minimal $(pkg-config --cflags --libs hekla) -lvulkan                                */
 #include <hekla/hekla.h>
@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     if (argc != 3) return fprintf(stderr, "usage: embed_minimal MODEL PROMPT\n"), 2;
     error = hk_error_create();
 
-    /* An app's own instance and device. Hekla says what it needs, and sets it where your structures do not. */
+    /* The app's own instance and device. Hekla lists what it needs, and adds it to your structures. */
     const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
     const VkInstanceCreateInfo with = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
     VkInstance instance;
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     need(hk_context_create(&options, &context, error) == HK_OK, "context");
     hk_device_requirements_destroy(needs);
 
-    /* The words, as they come. */
+    /* The text, as it is generated. */
     const hk_string prompt = text_of(argv[2]);
     hk_generate_options generate;
     hk_generate_defaults(&generate);

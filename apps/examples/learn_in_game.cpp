@@ -388,7 +388,7 @@ int main(int argc, char** argv) {
             for (Agent& a : game.agents) game.move(a, "LRUDE"[game.random() % 5]);
         }
 
-        // Newer weights: another session gets ready beside the one that thinks.
+        // Newer weights: another session prepares while the current one is used.
         const int64_t saved = trained ? kSteps : step / kSaveEvery * kSaveEvery;
         if (!next && saved > known &&
             fs::exists(folder / "policy" / ("checkpoint-" + std::to_string(saved)) / "MANIFEST.json")) {

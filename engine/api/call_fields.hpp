@@ -1,5 +1,5 @@
-// The members of the structs that calls are given, by name: for what writes them down and for what reads them again.
-// Callbacks are none of them. A visitor takes (name, member) for numbers and strings, and list(name, strings, count).
+// The members of option structs by name, without callbacks, for capturing calls and for replaying them. A visitor takes
+// (name, member) for numbers and strings, and list(name, strings, count).
 #pragma once
 
 #include "hekla/hekla.h"

@@ -20,20 +20,21 @@ Result<std::shared_ptr<Capture>> Capture::begin(const std::string& path, const o
 }
 
 void Capture::write(const ordered_json& line) {
-    // Texts may end in the middle of a character.
+    // A piece of text may end in the middle of a character.
     const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     const std::lock_guard guard(mutex_);
     if (file_ == nullptr) return;
-    // To the disk's system at once: what comes before a crash is what is wanted.
+    // Flushed at once, because the lines before a crash are the useful ones.
     if (std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0) return;
     file_.reset();
-    log_.warning(fmt::format("the capture of calls ends here: {}", std::strerror(errno)));
+    log_.warning(
+        fmt::format("the capture of calls ends, because its file cannot be written: {}", std::strerror(errno)));
 }
 
 void Capture::call(const char* name, uint64_t session, ordered_json arguments, Clock::time_point begun, int32_t code,
                    const hk_error* error) {
     ordered_json line{{"at", seconds(begun)}, {"call", name}};
-    if (session != 0) line["session"] = session >> 8; // without what handles say of their kind
+    if (session != 0) line["session"] = session >> 8; // without the kind of the handle
     line["arguments"] = std::move(arguments);
     line["code"] = code;
     if (code != HK_OK && error != nullptr) line["message"] = string_of(hk_error_message(error));

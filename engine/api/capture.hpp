@@ -1,4 +1,4 @@
-// hekla/capture.h: the file that calls are written to.
+// Implementation of hekla/capture.h: the file that calls are captured in.
 #pragma once
 
 #include "api/arguments.hpp"
@@ -20,13 +20,13 @@ namespace hekla::api {
 class Capture {
 public:
     using Clock = std::chrono::steady_clock;
-    // Begins the file with this line. Errors: io.
+    // Opens the file and writes its first line. Errors: io.
     static Result<std::shared_ptr<Capture>> begin(const std::string& path, const nlohmann::ordered_json& first,
                                                   const Log& log);
-    // A call that began then, which gave this code and message. `session`: its handle; 0: of the context alone.
+    // Writes a call with its result. `session`: its handle; 0: a call on the context.
     void call(const char* name, uint64_t session, nlohmann::ordered_json arguments, Clock::time_point begun,
               int32_t code, const hk_error* error);
-    // Something that came out of a call or session, as it came.
+    // Write an output of a call or session.
     void loss(uint64_t session, int64_t step, double loss);
     void text(uint64_t session, uint64_t row, hk_string piece);
 
@@ -39,12 +39,12 @@ private:
     double seconds(Clock::time_point at) const { return std::chrono::duration<double>(at - begun_).count(); }
 
     std::mutex mutex_;
-    std::unique_ptr<std::FILE, Close> file_; // null: it could not be written to any more
+    std::unique_ptr<std::FILE, Close> file_; // null: it cannot be written any more
     Log log_;
     Clock::time_point begun_ = Clock::now();
 };
 
-// visit_fields() into JSON.
+// A visitor of visit_fields() that writes JSON.
 class FieldWriter {
 public:
     static constexpr bool reads() { return false; }
@@ -77,8 +77,8 @@ nlohmann::ordered_json fields_of(const Options* options) {
     return writer.take();
 }
 
-// Runs what a function of the API does and writes it down where `capture` is not null: arguments() is JSON, session()
-// the handle that it was about, both asked for when it is over.
+// Runs the body of an API function, and captures it where `capture` is not null. arguments() returns JSON and session()
+// the session's handle; both are called after the body.
 template<class Arguments, class Session, class F>
 int32_t captured(const std::shared_ptr<Capture>& capture, const char* name, hk_error* error, const Arguments& arguments,
                  const Session& session, F&& f) noexcept {
@@ -92,7 +92,7 @@ int32_t captured(const std::shared_ptr<Capture>& capture, const char* name, hk_e
     return code;
 }
 
-// Of a context; null: it is not captured, or there is none.
+// Returns the capture of a context; null: it is not captured, or does not exist.
 std::shared_ptr<Capture> capture_of(hk_context context) noexcept;
 
 // Runs a call on a context: checks the options first.
@@ -106,7 +106,7 @@ int32_t captured_call(hk_context context, const char* name, const Options* optio
         });
 }
 
-// Options whose callbacks are heard on their way to the host. They must outlive the call.
+// Options whose callbacks write to the capture before they call the host's. They must outlive the call.
 class HeardTraining {
 public:
     HeardTraining(const hk_train_options* given, std::shared_ptr<Capture> capture);
@@ -114,7 +114,7 @@ public:
 
 private:
     const hk_train_options* given_;
-    std::shared_ptr<Capture> capture_; // null: they go as they are
+    std::shared_ptr<Capture> capture_; // null: not captured
     hk_train_options heard_{};
 };
 class HeardGeneration {

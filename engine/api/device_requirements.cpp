@@ -1,4 +1,4 @@
-// hekla/device.h: what a host enables for us.
+// Implementation of hekla/device.h: what a host enables for Hekla.
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/handles.hpp"
@@ -18,11 +18,12 @@ public:
 const char* costs(gpu::QueueAdvice::Kind kind) {
     switch (kind) {
     case gpu::QueueAdvice::Kind::async:
-        return "runs beside what the app draws, and takes bandwidth and compute units from it";
-    case gpu::QueueAdvice::Kind::second: return "the driver may run it beside the app's queue, or in turn with it";
+        return "runs in parallel with the app's drawing, and shares bandwidth and compute units with it";
+    case gpu::QueueAdvice::Kind::second:
+        return "the driver may run it in parallel with the app's queue, or alternate between them";
     case gpu::QueueAdvice::Kind::shared: break;
     }
-    return "a frame waits for what was submitted before it: give lock callbacks and small budgets";
+    return "a frame waits for work that was submitted before it: set lock callbacks and use small budgets";
 }
 
 } // namespace
@@ -66,7 +67,7 @@ int32_t hk_device_requirements_get(hk_device_requirements requirements, uint64_t
         HK_TRY(api::complete(out, "hk_device_requirement"));
         const std::span<const gpu::Requirement> all = gpu::all_requirements();
         if (index >= all.size())
-            return invalid_argument(fmt::format("there is no requirement {}: there are {}", index, all.size()));
+            return invalid_argument(fmt::format("index is {}, expected 0 to {}", index, all.size() - 1));
         const gpu::Requirement& r = all[static_cast<std::size_t>(index)];
         const bool extension = gpu::needs_extension(r, needs->requirements.api_version);
         *out = {out->struct_size,
@@ -100,7 +101,7 @@ int32_t hk_device_requirements_merge(hk_device_requirements requirements, int32_
                   Handles<DeviceNeeds>::all().find(requirements.id, "requirements"));
         auto* info = static_cast<VkDeviceCreateInfo*>(device_create_info);
         if (info == nullptr || info->sType != VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO)
-            return invalid_argument("device_create_info: expected a VkDeviceCreateInfo, its sType set");
+            return invalid_argument("device_create_info is null or has another sType, expected a VkDeviceCreateInfo");
         const gpu::DeviceRequirements& r = needs->requirements;
         needs->merge.apply(optional != 0 ? r.useful : r.required, r.api_version, *info);
         return {};

@@ -1,6 +1,6 @@
-// Objects of hosts by number. A number is checked without touching memory that it may stand for, so that one of an
-// object that is gone is an error and no crash. This table is the one thing in the engine that belongs to the process:
-// only so can it be asked about any number at all.
+// A table of the host's objects by handle. A handle is checked without reading memory of the object, so that the handle
+// of a destroyed object is an error and not a crash. The table is global, the only global of the engine, so that any
+// number can be checked.
 #pragma once
 
 #include "base/status.hpp"
@@ -13,7 +13,7 @@
 
 namespace hekla::api {
 
-// Of one type of objects. Whoever found one keeps it alive while it is used. Thread: any.
+// The table of one type of objects. find() shares ownership, so that an object lives while it is used. Thread: any.
 template<class T>
 class Handles {
 public:
@@ -28,17 +28,17 @@ public:
         objects_.emplace(id, std::move(object));
         return id;
     }
-    // invalid_argument: `name` is what the caller calls it.
+    // invalid_argument names `name`, the argument.
     Result<std::shared_ptr<T>> find(uint64_t id, const char* name) const {
         const std::lock_guard guard(mutex_);
         const auto found = objects_.find(id);
         if (found != objects_.end()) return found->second;
         if (id == 0) return invalid_argument(fmt::format("{} is null", name));
         if ((id & 0xFF) != T::kHandleKind || id >> 8 > last_)
-            return invalid_argument(fmt::format("{} is no handle of that kind", name));
+            return invalid_argument(fmt::format("{} is not a handle of this kind of object", name));
         return invalid_argument(fmt::format("{} was destroyed", name));
     }
-    // Null where there is none.
+    // Returns null where there is none.
     std::shared_ptr<T> remove(uint64_t id) {
         const std::lock_guard guard(mutex_);
         const auto found = objects_.find(id);

@@ -7,11 +7,11 @@
 namespace hekla::api {
 namespace {
 
-// Vulkan gives back an address alone: what was asked for stands in front of it.
+// The request, stored in front of the memory: Vulkan frees by address alone.
 struct AskedFor {
-    std::size_t bytes;     // of the whole, this included
-    std::size_t alignment; // of the whole
-    std::size_t offset;    // of what Vulkan has
+    std::size_t bytes;     // of the allocation, with this header
+    std::size_t alignment; // of the allocation
+    std::size_t offset;    // of the memory that Vulkan gets
     std::pmr::memory_resource* from;
 };
 

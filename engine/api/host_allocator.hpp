@@ -1,4 +1,4 @@
-// A host's hk_allocator as the engine and Vulkan ask for memory.
+// A host's hk_allocator as a memory resource of the engine and as allocation callbacks of Vulkan.
 #pragma once
 
 #include "api/host_functions.hpp"
@@ -9,12 +9,12 @@
 
 namespace hekla::api {
 
-// Thread: any, where the host's functions are. Must outlive all that was allocated with it.
+// Thread: any. Must outlive all memory that was allocated with it.
 class HostAllocator final : public std::pmr::memory_resource {
 public:
     explicit HostAllocator(std::shared_ptr<HostFunctions> host) : host_(std::move(host)) {}
     VkAllocationCallbacks callbacks(); // they point to this
-    // The same, from the process's own memory where the host has none.
+    // Callbacks that use the memory of the process where the host has none.
     VkAllocationCallbacks unfailing_callbacks();
 
 private:

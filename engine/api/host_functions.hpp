@@ -1,4 +1,4 @@
-// Everything of a host's that a context calls, but for what it gives to single calls and sessions.
+// The host's functions that a context calls. Those of single calls and sessions are not here.
 #pragma once
 
 #include "api/replaceable.hpp"
@@ -7,7 +7,7 @@
 
 namespace hekla::api {
 
-// Null functions: the host gave none.
+// Null functions: the host set none.
 struct HostFunctions {
     struct Messages {
         void* user = nullptr;

@@ -1,4 +1,4 @@
-// hekla/model.h: a model's folder, described.
+// Implementation of hekla/model.h: models.
 #include "hekla/model.h"
 
 #include "api/arguments.hpp"
@@ -59,7 +59,8 @@ public:
 
     Result<std::vector<int32_t>> source_of(const std::string& text) const {
         if (!encoder_decoder_)
-            return invalid_argument("the model has no encoder that reads one text to write another: hk_model_encode");
+            return invalid_argument(
+                "the model has no encoder that reads one text to write another: use hk_model_encode");
         HK_ASSIGN(const text::Tokenizer* tokenizer, this->tokenizer());
         HK_TRY(source_problem_);
         HK_ASSIGN(const std::vector<int32_t> ids, tokenizer->encode(infer::with_prefix(prefix_, text)));
@@ -81,7 +82,8 @@ private:
             source_problem_ = layout.status();
         else if (std::ranges::find(layout->fields, "input_ids", &infer::SourceLayout::Field::name) ==
                  layout->fields.end())
-            source_problem_ = unsupported(folder_ + ": was not exported to generate: how it reads texts is not in it");
+            source_problem_ =
+                unsupported(folder_ + ": was exported without the layout of its texts: export it for generation");
         else
             source_ = layout.take();
     }

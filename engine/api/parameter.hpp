@@ -1,4 +1,4 @@
-// hk_parameter of what the engine calls a parameter.
+// Describes a parameter as hk_parameter.
 #pragma once
 
 #include "api/boundary.hpp"

@@ -1,4 +1,4 @@
-// plan.h: what things would take.
+// Implementation of hekla/plan.h.
 #include "hekla/plan.h"
 
 #include "api/boundary.hpp"
@@ -23,7 +23,7 @@ struct NamedLimits {
     const char* name;
     hk_device_limits limits;
 };
-// Round numbers, on the side of older devices.
+// Round numbers, of older devices.
 constexpr std::array kNamedLimits{
     NamedLimits{"cpu", {0, 1, 8, 1024, 32768, 1, 1, 1, 1, 0, 2 * kGiB, 0, 2e10, 5e9}},
     NamedLimits{"desktop", {0, 0, 32, 1024, 49152, 1, 0, 1, 0, 0, 4 * kGiB, 8 * kGiB, 1e13, 3e11}},
@@ -64,10 +64,10 @@ void fill_limits(program::Runtime& runtime, hk_device_limits& out) {
            speed.bytes};
 }
 
-// A device to plan for, and what is free on it.
+// A device to plan for, and its free memory.
 struct PlannedOn {
     program::Target target;
-    program::Runtime* runtime = nullptr; // null: it is only described
+    program::Runtime* runtime = nullptr; // null: a described device
     uint64_t available = 0;
 };
 
@@ -81,7 +81,7 @@ Result<PlannedOn> planned_on(const Context::Call& call, const hk_plan_options& o
     const Result<program::Runtime*> runtime = call.runtime();
     if (!runtime.ok())
         return failed_precondition(
-            fmt::format("{}: give hk_plan_options.limits, of the device to plan for", runtime.message()));
+            fmt::format("{}: set hk_plan_options.limits to the device to plan for", runtime.message()));
     on.runtime = runtime.value();
     on.target = program::target_of(*on.runtime);
     on.available = train::memory_room(*on.runtime).free;
@@ -94,7 +94,7 @@ std::string time_text(double seconds) {
                            : train::duration_text(seconds);
 }
 
-// What a report says, and what it points to.
+// A report, and the data that it points to.
 struct Report {
     program::Estimate estimate;
     int32_t mode = HK_PLAN_TRAIN, time = HK_TIME_ESTIMATED;
@@ -117,7 +117,7 @@ std::string Report::text(uint64_t available) const {
                         train::grouped(static_cast<double>(e.parameters)), size_text(e.largest),
                         available > 0 ? fmt::format("; {} are free", size_text(available)) : "");
     const double tokens = static_cast<double>(rows * length);
-    const char* how = time == HK_TIME_ESTIMATED  ? "estimated by what dispatches compute and move"
+    const char* how = time == HK_TIME_ESTIMATED  ? "estimated from operations and bytes"
                       : time == HK_TIME_MEASURED ? "measured"
                                                  : "measured with one example";
     text += fmt::format("\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations\n", rows, length,
@@ -135,7 +135,7 @@ std::string Report::text(uint64_t available) const {
     }
     double all = 0.0;
     for (const program::NodeCost& node : e.nodes) all += node.seconds;
-    text += "dearest nodes:\n";
+    text += "most expensive operations:\n";
     for (std::size_t i = 0; i < std::min<std::size_t>(3, e.nodes.size()); ++i)
         text += fmt::format("  {:>8}  {:4.1f}%  {}\n", time_text(e.nodes[i].seconds),
                             all > 0.0 ? 100.0 * e.nodes[i].seconds / all : 0.0, e.nodes[i].name);
@@ -219,18 +219,18 @@ graph::Tensor tokens_of(int64_t rows, int64_t length) {
     return {graph::Kind::int32, shape, std::vector<double>(static_cast<std::size_t>(shape.elements()))};
 }
 
-// Rows of tokens as the model reads them, with what else it is given.
+// Fields for rows of tokens, as the model reads them next to `others`.
 Result<infer::Tensors> fields_of(const infer::Model& model, int64_t rows, int64_t length,
-                                 const infer::Tensors& beside = {}) {
+                                 const infer::Tensors& others = {}) {
     infer::Tensors fields{{"input_ids", tokens_of(rows, length)}, {"attention_mask", tokens_of(rows, length)}};
     infer::Tensors all = fields;
-    all.insert(beside.begin(), beside.end());
+    all.insert(others.begin(), others.end());
     HK_ASSIGN(const bool masked, infer::reads_field(model, all, "attention_mask"));
     if (!masked) fields.erase("attention_mask");
     return fields;
 }
 
-// What an encoder reads for rows that are written token by token; nothing where the model has one stack.
+// Fields of the encoder for rows that are generated; empty where the model has one stack.
 Result<infer::Tensors> sources_of(const infer::Model& model, int64_t rows, int64_t length) {
     HK_ASSIGN(const bool encodes, infer::encoder_decoder(model));
     if (!encodes) return infer::Tensors();
@@ -293,7 +293,7 @@ int32_t hk_device_limits_named(hk_string name, hk_device_limits* out, hk_error* 
             out->struct_size = size;
             return {};
         }
-        return hekla::not_found(fmt::format("no device is described as '{}'; there are: {}", wanted, known));
+        return hekla::not_found(fmt::format("name is '{}', expected one of: {}", wanted, known));
     });
 }
 

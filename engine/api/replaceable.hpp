@@ -1,4 +1,4 @@
-// Functions of a host's that it may replace while they are in use: one that loads its own code anew does.
+// Callbacks of a host that may be replaced while they run, for hosts that reload their own code.
 #pragma once
 
 #include <array>
@@ -9,13 +9,13 @@
 
 namespace hekla::api {
 
-// T: a struct of function pointers and what they are given. Thread: any.
+// T: a struct of function pointers and their user pointers. Thread: any.
 template<class T>
 class Replaceable {
 public:
     explicit Replaceable(const T& functions = {}) : functions_(functions) {}
 
-    // f(functions), under no lock.
+    // Calls f(functions) under no lock.
     template<class F>
     decltype(auto) call(F&& f) {
         const Running running(*this);
@@ -25,10 +25,10 @@ public:
         const std::lock_guard guard(mutex_);
         return functions_;
     }
-    // Returns when none of the old ones runs any more; not from inside of one.
+    // Replaces the functions and waits until no old one runs any more. Not to be called by one of them.
     void replace(const T& functions) {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return running_[1 - side_] == 0; }); // of another replace()
+        changed_.wait(lock, [&] { return running_[1 - side_] == 0; }); // another replace() ends first
         functions_ = functions;
         const std::size_t old = side_;
         side_ = 1 - side_;

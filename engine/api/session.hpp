@@ -43,7 +43,7 @@ public:
     Result<bool> release_memory(std::chrono::nanoseconds time);
     Status restore_memory();
 
-    void stop();    // after the step or token that runs; the host goes on to advance
+    void stop();    // after the step or token that runs; the host continues to advance
     void destroy(); // at once
     // As stop(), without the host: drains the queue. Returns false when the time is up.
     bool shut_down(std::chrono::steady_clock::time_point until) override;
@@ -114,7 +114,8 @@ protected:
     Status calibrate(const std::function<Status()>& rehearse);
     // Ends the preparation: from now on the device works only within the host's budgets.
     Status enter_metered_mode(Phase next);
-    // Waits until `holds` or a request to stop; evicts and restores the memory meanwhile. Returns whether to go on.
+    // Waits until `holds` or a request to stop; evicts and restores the memory meanwhile. Returns false for a
+    // request to stop.
     Result<bool> wait_for_work(const std::function<bool()>& holds);
     void set_progress(double progress);
     void set_phase(Phase phase);                                                    // mutex_ is held

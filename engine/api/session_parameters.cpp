@@ -1,4 +1,4 @@
-// hekla/model.h: the parameters of a session.
+// Implementation of hekla/model.h: the parameters of a session.
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/handles.hpp"

@@ -215,7 +215,7 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
         if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
             c.device_memory_bytes = std::max(c.device_memory_bytes, memory.memoryHeaps[i].size);
     }
-    // Host-visible device memory of a discrete card lies behind a bus, sometimes in a window of 256 MiB: not for
+    // Host-visible device memory of a discrete card is behind a bus, sometimes in a window of 256 MiB: not for
     // tensors.
     constexpr VkMemoryPropertyFlags kAll = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                            VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;

@@ -26,7 +26,7 @@ class Timer;
 // invalid_argument when even the product of the limits is too small, or groups is 0.
 Result<std::array<uint32_t, 3>> fold_groups(uint64_t groups, const std::array<uint32_t, 3>& limits);
 
-// What was really recorded, for a checker of ordering that trusts nobody. ReadOnlyArena only where asked for.
+// The commands that were recorded, for a checker of ordering that does not rely on the recorder. Kept only on request.
 struct RecordedCommand {
     enum class Kind : int32_t { dispatch, barrier, copy, fill, update, timestamp };
     Kind kind = Kind::dispatch;
@@ -55,11 +55,11 @@ public:
     CommandBuffer& operator=(CommandBuffer&& other) noexcept;
     ~CommandBuffer();
 
-    // A host's command buffer, being recorded, in which execute() and barrier() may be used. It stays the host's; begin
-    // and end are not called on it.
+    // Borrows a command buffer of the host, which is recording, for execute() and barrier(). begin() and end() are not
+    // called on it.
     static CommandBuffer borrow(std::shared_ptr<Device> device, VkCommandBuffer commands);
 
-    // `keep_trace`: keep RecordedCommands. Begins anew whatever was recorded before.
+    // Begins recording, and drops what was recorded before. `keep_trace`: keep RecordedCommands.
     Status begin(bool keep_trace = false);
     Status end();
 
@@ -80,7 +80,7 @@ public:
     // At most 65,536 bytes, put into the command buffer itself. Offset and size multiples of 4.
     void update(const Buffer& destination, uint64_t offset, std::span<const std::byte> bytes);
 
-    // What captures show around the commands between. Nothing without Device::labels().
+    // Begin and end a label that debuggers show. Do nothing without Device::labels().
     void begin_label(const std::string& name);
     void end_label();
 

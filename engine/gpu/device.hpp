@@ -35,7 +35,7 @@ struct DeviceOptions {
     // Empty: the best device (discrete, integrated, virtual, other, CPU; more memory first among equals). Otherwise an
     // index of list(), or a part of one device's name in any case.
     std::string select;
-    Validation validation = Validation::off; // asked for and not installed: an error that says so
+    Validation validation = Validation::off; // an error where the layer is not installed
     CapabilityOverrides overrides;
     bool use_quirks = true;
     // What Vulkan allocates on the host with; none: as it likes.
@@ -69,13 +69,13 @@ struct WrappedDevice {
     VkQueue queue = VK_NULL_HANDLE;
     uint32_t queue_family = 0;
     uint32_t api_version = 0; // what the instance was created for: a device is used at min(this, its own)
-    const VkDeviceCreateInfo* created_with = nullptr; // required: says what the host *enabled*; read by wrap() alone
+    const VkDeviceCreateInfo* created_with = nullptr; // required: what the host *enabled*; read by wrap() alone
     // Called around every use of the queue, where the host uses it from other threads. May be empty.
     std::function<void()> lock_queue;
     std::function<void()> unlock_queue;
 };
 
-// The queue that a host should make for us.
+// The queue that a host should create for Hekla.
 struct QueueAdvice {
     enum class Kind : int32_t {
         async = 0,  // of a family that computes and does not draw
@@ -84,10 +84,10 @@ struct QueueAdvice {
     };
     Kind kind = Kind::shared;
     uint32_t family = 0, index = 0;
-    float priority = 0.0F; // beside 1 for the host's own
+    float priority = 0.0F; // 0 to 1, if the host's own queues have 1
 };
 
-// What a host must enable on `physical_device` for Device::wrap, and what it would do well to.
+// Features that a host must enable on a physical device for Device::wrap, and those that are useful.
 struct DeviceRequirements {
     Features required;
     Features useful;          // required, and every optional feature that the device has
@@ -133,7 +133,7 @@ public:
     std::pmr::memory_resource* host_memory() const {
         return host_memory_ ? host_memory_.get() : std::pmr::new_delete_resource();
     }
-    // A CPU that was taken because there is nothing else: worth a line to the user.
+    // Whether this is a CPU that was chosen because there is no GPU.
     bool chosen_for_lack_of_another() const { return lack_of_another_; }
 
     // ok, or the sticky error of a lost device with its report. Thread: any.
@@ -159,7 +159,7 @@ public:
     // A name that validation messages and captures show. Does nothing without labels().
     void set_name(VkObjectType type, uint64_t object, std::string_view name) const;
 
-    // Expired once the device is gone, whoever was the last to hold it.
+    // Expires when the device is destroyed.
     std::weak_ptr<const void> presence() const { return presence_; }
 
     struct MessageState; // what the validation layer's callback writes to

@@ -12,7 +12,7 @@
 namespace hekla::gpu {
 namespace {
 
-// FIELD of STRUCTURE (and of the wide structure that came later): where it lies and what it is called.
+// Offset and name of FIELD in STRUCTURE, and in the wide structure that came later.
 #define HK_ALONE(TYPE, STRUCTURE, FIELD) #FIELD, TYPE, offsetof(STRUCTURE, FIELD), #STRUCTURE
 #define HK_WIDE(TYPE, STRUCTURE, FIELD) TYPE, offsetof(STRUCTURE, FIELD), #STRUCTURE
 #define HK_CORE(FIELD)                                                                                                 \

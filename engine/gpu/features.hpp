@@ -47,9 +47,9 @@ struct Features {
 struct Requirement {
     bool Features::*feature = nullptr;
     bool required = false;  // else the engine does without
-    const char* why = "";   // one line for whoever writes the host
+    const char* why = "";   // one sentence for authors of hosts
     const char* field = ""; // "bufferDeviceAddress"; "" for an extension without a bit
-    VkStructureType type{}; // of the structure of this feature alone, in which the bit lies at `offset`
+    VkStructureType type{}; // of the structure of this feature alone, which has the bit at `offset`
     std::size_t offset = 0;
     const char* structure = "";
     VkStructureType wide_type{}; // of VkPhysicalDeviceVulkan1xFeatures, where one has the bit too (else 0)
@@ -78,9 +78,9 @@ Result<Features> supported_features(const Functions& functions, VkPhysicalDevice
 // The extensions that `features` need on a device of `api_version` (those not in its core).
 std::vector<const char*> required_extensions(const Features& features, uint32_t api_version);
 
-// What a host says it enabled: what it gave vkCreateDevice, with its chain in any style (pEnabledFeatures,
+// Returns what a host enabled: what it gave vkCreateDevice, with its chain in any style (pEnabledFeatures,
 // VkPhysicalDeviceVulkan12Features, one structure a feature) and its extensions. Structures not known here are skipped.
-// A feature whose extension was not enabled is not enabled, whatever the chain says.
+// A feature whose extension was not enabled is not enabled, whatever the chain has.
 Features enabled_features(const VkDeviceCreateInfo& created_with, uint32_t api_version);
 
 // Adds `wanted` to what a host is about to give vkCreateDevice: a bit is set where a structure of the host's chain has

@@ -74,7 +74,7 @@ Result<std::shared_ptr<Loader>> Loader::open(const std::string& path) {
     auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(handle, "vkGetInstanceProcAddr"));
     if (!get) {
         dlclose(handle);
-        return unsupported(fmt::format("{} has no vkGetInstanceProcAddr: it is no Vulkan loader", name));
+        return unsupported(fmt::format("{} has no vkGetInstanceProcAddr: it is not a Vulkan loader", name));
     }
     auto loader = std::shared_ptr<Loader>(new Loader);
     loader->get_instance_proc_addr_ = get;

@@ -1,5 +1,5 @@
 // The engine's own table of Vulkan entry points, one a context, loaded from one vkGetInstanceProcAddr. Nothing here is
-// global: two contexts in a process may stand on two loaders, and a host's own table is never touched.
+// global: two contexts in a process may use two loaders, and a host's own table is never touched.
 #pragma once
 
 #include "base/status.hpp"
@@ -114,10 +114,10 @@ struct Functions {
 };
 
 // The system's Vulkan loader, opened with dlopen. It is never unloaded: drivers leave threads and thread-local
-// destructors behind that would run in unmapped code.
+// destructors that would run in unmapped code.
 class Loader {
 public:
-    // `path` empty: libvulkan.so.1. The error says how to install one.
+    // Opens a loader; `path` empty: libvulkan.so.1. The error tells how to install one.
     static Result<std::shared_ptr<Loader>> open(const std::string& path = {});
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;

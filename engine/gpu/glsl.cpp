@@ -24,7 +24,7 @@ Hash128 key_of(const std::string& source, bool optimize) {
         fmt::format("hekla glsl {} spirv1.5 vulkan1.2 optimize={}\n{}", HEKLA_GLSL_VERSION, optimize, source));
 }
 
-// The words of a cached module whose hashes agree; empty otherwise (a torn or foreign one is simply made anew).
+// Returns the words of a cached module if its hashes match, else nothing: a torn or foreign module is compiled again.
 std::vector<uint32_t> words_of(std::string_view content, const Hash128& key) {
     if (content.size() < sizeof(ModuleHeader)) return {};
     ModuleHeader header;
@@ -102,7 +102,7 @@ Result<Shader> GlslCompiler::compile(const std::string& name, const std::string&
         header.words = hash128(std::as_bytes(shader.words()));
         std::string content(reinterpret_cast<const char*>(&header), sizeof header);
         content.append(reinterpret_cast<const char*>(shader.words().data()), shader.words().size_bytes());
-        // A cache that cannot be written costs time, not correctness: said once a file, and the work goes on.
+        // A cache that cannot be written costs time, not correctness: a warning per file is enough.
         const Status written = options_.cache->store(entry, content);
         if (!written.ok()) options_.log.warning("the compiled shader is not cached: " + written.message());
     }

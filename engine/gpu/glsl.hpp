@@ -19,7 +19,7 @@ namespace hekla::gpu {
 
 struct GlslOptions {
     Log log;
-    std::filesystem::path module; // empty: libhekla_glsl.so beside this binary or library, then as dlopen finds it
+    std::filesystem::path module; // empty: libhekla_glsl.so next to this binary or library, then as dlopen finds it
     std::shared_ptr<Cache> cache; // null: none
     bool optimize = true;         // spirv-opt; off for cooperative-matrix and bfloat16 shaders
 };
@@ -35,7 +35,7 @@ public:
     Status available();
 
     // A compute shader, #version and all (no #include), to SPIR-V 1.5. A file of the cache is taken when its hashes
-    // agree, otherwise written anew. invalid_argument carries the compiler's messages.
+    // match, otherwise written again. invalid_argument carries the compiler's messages.
     Result<Shader> compile(const std::string& name, const std::string& source);
 
 private:

@@ -408,11 +408,6 @@ MemoryUsage Memory::usage() const {
     return usage;
 }
 
-void Memory::reset_peak() {
-    const std::lock_guard guard(account_->mutex);
-    account_->peak = account_->current;
-}
-
 Buffer Buffer::borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name) {
     Buffer borrowed;
     borrowed.held_ = std::make_unique<Held>();

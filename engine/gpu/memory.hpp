@@ -26,12 +26,12 @@ enum class Residence : int32_t {
     readback = 2, // always mapped and cached: the device writes, the host reads
 };
 
-// Memory of a host's, in which buffers may lie.
+// Memory of the host for buffers.
 struct MemoryRange {
     VkDeviceMemory memory = VK_NULL_HANDLE; // allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
     uint32_t type = 0;                      // its index among the device's memory types
     uint64_t offset = 0, bytes = 0;         // the offset a multiple of 65,536
-    std::byte* mapped = nullptr;            // where `offset` lies in the host's address space; null: not mapped
+    std::byte* mapped = nullptr;            // host address of the byte at `offset`; null: not mapped
 };
 
 struct MemoryOptions {
@@ -39,12 +39,12 @@ struct MemoryOptions {
     uint64_t guard_bytes = 16384;    // beyond every buffer's end, readable, content undefined
     bool poison = false;             // fill new mapped buffers with 0xFF (NaN): tests find reads before writes
     bool allow_mapped_device = true; // false: Residence::device is never mapped, so staging runs everywhere (tests)
-    std::vector<MemoryRange> ranges = {}; // every buffer lies in one of these; none: memory of our own
+    std::vector<MemoryRange> ranges = {}; // hold all buffers; empty: own allocations
 };
 
 struct MemoryUsage {
     uint64_t current_bytes = 0; // ours
-    uint64_t peak_bytes = 0;    // ours, since creation or reset_peak
+    uint64_t peak_bytes = 0;    // ours, since creation
     uint64_t cap_bytes = 0;     // 0: none
     uint64_t buffers = 0;
     // The device-local heap as the driver sees it, all processes; 0 without VK_EXT_memory_budget.
@@ -68,7 +68,7 @@ public:
     static Buffer borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name);
 
     explicit operator bool() const { return held_ != nullptr; }
-    // Handle, address and mapping change when memory was given up and taken back (Memory::evict).
+    // Handle, address and mapping change when memory was evicted and restored (Memory::evict).
     VkBuffer handle() const { return held_ ? held_->buffer : VK_NULL_HANDLE; }
     uint64_t bytes() const { return held_ ? held_->bytes : 0; } // as asked for, without the guard
     VkDeviceAddress address() const { return held_ ? held_->address : 0; }
@@ -97,7 +97,7 @@ private:
         std::byte* mapped = nullptr;
         Residence residence = Residence::device;
         std::string name;
-        std::optional<std::pmr::vector<std::byte>> saved; // while the memory is given up
+        std::optional<std::pmr::vector<std::byte>> saved; // while the memory is evicted
     };
     void release() noexcept;
     std::shared_ptr<Memory> memory_; // null: a host's buffer
@@ -112,14 +112,13 @@ public:
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
-    // Another of the same device, with memory of its own, that counts towards the same cap, and shares ranges.
+    // Creates another memory of the same device, which is evicted apart, counts towards the same cap and shares ranges.
     static Result<std::shared_ptr<Memory>> create_beside(const Memory& other);
 
-    // Keeps the content of all buffers on the host and gives their device memory back, every allocation of it, until
-    // restore(), which makes them again and leaves them as they were, at other addresses. Nothing that uses them may
-    // be pending, and no buffer may be made between. out_of_memory: nothing has changed. `queue` copies what is not
-    // mapped. `then`: what else has to be done before it is taken back; where that fails, or throws std::bad_alloc, all
-    // is as it was given up, which needs no memory.
+    // evict() copies every buffer to the host and frees all device memory. restore() restores the buffers, at new
+    // addresses. Nothing that uses them may be pending, and no buffer may be made in between. out_of_memory: nothing
+    // has changed. `queue` copies what is not mapped. `then` is called at the end of restore(); where it fails or
+    // throws std::bad_alloc, everything is evicted again, which needs no memory.
     Status evict(const std::shared_ptr<Queue>& queue);
     Status restore(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then = {});
 
@@ -131,7 +130,6 @@ public:
     // The largest `bytes` that create_buffer may be asked for: one allocation, guard taken off.
     uint64_t max_buffer_bytes() const;
     MemoryUsage usage() const;
-    void reset_peak();
     const std::shared_ptr<Device>& device() const { return device_; }
 
 private:
@@ -141,7 +139,7 @@ private:
     Status open();
     Status reserve(uint64_t bytes, std::string_view name);
     void give_back(uint64_t bytes) noexcept;
-    // Buffer and memory for what `held` says.
+    // Makes the buffer and its memory as `held` describes them.
     Status place(Buffer::Held& held);
     Status place_in_range(Buffer::Held& held, const VkBufferCreateInfo& create);
     void take_away(Buffer::Held& held) noexcept;

@@ -12,7 +12,7 @@ namespace hekla::gpu {
 
 namespace {
 
-// A SPIR-V capability, by its number, and the bit of ours that stands for it; null: every device of the baseline has
+// A SPIR-V capability, by its number, and the bit of Capabilities for it; null: every device of the baseline has
 // it.
 struct Needed {
     uint32_t number;
@@ -49,7 +49,7 @@ constexpr Needed kNeeded[] = {
     {6022, "CooperativeMatrixKHR", &Capabilities::cooperative_matrix},
 };
 
-// What stands before the driver's blob in a cache file: enough to know that the blob is whole and ours to give back.
+// The header of a cache file: enough to know that the driver's blob is complete and belongs to this driver.
 struct BlobHeader {
     char magic[8] = {'H', 'K', 'P', 'I', 'P', 'E', '0', '1'};
     uint64_t bytes = 0;
@@ -136,7 +136,8 @@ std::string Pipelines::read_blob() const {
     const BlobHeader expected;
     if (content.size() < sizeof header) return refuse("it is too short");
     std::memcpy(&header, content.data(), sizeof header);
-    if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) return refuse("it is no pipeline cache");
+    if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0)
+        return refuse("it is not a pipeline cache");
     const std::string_view blob = std::string_view(content).substr(sizeof header);
     if (header.bytes != blob.size() || !(hash128(blob) == header.hash)) return refuse("it is torn");
     VkPipelineCacheHeaderVersionOne vulkan{};
@@ -321,7 +322,7 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     f.vkDestroyShaderModule(device_->handle(), module, device_->callbacks());
     const std::string what = fmt::format("vkCreateComputePipelines ({})", d.shader.name());
     HK_TRY(device_->check(result, what));
-    // Some drivers say success, or a success that is none, and hand out nothing.
+    // Some drivers return success and no pipeline.
     if (result != VK_SUCCESS || pipeline->pipeline_ == VK_NULL_HANDLE)
         return internal_error(
             fmt::format("{}: the driver answered {} and gave no pipeline", what, result_name(result)));

@@ -128,7 +128,7 @@ bool quirk_applies(const Quirk& quirk, const Capabilities& c) {
     }
     if (quirk.version_from || quirk.version_below) {
         const std::vector<uint32_t> have = version_in_text(c.driver_info);
-        if (have.empty()) return true; // a driver that does not say is taken to be bad: slower, never wrong
+        if (have.empty()) return true; // a driver without a version counts as affected: slower, never wrong
         if (quirk.version_from && have < version_in_text(*quirk.version_from)) return false;
         if (quirk.version_below && have >= version_in_text(*quirk.version_below)) return false;
     }

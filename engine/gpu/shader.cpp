@@ -143,11 +143,11 @@ Status Shader::inspect() {
     if (entry_points != 1) return bad(fmt::format("it has {} entry points; one is needed", entry_points));
     if (workgroup_size_id != 0) {
         const auto vector = vectors.find(workgroup_size_id);
-        if (vector == vectors.end()) return bad("its workgroup size is no vector of three");
+        if (vector == vectors.end()) return bad("its workgroup size is not a vector of three");
         for (std::size_t i = 0; i < 3; ++i) {
             const uint32_t id = vector->second[i];
             const auto value = values.find(id);
-            if (value == values.end()) return bad("its workgroup size is no constant");
+            if (value == values.end()) return bad("its workgroup size is not a constant");
             const auto spec = spec_ids.find(id);
             workgroup_[i] = {value->second, spec == spec_ids.end() ? -1 : static_cast<int64_t>(spec->second)};
         }

@@ -52,7 +52,7 @@ public:
 
     // Runs the segments in order and returns the value this queue's timeline has when all is done. Barriers are the
     // recorder's: a barrier inside any segment orders it against every earlier command of this queue, other submits
-    // included. A full barrier stands before the first segment of each call and, towards the host, after the last: what
+    // included. A full barrier is before the first segment of each call and, towards the host, after the last: what
     // one call wrote is visible to the next call and, once waited for, to the host. On error nothing of it still runs.
     virtual Result<uint64_t> submit(std::span<const Segment> segments, const SubmitOptions& options = {});
     Result<uint64_t> submit(const CommandBuffer& secondary, double seconds = 0);

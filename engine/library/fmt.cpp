@@ -1,5 +1,5 @@
-// fmt, compiled into libhekla: with its headers alone every function is emitted where it is used, so this file uses
-// what the engine does.
+// fmt, compiled into libhekla, because Debian packages only a shared library of it. With the headers alone a function is
+// emitted where it is used, so this file uses the functions that the engine uses.
 #define FMT_HEADER_ONLY
 #include <fmt/chrono.h>
 #include <fmt/format.h>

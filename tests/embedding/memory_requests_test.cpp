@@ -84,7 +84,7 @@ TEST_CASE("threads release and restore one session's memory at the same time, an
     const Place place;
     Host host;
     const Error error;
-    const std::vector<std::string> steps{"train.max_steps=6", "train.eval_steps=0"};
+    const std::vector<std::string> steps{"train.max_steps=3", "train.eval_steps=0"};
     for (const bool no_threads : {false, true}) {
         hk_context context{};
         REQUIRE(host.context(context, error, [&](hk_context_options& o) { o.no_threads = no_threads ? 1 : 0; }) ==

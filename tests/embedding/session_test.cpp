@@ -276,7 +276,7 @@ TEST_CASE("what cannot be is refused in words; a session that fails says why") {
     CHECK(hk_session_wait(session, 0, &info, error) == HK_INVALID_ARGUMENT);
     CHECK(error.says("session is null"));
     CHECK(hk_session_wait(hk_session{context.id}, 0, &info, error) == HK_INVALID_ARGUMENT);
-    CHECK(error.says("no handle of that kind"));
+    CHECK(error.says("session is not a handle of this kind"));
 
     writing.options.beams = 0;
     REQUIRE(hk_session_generate(context, &writing.options, nullptr, &session, error) == HK_OK);

@@ -181,7 +181,7 @@ TEST_CASE("plan and eval leave no folder behind") {
     begin(folder);
     const Ended plan = train(folder, {"--plan"});
     succeeds(plan);
-    CHECK(has(plan.out, "dearest nodes"));
+    CHECK(has(plan.out, "most expensive operations"));
     CHECK(!folder.exists("run"));
     fails(run(folder, {"eval", "recipe.toml"}), {"run", "there is no checkpoint", "train first"});
     CHECK(!folder.exists("run"));
