@@ -3,8 +3,31 @@
 # CMake package and pkg-config files.
 #     bin/hekla   libexec/hekla-describe   lib/libhekla.so   lib/hekla/plugins/   lib/libhekla_*.so   include/hekla/
 #     include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/examples/   share/hekla/rust/   share/hekla/zig/
-#     share/doc/hekla/ (the guide, and reference/)
-# The folders are plain `lib` and `bin` everywhere: the program finds plugins and modules from where it lies itself.
+#     share/doc/hekla/ (the guide, and reference/)   share/man/man1/   completions for bash, zsh and fish
+# The folders are named `lib` and `bin` everywhere: the program finds plugins and modules relative to itself.
+
+# cmake --build BUILD --target installable builds what is installed, and nothing else.
+add_custom_target(installable)
+add_dependencies(installable hekla hekla-describe hekla_plugins hekla_library ${HEKLA_MODULES})
+set(installed_targets hekla hekla-describe hekla_library ${HEKLA_MODULES})
+set(installed_files)
+foreach(target ${installed_targets})
+  list(APPEND installed_files $<TARGET_FILE:${target}>)
+endforeach()
+if(hekla_static)
+  add_dependencies(installable hekla_static_library)
+  list(APPEND installed_files ${hekla_static})
+endif()
+# Before anything is copied: whether all of it was built. A component has less.
+install(CODE "
+if(NOT CMAKE_INSTALL_COMPONENT OR CMAKE_INSTALL_COMPONENT STREQUAL \"Unspecified\")
+  foreach(file ${installed_files})
+    if(NOT EXISTS \"\${file}\")
+      message(FATAL_ERROR \"\${file} is not built, and nothing was installed. Build first: cmake --build ${hekla_BINARY_DIR} --target installable\")
+    endif()
+  endforeach()
+endif()" ALL_COMPONENTS)
+
 install(TARGETS hekla RUNTIME DESTINATION bin)
 install(TARGETS hekla-describe RUNTIME DESTINATION libexec)
 install(TARGETS ${HEKLA_MODULES} LIBRARY DESTINATION lib)
@@ -25,6 +48,22 @@ install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/sdk/rust ${hekla_SOURCE_DIR}/plugi
 install(DIRECTORY ${hekla_SOURCE_DIR}/plugins/reference DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/README.md ${hekla_SOURCE_DIR}/plugins/DEBUGGING.md DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/plugins/sdk/plugin.map DESTINATION share/hekla)
+# The manual page and shell completions, which the program writes from its own options.
+set(generated share/bash-completion/completions/hekla:completion:bash share/zsh/site-functions/_hekla:completion:zsh
+  share/fish/vendor_completions.d/hekla.fish:completion:fish share/man/man1/hekla.1:reference:man)
+foreach(row ${generated})
+  string(REPLACE ":" ";" row ${row})
+  list(GET row 0 file)
+  list(GET row 1 verb)
+  list(GET row 2 format)
+  get_filename_component(folder ${file} DIRECTORY)
+  install(CODE "
+set(file \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${file}\")
+message(STATUS \"Installing: \${file}\")
+file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}\")
+execute_process(COMMAND \"$<TARGET_FILE:hekla>\" ${verb} ${format} OUTPUT_FILE \"\${file}\" COMMAND_ERROR_IS_FATAL ANY)
+list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${CMAKE_INSTALL_PREFIX}/${file}\")")
+endforeach()
 
 include(CMakePackageConfigHelpers)
 configure_package_config_file(${hekla_SOURCE_DIR}/cmake/hekla-config.cmake.in ${hekla_BINARY_DIR}/hekla-config.cmake
@@ -50,7 +89,7 @@ set(CPACK_RESOURCE_FILE_LICENSE ${hekla_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /opt/hekla)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# The modules stand on libraries that this build has; the program's own library is in the package itself.
+# The modules depend on libraries of this build; the program's own library is in the package itself.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libvulkan1, mesa-vulkan-drivers")

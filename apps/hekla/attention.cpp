@@ -18,9 +18,9 @@ using graph::Kind;
 using graph::Shape;
 using graph::Tensor;
 
-constexpr int64_t kMostWritten = 96; // tokens: more are no picture
+constexpr int64_t kMostWritten = 96; // tokens; a larger map is not readable
 
-// What stands at each of `length` places: the tokens of `ids`, or numbers where the network made places of its own
+// The label of each of `length` positions: the tokens of `ids`, or numbers if the network added positions of its own
 // (patches, a class token).
 std::vector<std::string> labels(const std::vector<std::string>& ids, int64_t length) {
     std::vector<std::string> result;
@@ -37,7 +37,7 @@ AttentionPicture picture(const graph::AttentionMap& map, const Tensor& weights, 
     p.heads = static_cast<std::size_t>(map.shape[1]);
     p.queries = labels(map.queries_written ? target : source, map.shape[2]);
     p.keys = labels(map.keys_written ? target : source, map.shape[3]);
-    if (map.queries_written && !map.keys_written && !p.queries.empty()) { // by the words that were written there
+    if (map.queries_written && !map.keys_written && !p.queries.empty()) { // labeled by the token that was written there
         std::ranges::rotate(p.queries, p.queries.begin() + 1);
         p.queries.back() = kEnd;
     }
@@ -46,8 +46,8 @@ AttentionPicture picture(const graph::AttentionMap& map, const Tensor& weights, 
     return p;
 }
 
-// What the decoder of an encoder-decoder reads: a token to begin with, and what it writes. Empty where it cannot write:
-// the network then makes something of the source.
+// What the decoder of an encoder-decoder reads: a start token, then what it writes. Empty if the model does not
+// generate.
 Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::SourceRows& source,
                                          const std::string& target) {
     HK_ASSIGN(generate::Options options, generate::options_from(m.config, {{"max_new_tokens", kMostWritten}}, 0));
@@ -120,17 +120,16 @@ std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const Ten
 
 Result<std::string> show_attention(const Globals& globals, const AttentionArguments& a) {
     const plugin::Registry registry = scan_plugins(globals);
-    std::unique_ptr<program::Runtime> runtime;
-    if (!a.reference) { HK_ASSIGN(runtime, create_runtime(globals)); }
+    DeviceOnDemand device(globals);
     infer::ModelOptions options;
     options.tokenizer_required = false;
-    HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), a.model, options, globals.log()));
+    HK_ASSIGN(infer::Model m, infer::open_model(registry, a.reference ? program::RuntimeSource() : device.source(),
+                                                a.model, options, globals.log()));
     HK_ASSIGN(const graph::Graph smallest, infer::describe_smallest(m));
     const bool writes = smallest.find_leaf(graph::Op::input, "decoder_input_ids") != graph::kNone;
     HK_ASSIGN(const infer::Tensors fields, fields_of(registry, m, writes, a));
     HK_ASSIGN(const auto forward, infer::Forward::create(m, fields, {}, /*attention=*/true));
-    if (forward->attention_maps().empty())
-        return unsupported(fmt::format("{}: there is no attention in this model", a.model));
+    if (forward->attention_maps().empty()) return unsupported(fmt::format("{}: the model has no attention", a.model));
     HK_ASSIGN(const infer::Tensors outputs, forward->run(fields));
 
     const auto tokens = [&](const char* field) {
@@ -138,7 +137,7 @@ Result<std::string> show_attention(const Globals& globals, const AttentionArgume
         return found == fields.end() ? std::vector<std::string>() : token_words(m.tokenizer.get(), found->second);
     };
     const std::vector<std::string> target = tokens("decoder_input_ids");
-    // Without it the maps do not say whose places are whose.
+    // Without it the maps do not tell source positions from target positions.
     const std::vector<std::string> source = writes && target.empty() ? std::vector<std::string>() : tokens("input_ids");
     std::vector<AttentionPicture> pictures;
     for (const graph::AttentionMap& map : forward->attention_maps())

@@ -1,4 +1,4 @@
-// `hekla inspect MODEL --attention`: the maps of every head for one text, as a page.
+// `hekla inspect MODEL --attention`: an HTML page with the attention maps of every head for one text.
 #pragma once
 
 #include "command.hpp"
@@ -10,18 +10,18 @@ namespace hekla::app {
 struct AttentionArguments {
     std::string model;
     std::string text;   // what the model reads
-    std::string target; // what an encoder-decoder has written; "": what it writes
-    std::string fields; // or a .safetensors with the model's fields; its first row is shown
+    std::string target; // the decoder's text; "": what the model writes
+    std::string fields; // a .safetensors file with the model's fields, instead of text; its first row is shown
     bool reference = false;
 };
 
-// What stands for the end of what was written.
+// The label of the position after the last token.
 inline constexpr const char* kEnd = "(end)";
 
 // Ids as a field [1, T].
 graph::Tensor row_of(const std::vector<int32_t>& ids);
 
-// The tokens of [1, T] ids as they are shown; a null tokenizer: their numbers.
+// The tokens of [1, T] ids as text; without a tokenizer their numbers.
 std::vector<std::string> token_words(const text::Tokenizer* tokenizer, const graph::Tensor& ids);
 
 Result<std::string> show_attention(const Globals& globals, const AttentionArguments& a);

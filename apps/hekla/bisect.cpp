@@ -51,8 +51,8 @@ Result<Named> run_on_device(program::Runtime& runtime, const graph::Graph& graph
     return result;
 }
 
-// max|a-b| / max|b| over what is finite in b; a NaN or an infinity that the reference does not have is infinitely
-// wrong. Integers are right or wrong.
+// max|a-b| / max|b| over the finite values of b. A NaN or infinity that the reference does not have counts as infinite.
+// Integers must be equal.
 double error_of(const graph::Tensor& a, const graph::Tensor& b) {
     double difference = 0.0, size = 0.0;
     for (std::size_t i = 0; i < b.data.size(); ++i) {

@@ -89,7 +89,7 @@ std::vector<fs::path> Globals::plugin_folders() const {
 Result<fs::path> own_path() {
     std::error_code problem;
     fs::path program = fs::read_symlink("/proc/self/exe", problem);
-    if (problem) return io_error(fmt::format("where this program lies cannot be read: {}", problem.message()));
+    if (problem) return io_error(fmt::format("the path of this program cannot be read: {}", problem.message()));
     return program;
 }
 
@@ -183,9 +183,13 @@ Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals,
     choose_vector_width();
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
     if (context.device->chosen_for_lack_of_another())
-        std::fprintf(stderr, "hekla: there is no GPU: computing on the CPU through %s\n",
-                     context.capabilities().device_name.c_str());
+        globals.log().info(fmt::format("no GPU found; computing on the CPU ({})", context.capabilities().device_name));
     return runtime_on(globals, std::move(context), options);
+}
+
+Result<program::Runtime*> DeviceOnDemand::runtime() {
+    if (runtime_ == nullptr) { HK_ASSIGN(runtime_, create_runtime(globals_, options_)); }
+    return runtime_.get();
 }
 
 int HostError::report() const { return fail(std::string(view(hk_error_message(error)))); }
@@ -218,8 +222,9 @@ int HostContext::create(const Globals& globals, const HostError& error, bool tra
     options.log = [](void*, int32_t severity, hk_string message) {
         Globals().log().write(static_cast<Severity>(severity), view(message));
     };
-    options.device_kind = kind;
-    if (kind == HK_DEVICE_OWN) choose_vector_width();
+    // A capture begins with the name of the device.
+    options.device_kind = kind == HK_DEVICE_ON_DEMAND && !globals.capture.empty() ? HK_DEVICE_OWN : kind;
+    if (kind != HK_DEVICE_NONE) choose_vector_width();
     if (hk_context_create(&options, &context, error.error) != HK_OK) return error.report();
     if (!globals.capture.empty() && hk_capture(context, text(globals.capture), error.error) != HK_OK)
         return error.report();

@@ -1,4 +1,8 @@
-// What every verb of the command line shares: global options, where plugins and caches are, and how errors are said.
+// What the verbs of the command line share: global options, the folders of plugins and caches, and how errors are
+// reported.
+//
+// train, eval, generate, predict, embed and replay-calls use the engine through hekla.h alone, as any host would; the
+// other verbs use the rooms of the engine directly.
 #pragma once
 
 #include "base/log.hpp"
@@ -7,6 +11,7 @@
 #include "hekla/hekla.h"
 #include "plugin/registry.hpp"
 #include "program/program.hpp"
+#include "program/runtime_source.hpp"
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -16,13 +21,13 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 done, 1 it failed and says why, 2 used wrongly; 130 for a training that Ctrl+C stopped before its
-// end, so that a script does not go on as if it were trained (128 + SIGINT, as shells say).
+// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage; 130 a training that Ctrl+C
+// stopped before its end, so that a script does not continue as if the model were trained (128 + SIGINT, as in shells).
 inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kStopped = 130;
 
 struct Globals {
     std::string device;
-    std::vector<std::string> plugin_paths; // in front of the others
+    std::vector<std::string> plugin_paths; // searched before the others
     bool validate = false;                 // the validation layer
     bool verbose = false;
     bool no_cache = false;
@@ -30,18 +35,18 @@ struct Globals {
     bool trace_json = false;
     std::string measure_kernels = "gpus"; // never, gpus, always: for verbs that train or measure
     std::string describe = "automatic";   // automatic, child, process: where plugins describe
-    std::string describe_program;         // empty: beside this program
+    std::string describe_program;         // empty: next to this program
     double describe_seconds = 60.0;
     uint64_t describe_memory = 4096; // MiB; 0: no limit
     bool isolate_plugins = false;    // collate and decode in worker processes
-    std::string capture;             // hk_capture: where calls go; empty: nowhere
+    std::string capture;             // file of hk_capture; empty: none
 
     std::vector<std::filesystem::path> plugin_folders() const; // given, the user's, the program's own
     std::filesystem::path cache_folder() const;                // empty with no_cache
     Log log() const;                                           // to standard error
 };
 
-// A verb: its parser is filled by add_*, run is called when it was the one.
+// A verb: add_* fills its parser; run is called if it was given.
 struct Verb {
     CLI::App* parser = nullptr;
     std::function<int()> run;
@@ -69,9 +74,10 @@ void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs); // replay, diff
 void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs);
 void add_recipe(CLI::App& app, Verbs& verbs); // recipe keys
+void add_completion(CLI::App& app, Verbs& verbs); // completion, reference
 
-// Around a verb that runs traced: plugin_trace.cpp. end_trace says how many calls there were and which rules were
-// broken, and gives the verb's status, or kFailed where one was.
+// Called around a verb that runs traced (plugin_trace.cpp). end_trace prints the number of calls and the broken rules,
+// and returns the verb's status, or kFailed if a rule was broken.
 Status begin_trace(const Globals& globals);
 int end_trace(const Globals& globals, int status);
 
@@ -80,25 +86,41 @@ int fail(const Status& status);
 int fail(const std::string& message);
 int finish(const Result<int>& result); // the status, or fail()
 
-// Mesa's CPU driver is told the widest vectors that this CPU has, unless the user decided. A training step of
+// Tells Mesa's CPU driver to use the widest vectors of this CPU, unless the user decided. A training step of
 // shakespeare-char-cpu took 205 ms instead of 283 on Mesa 25.0.7, a matmul a third of the time on 26.2. Called before
 // the driver is loaded into this process.
 void choose_vector_width();
 
-// Where this program lies. Error: io.
+// The path of this program. Error: io.
 Result<std::filesystem::path> own_path();
-// How it is started again: its path and the options that concern the device and plugins. plugins: a folder of them in
-// front of the others; may be empty.
+// The command that starts it again: its path and the options of device and plugins. plugins: a folder that is searched
+// before the others; may be empty.
 Result<std::vector<std::string>> own_command(const Globals& globals, const std::filesystem::path& plugins = {});
 
 plugin::Registry scan_plugins(const Globals& globals);
 gpu::ContextOptions context_options(const Globals& globals);
 program::Measure measure_of(const Globals& globals);
-// Says it where there is no GPU.
+// Logs a line if there is no GPU.
 Result<std::unique_ptr<program::Runtime>> create_runtime(const Globals& globals, program::RuntimeOptions options = {});
-// On a context that was made before, with the cache that the options name; says nothing.
+// On a context that exists, with the cache that the options name; logs nothing.
 Result<std::unique_ptr<program::Runtime>> runtime_on(const Globals& globals, gpu::Context context,
                                                      program::RuntimeOptions options = {});
+
+// This machine's device, created when it is first needed, so that a verb's input is checked before.
+class DeviceOnDemand {
+public:
+    explicit DeviceOnDemand(const Globals& globals, program::RuntimeOptions options = {})
+        : globals_(globals), options_(std::move(options)) {}
+    Result<program::Runtime*> runtime();
+    program::RuntimeSource source() {
+        return {[this] { return runtime(); }, std::pmr::new_delete_resource()};
+    }
+
+private:
+    const Globals& globals_;
+    program::RuntimeOptions options_;
+    std::unique_ptr<program::Runtime> runtime_;
+};
 
 // hekla.h from C++: an error object, a context, and options filled from the globals.
 struct HostError {
@@ -106,7 +128,7 @@ struct HostError {
     HostError(const HostError&) = delete;
     HostError& operator=(const HostError&) = delete;
     ~HostError() { hk_error_destroy(error); }
-    int report() const; // says it; kFailed
+    int report() const; // prints it; kFailed
     hk_error* error;
 };
 struct HostContext {
@@ -114,8 +136,9 @@ struct HostContext {
     HostContext(const HostContext&) = delete;
     HostContext& operator=(const HostContext&) = delete;
     ~HostContext() { hk_context_destroy(context); }
-    // kDone or the status it failed with. kind: HK_DEVICE_*
-    int create(const Globals& globals, const HostError& error, bool trains = false, int32_t kind = HK_DEVICE_OWN);
+    // kDone or the status it failed with. kind: HK_DEVICE_*. By default the device is created by the first call that
+    // needs it, so that an error in the verb's input is reported before.
+    int create(const Globals& globals, const HostError& error, bool trains = false, int32_t kind = HK_DEVICE_ON_DEMAND);
     hk_context context{};
 };
 inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }

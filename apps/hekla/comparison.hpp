@@ -1,4 +1,4 @@
-// How `verify` compares: errors of tensors, the bars, and the report of one fixture.
+// How `verify` compares: errors of tensors, their limits, and the report of one fixture.
 #pragma once
 
 #include "fixture.hpp"
@@ -8,7 +8,7 @@
 
 namespace hekla::app {
 
-// PyTorch's own float32 stays within 1e-6, 2e-7, 3e-6, 4e-7, 3e-4 of its float64 on the public fixtures.
+// PyTorch's float32 results stay within 1e-6, 2e-7, 3e-6, 4e-7, 3e-4 of its float64 on the public fixtures.
 struct Bars {
     double outputs = 1e-5, loss = 1e-6, gradients = 5e-5, adamw_loss = 1e-5, adamw = 2e-3;
 };
@@ -18,7 +18,7 @@ struct Worst {
     double error = 0.0;
     std::string tensor;
     void take(double value, const std::string& name) {
-        if (tensor.empty() || !(value <= error)) { // a NaN is the worst there is
+        if (tensor.empty() || !(value <= error)) { // NaN counts as the worst
             error = value;
             tensor = name;
         }
@@ -51,7 +51,7 @@ struct Computed {
     Tensors stepped;
 };
 
-// Fills the report's numbers.
+// Fills in the numbers of the report.
 Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& report);
 
 // Runs the fixture's generation cases on a decoder and fills in the report's generation; nothing without cases.

@@ -19,9 +19,9 @@ std::vector<std::string> words(const std::string& text) {
 
 } // namespace
 
-void add_class_pairs(const ToldRow& row, ClassPairs& pairs) {
-    const ToldRow said = row.value("said", ToldRow::object());
-    const auto named = [](const ToldRow& label) {
+void add_class_pairs(const PredictedRow& row, ClassPairs& pairs) {
+    const PredictedRow said = row.value("said", PredictedRow::object());
+    const auto named = [](const PredictedRow& label) {
         return label.is_string() ? label.get<std::string>() : std::string(kNothing);
     };
     if (said.contains("label_name"))
@@ -36,11 +36,11 @@ void add_class_pairs(const ToldRow& row, ClassPairs& pairs) {
         pairs.emplace_back(truth[i], i < said["label_names"].size() ? named(said["label_names"][i]) : kNothing);
 }
 
-std::optional<bool> is_right(const ToldRow& row) {
+std::optional<bool> is_correct(const PredictedRow& row) {
     ClassPairs pairs;
     add_class_pairs(row, pairs);
     if (!pairs.empty()) return std::ranges::all_of(pairs, [](const auto& pair) { return pair.first == pair.second; });
-    const ToldRow said = row.value("said", ToldRow::object());
+    const PredictedRow said = row.value("said", PredictedRow::object());
     for (const char* column : {"target", "completion", "answer"})
         if (said.contains("text") && row.contains(column))
             return trimmed(said["text"].get<std::string>(), kLineBlanks) ==
@@ -48,19 +48,19 @@ std::optional<bool> is_right(const ToldRow& row) {
     return {};
 }
 
-std::vector<Group> groups_of(std::span<const ToldRow> rows) {
+std::vector<Group> groups_of(std::span<const PredictedRow> rows) {
     std::map<std::string, Group> found;
-    for (const ToldRow& row : rows) {
-        const std::optional<bool> right = is_right(row);
-        if (!right || !row.contains("group")) continue;
+    for (const PredictedRow& row : rows) {
+        const std::optional<bool> correct = is_correct(row);
+        if (!correct || !row.contains("group")) continue;
         Group& group = found[row["group"].get<std::string>()];
         ++group.examples;
-        group.right += *right ? 1.0 : 0.0;
+        group.correct += *correct ? 1.0 : 0.0;
     }
     std::vector<Group> groups;
     for (auto& [name, group] : found) {
         group.name = name;
-        group.right /= static_cast<double>(group.examples);
+        group.correct /= static_cast<double>(group.examples);
         groups.push_back(std::move(group));
     }
     if (const auto numbers = group_numbers(groups)) {

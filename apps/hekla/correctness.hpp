@@ -1,4 +1,4 @@
-// What an evaluation said of examples beside what the data has: pairs of classes, right or wrong, shares of a group.
+// Predictions of an evaluation compared with the data: pairs of classes, correct or not, shares by group.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,24 @@
 
 namespace hekla::app {
 
-// A row as hk_evaluate tells it: "place", the columns, "group", "said".
-using ToldRow = nlohmann::ordered_json;
+// One prediction as hk_evaluate gives it: "place", the columns, "group", "said".
+using PredictedRow = nlohmann::ordered_json;
 
-// The true class of each thing that was told apart and the one said of it.
+// The true class of each classified item, and the predicted one.
 using ClassPairs = std::vector<std::pair<std::string, std::string>>;
-void add_class_pairs(const ToldRow& row, ClassPairs& pairs);
+void add_class_pairs(const PredictedRow& row, ClassPairs& pairs);
 
-// Whether what was said is what the data has; nothing where that cannot be told.
-std::optional<bool> is_right(const ToldRow& row);
+// Whether the prediction equals the data; nothing if that cannot be decided.
+std::optional<bool> is_correct(const PredictedRow& row);
 
-// The examples that have the same in the recipe's data.group.
+// The examples with the same value in the column data.group of the recipe.
 struct Group {
     std::string name;
     uint64_t examples = 0;
-    double right = 0.0; // share
+    double correct = 0.0; // share of them, 0 to 1
 };
-// In the order of their numbers where all names are numbers, else of their names. Rows of which cannot be told whether
-// they are right count nowhere.
-std::vector<Group> groups_of(std::span<const ToldRow> rows);
+// Sorted by number if all names are numbers, else by name. Rows whose correctness cannot be decided are not counted.
+std::vector<Group> groups_of(std::span<const PredictedRow> rows);
 
 // The name as an integer, if all groups have one.
 std::optional<std::vector<int64_t>> group_numbers(std::span<const Group> groups);

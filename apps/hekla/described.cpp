@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The run's tokenizer where there is one, else what a run would begin with; null where the recipe says how many ids
-// there are, for then nothing else is needed of it.
+// The run's tokenizer if it exists, else the one that a run would begin with. Null if the recipe gives the number of
+// ids, since nothing else is needed then.
 Result<std::unique_ptr<text::Tokenizer>> tokenizer_of(const plugin::Registry& registry, const train::Recipe& recipe,
                                                       const train::RunData& data, const Log& log) {
     std::error_code problem;
@@ -39,7 +39,7 @@ Result<std::unique_ptr<text::Tokenizer>> tokenizer_of(const plugin::Registry& re
     return train::with_added_tokens(std::move(trained), recipe.tokenizer);
 }
 
-// Without a tokenizer: what the recipe says alone.
+// Without a tokenizer: from the recipe alone.
 plugin::CompositionSpec plain_spec(const train::Recipe& recipe) {
     plugin::CompositionSpec spec;
     spec.architecture = recipe.model.architecture;
@@ -139,6 +139,29 @@ Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& gra
     for (const program::Resource& resource : lowering.resources)
         if (resource.kind == program::ResourceKind::state) plan.states += resource.bytes;
     return planned;
+}
+
+std::string elide_lists(const std::string& graph_text) {
+    constexpr std::ptrdiff_t kShown = 8, kLongest = 64;
+    std::string out;
+    std::size_t at = 0;
+    while (at < graph_text.size()) {
+        const std::size_t open = graph_text.find("=[", at);
+        const std::size_t close = open == std::string::npos ? open : graph_text.find(']', open);
+        if (close == std::string::npos) break;
+        const auto begin = graph_text.begin() + static_cast<std::ptrdiff_t>(open),
+                   end = graph_text.begin() + static_cast<std::ptrdiff_t>(close);
+        const std::ptrdiff_t count = std::count(begin, end, ',') + 1;
+        std::size_t shown = close;
+        if (count > kLongest) {
+            shown = open;
+            for (std::ptrdiff_t i = 0; i < kShown; ++i) shown = graph_text.find(',', shown + 1);
+        }
+        out += graph_text.substr(at, shown - at);
+        if (count > kLongest) out += fmt::format(", ... {} numbers", count);
+        at = close;
+    }
+    return out + graph_text.substr(at);
 }
 
 int64_t parameter_count(const graph::Graph& graph) {

@@ -1,4 +1,4 @@
-// Models described without training them: a recipe's, and a model folder's.
+// Models described without training them: those of recipes and of model folders.
 #pragma once
 
 #include "plugin/compose.hpp"
@@ -11,14 +11,14 @@
 namespace hekla::app {
 
 struct Described {
-    std::unique_ptr<text::Tokenizer> tokenizer; // null where nothing needed one
+    std::unique_ptr<text::Tokenizer> tokenizer; // null if it was not needed
     std::unique_ptr<plugin::Composition> composition;
     std::vector<plugin::BatchField> fields;
-    graph::Graph graph; // as the plugins said it
+    graph::Graph graph; // as the plugins described it
 };
 
 // The model of a recipe in mode train, for its batch. The tokenizer is the run's if there is one, that of
-// [tokenizer] from, or made anew from the data (in memory) where only it knows the vocabulary.
+// [tokenizer] from, or trained on the data (in memory) if only it knows the vocabulary.
 Result<Described> describe_recipe(const plugin::Registry& registry, const train::Recipe& recipe, const Log& log);
 
 // The model of a Hugging Face folder or checkpoint in mode evaluate, for rows of `length` tokens.
@@ -30,9 +30,13 @@ struct Planned {
     double flops = 0; // of one pass
 };
 
-// Where everything of a graph would lie on this device, and what it would compute. Nothing is allocated. A graph that
-// has gradients is planned with AdamW's moments, as for training.
+// Plans the memory of a graph on this device and counts its operations. Nothing is allocated. A graph that has
+// gradients is planned with AdamW's moments, as for training.
 Result<Planned> plan_of(const program::Runtime& runtime, const graph::Graph& graph);
+
+// A graph as text whose lists of more than 64 numbers are shortened to their first ones and a count. It does not read
+// back.
+std::string elide_lists(const std::string& graph_text);
 
 // Elements of all parameters.
 int64_t parameter_count(const graph::Graph& graph);

@@ -146,8 +146,8 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
         else
             m.parameters.emplace(t.tensor.name, std::move(tensor));
     }
-    // The reference leaves a table that it computes out of its files, and these fixtures were made with another one
-    // than it computes: it stands among the stepped parameters, has no gradient and has not moved.
+    // The reference does not store a table that it computes, and these fixtures were made with another table. It is
+    // among the stepped parameters, without a gradient and unchanged.
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(m.graph)) {
         const auto shown = fixture.expected.find("adamw." + tensor.name);
         if (!tensor.buffer || weights.find(tensor.name) != nullptr || shown == fixture.expected.end()) continue;

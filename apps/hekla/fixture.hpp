@@ -1,4 +1,4 @@
-// A fixture folder: a model of the reference implementation with a batch, and what the reference computed from it.
+// A fixture folder: a model of the reference implementation, a batch, and the results of the reference.
 #pragma once
 
 #include "generate/recorded_case.hpp"

@@ -150,7 +150,7 @@ model::TensorSource source_for(const std::string& name, Form form, const model::
                           [=](auto in, auto out) { interleave_halves(heads, rows, columns, in, out); });
 }
 
-// What llama.cpp computes is fixed; a model that says otherwise is refused rather than changed.
+// llama.cpp fixes these values; a model with others is refused.
 Status require(bool same, const char* key, const std::string& expected) {
     return same ? Status() : unsupported(fmt::format("llama.cpp cannot run this model: {} must be {}", key, expected));
 }

@@ -1,4 +1,4 @@
-// A model of GPT-2's or Llama's form as GGUF, under the names that llama.cpp knows, with its tokenizer.
+// Writes GPT-2 and Llama models as GGUF with the names of llama.cpp, with their tokenizers.
 #pragma once
 
 #include "model/dtype.hpp"
@@ -6,9 +6,9 @@
 
 namespace hekla::app {
 
-// Matrices are stored as `dtype`, or as they are; vectors and positions always as f32. Without a tokenizer in the
-// model's folder the file has none, and the log says so. Errors: unsupported where llama.cpp would compute something
-// else than the model (another class, activation, scale, ...), or where the tokenizer has no equal there.
+// Matrices are stored as `dtype`, or unchanged; vectors and positions always as f32. Without a tokenizer in the model's
+// folder the file has none, and a line is logged. Errors: unsupported if llama.cpp would compute something else
+// (another class, activation, scale, ...) or has no equivalent of the tokenizer.
 Status write_gguf_model(const StoredModel& m, const std::filesystem::path& to, std::optional<model::DType> dtype,
                         const Log& log);
 

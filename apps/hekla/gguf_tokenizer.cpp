@@ -72,7 +72,7 @@ Result<Tokens> pieces_of(const text::SentencePiece& tokenizer, const std::string
     const text::SpieceModel& model = tokenizer.model();
     if (model.kind != text::SpieceModel::Kind::bpe)
         return unsupported(
-            fmt::format("{}: its SentencePiece model is no BPE; llama.cpp cuts other kinds otherwise", where));
+            fmt::format("{}: its SentencePiece model is not BPE; llama.cpp splits other kinds differently", where));
     Tokens tokens = tokens_of(tokenizer.vocabulary(), false);
     tokens.scores.resize(tokens.spelled.size(), 0.0f);
     for (std::size_t id = 0; id < model.pieces.size() && id < tokens.spelled.size(); ++id) {

@@ -1,63 +1,132 @@
 // The command line: global options and verbs. Each verb has a file of its own.
 #include "command.hpp"
+#include "help/help_text.hpp"
+#include "output.hpp"
 
+#include <csignal>
 #include <cstdio>
+#include <fmt/format.h>
 
-int main(int argc, char** argv) {
-    using namespace hekla::app;
-    CLI::App app("Hekla trains and runs transformers on any Vulkan device.", "hekla");
-    app.require_subcommand(1);
-    app.set_version_flag("--version", "hekla " HEKLA_VERSION);
-    app.fallthrough();
-    Globals globals;
-    app.add_option("--device", globals.device, "the device: an index of `hekla devices`, or a part of its name");
-    app.add_option("--plugin-path", globals.plugin_paths, "a folder with plugins, before the others (may be repeated)")
-        ->allow_extra_args(false); // what follows it is the verb's
-    app.add_option("--measure-kernels", globals.measure_kernels,
-                   "before training and in bench, measure once which kernels are fastest: never, on GPUs, always")
+namespace hekla::app {
+namespace {
+
+void add_global_options(CLI::App& app, Globals& globals) {
+    const char* const kDevice = "Device";
+    app.add_option("--device", globals.device,
+                   "device to use: an index of `hekla devices`, or a part of a device's name")
+        ->group(kDevice);
+    app.add_option(
+           "--measure-kernels", globals.measure_kernels,
+           "measure which kernels are fastest, once per shape, before training and in bench; `gpus`: not on CPUs")
         ->check(CLI::IsMember({"never", "gpus", "always"}))
-        ->capture_default_str();
-    app.add_option("--describe-in", globals.describe,
-                   "where plugins describe: `child`, a process of their own that cannot harm this one; `process`, this "
-                   "one; automatic: in this one those that came with Hekla")
+        ->capture_default_str()
+        ->group(kDevice);
+    app.add_flag("--no-cache", globals.no_cache, "do not read or write compiled kernels in ~/.cache/hekla")
+        ->group(kDevice);
+    const char* const kPlugins = "Plugins";
+    app.add_option("--plugin-path", globals.plugin_paths,
+                   "folder with plugins, searched before the others; may be given several times")
+        ->allow_extra_args(false) // the next word is the verb's
+        ->group(kPlugins);
+    app.add_option(
+           "--describe-in", globals.describe,
+           "where plugins describe their models: `child`, a process that cannot crash this one; `process`, this "
+           "one; `automatic`, this one for the plugins that came with Hekla and a child for the others")
         ->check(CLI::IsMember({"automatic", "child", "process"}))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->group(kPlugins);
     app.add_option("--describe-program", globals.describe_program,
-                   "hekla-describe, which a child is (else: beside this program, or in libexec/ beside its folder)");
-    app.add_option("--describe-seconds", globals.describe_seconds, "how long a child may take for an answer")
+                   "the hekla-describe program that children run (default: next to this program, or in ../libexec)")
+        ->group(kPlugins);
+    app.add_option("--describe-seconds", globals.describe_seconds, "time limit for one answer of a child")
         ->check(CLI::Range(0.01, 1e6))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->group(kPlugins);
     app.add_option("--describe-memory", globals.describe_memory,
-                   "MiB of address space that a child may take; 0: no end")
+                   "memory limit of a plugin process in MiB; 0: unlimited")
         ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 30))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->group(kPlugins);
     app.add_flag("--isolate-plugins", globals.isolate_plugins,
-                 "what runs of plugins while training and using a model runs in worker processes");
-    app.add_flag("--validate", globals.validate, "run with Vulkan's validation layer");
-    app.add_flag("--verbose", globals.verbose, "say more");
-    app.add_flag("--no-cache", globals.no_cache, "keep no compiled kernels between runs");
-    app.add_option("--capture", globals.capture,
-                   "train, generate, embed, predict and eval: write their calls of the library to this file, for "
-                   "replay-calls");
+                 "run plugin callbacks (collate, decode) in worker processes")
+        ->group(kPlugins);
+    const char* const kDebugging = "Debugging";
+    app.add_flag("--validate", globals.validate, "enable Vulkan's validation layer")->group(kDebugging);
+    app.add_flag("--verbose", globals.verbose, "print debug messages")->group(kDebugging);
+    app.add_option(
+           "--capture", globals.capture,
+           "record the library calls of train, generate, embed, predict and eval in this file, for replay-calls")
+        ->group(kDebugging);
     app.add_option("--trace-plugins", globals.trace, "as plugin trace: where it is written")->group("");
     app.add_flag("--trace-json", globals.trace_json)->group("");
-    Verbs verbs;
+}
+
+void add_verbs(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_train(app, globals, verbs);
     add_predict(app, globals, verbs);
     add_generate(app, globals, verbs);
     add_embed(app, globals, verbs);
     add_tokenize(app, globals, verbs);
     add_inspect(app, globals, verbs);
-    add_bench(app, globals, verbs);
-    add_devices(app, globals, verbs);
-    add_verify(app, globals, verbs);
+    add_plugin(app, globals, verbs);
     add_convert(app, globals, verbs);
     add_export(app, globals, verbs);
-    add_plugin(app, globals, verbs);
     add_batches(app, globals, verbs);
     add_replay(app, globals, verbs);
     add_replay_calls(app, globals, verbs);
     add_recipe(app, verbs);
+    add_devices(app, globals, verbs);
+    add_verify(app, globals, verbs);
+    add_bench(app, globals, verbs);
+    add_completion(app, verbs);
+    // Headings of the program's help, in the order of the first verb under each.
+    constexpr std::pair<const char*, const char*> kGroups[] = {{"train", "Train and evaluate"},
+                                                               {"eval", "Train and evaluate"},
+                                                               {"predict", "Use a model"},
+                                                               {"generate", "Use a model"},
+                                                               {"embed", "Use a model"},
+                                                               {"tokenize", "Data and files"},
+                                                               {"convert", "Data and files"},
+                                                               {"export", "Data and files"},
+                                                               {"batches", "Data and files"},
+                                                               {"inspect", "Look into models"},
+                                                               {"describe", "Look into models"},
+                                                               {"recipe", "Train and evaluate"},
+                                                                {"replay", "Look into models"},
+                                                               {"diff", "Look into models"},
+                                                               {"replay-calls", "Look into models"},
+                                                               {"plugin", "Plugins"},
+                                                               {"devices", "This machine"},
+                                                               {"doctor", "This machine"},
+                                                               {"verify", "This machine"},
+                                                               {"bench", "This machine"}};
+    for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
+        for (const auto& [name, group] : kGroups)
+            if (verb->get_name() == name) verb->group(group);
+}
+
+int run(int argc, char** argv) {
+    CLI::App app("Hekla trains and runs transformers on any Vulkan device.", "hekla");
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.require_subcommand(1);
+    app.failure_message([](const CLI::App*, const CLI::Error& e) {
+        const std::string what = e.what();
+        return fmt::format("hekla: error: {}\nSee: hekla --help, hekla VERB --help\n",
+                           what.find("subcommand is required") != std::string::npos ? "a verb is missing" : what);
+    });
+    app.set_version_flag("--version", "hekla " HEKLA_VERSION);
+    app.fallthrough();
+    Globals globals;
+    Verbs verbs;
+    add_global_options(app, globals);
+    add_verbs(app, globals, verbs);
+    app.footer("Examples:\n  hekla train apps/recipes/quickstart.toml\n"
+               "  hekla generate out/quickstart --prompt \"namespace\"\n  hekla doctor\n"
+               "`hekla VERB --help` describes a verb and its options.");
+    if (argc < 2) {
+        std::fputs(first_steps_text().c_str(), stdout);
+        return kDone;
+    }
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
@@ -65,11 +134,26 @@ int main(int argc, char** argv) {
         return code == 0 ? kDone : kUsage;
     }
     try {
-        if (const hekla::Status traced = begin_trace(globals); !traced.ok()) return fail(traced);
+        if (const Status traced = begin_trace(globals); !traced.ok()) return fail(traced);
         for (const Verb& verb : verbs)
             if (verb.parser->parsed()) return end_trace(globals, verb.run());
     } catch (const std::bad_alloc&) { return fail(std::string("out of memory")); } catch (const std::exception& e) {
-        return fail(std::string(e.what()));
+        // fmt throws if standard output cannot be written; that is reported below.
+        return std::ferror(stdout) != 0 ? kFailed : fail(std::string(e.what()));
     }
     return kUsage;
+}
+
+} // namespace
+} // namespace hekla::app
+
+int main(int argc, char** argv) {
+    using namespace hekla::app;
+    open_standard_streams();
+    std::signal(SIGPIPE, SIG_IGN); // a reader that is gone is an error of writing, and never ends a training
+    const int status = run(argc, argv);
+    const hekla::Status written = flush_output();
+    if (written.ok()) return status;
+    const int failed = fail(written);
+    return status == kDone ? failed : status;
 }

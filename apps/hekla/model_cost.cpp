@@ -24,7 +24,7 @@ std::string line(const char* what, const Planned& planned, double tokens) {
     std::string parts = fmt::format("parameters {}", size_text(m.parameters));
     if (m.gradients > 0) parts += fmt::format(", gradients {}, AdamW {}", size_text(m.gradients), size_text(m.moments));
     parts += fmt::format(", activations {}", size_text(m.arena()));
-    return fmt::format("  {:<10} {:>10} ({}), {} a token\n", what, size_text(m.total()), parts,
+    return fmt::format("  {:<10} {:>10} ({}), {} per token\n", what, size_text(m.total()), parts,
                        flops_text(planned.flops / tokens));
 }
 
@@ -41,7 +41,7 @@ std::string ModelCost::text() const {
                                   train::grouped(static_cast<double>(parameters)), batch, length);
     out += line("inference", inference, tokens());
     out += training ? line("training", *training, tokens())
-                    : std::string("  training   not known: config.json's class has no objective\n");
+                    : std::string("  training   unknown: the class in config.json has no objective\n");
     return out;
 }
 
@@ -52,25 +52,26 @@ nlohmann::ordered_json ModelCost::json() const {
     return j;
 }
 
-Result<ModelCost> cost_of(const program::Runtime& runtime, const plugin::Registry& registry,
-                          const std::filesystem::path& folder, int64_t batch, int64_t length, const Log& log) {
+Result<ModelCost> cost_of(DeviceOnDemand& device, const plugin::Registry& registry, const std::filesystem::path& folder,
+                          int64_t batch, int64_t length, const Log& log) {
     ModelCost cost;
     cost.batch = batch;
     cost.length = length;
     HK_ASSIGN(const Described described, describe_folder(registry, folder, batch, length, log));
     cost.parameters = parameter_count(described.graph);
-    // What a pass is for: the head's scores, or the body where there is no head.
+    // A pass computes the scores of the head, or the body's output without a head.
     HK_ASSIGN(const graph::Graph offered,
               described.composition->build(HK_MODE_EVALUATE, described.fields, {}, /*all_ports=*/true));
     const std::vector<std::string> wanted{offered.outputs.contains("port.logits") ? "logits" : "hidden"};
     HK_ASSIGN(graph::Graph forward, described.composition->build(HK_MODE_EVALUATE, described.fields, wanted));
     forward.losses.clear();
     forward.metrics.clear();
-    HK_ASSIGN(cost.inference, plan_of(runtime, forward));
+    HK_ASSIGN(const program::Runtime* runtime, device.runtime());
+    HK_ASSIGN(cost.inference, plan_of(*runtime, forward));
     if (described.graph.losses.empty()) return cost;
     HK_ASSIGN(const graph::Graph train, described.composition->build(HK_MODE_TRAIN, described.fields));
     HK_ASSIGN(const graph::Graph differentiated, train::training_graph(train));
-    HK_ASSIGN(cost.training, plan_of(runtime, differentiated));
+    HK_ASSIGN(cost.training, plan_of(*runtime, differentiated));
     return cost;
 }
 

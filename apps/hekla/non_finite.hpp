@@ -1,5 +1,5 @@
-// The first value of a step that is not finite, on the device and in the float64 interpreter: whether the mathematics
-// or the precision is at fault.
+// Finds the first value of a step that is not finite, on the device and in the float64 interpreter, which tells an
+// error of the model from one of precision.
 #pragma once
 
 #include "data/batcher.hpp"
@@ -20,11 +20,11 @@ struct NonFinite {
 struct NonFiniteSearch {
     std::optional<NonFinite> device;
     std::optional<NonFinite> exact; // in float64, from the same parameters and batches
-    bool computed_exactly = false;  // float64 was tried: not where a parameter was not finite before the step
+    bool computed_exactly = false;  // float64 was tried; false if a parameter was not finite before the step
 };
 
-// A step of `described` (mode train) over its micro-batches with the store's parameters. On the device every value
-// becomes an output, some at a time; fused or not, the bits of a value are the same.
+// Runs a step of `described` (mode train) over its micro-batches with the store's parameters. On the device every value
+// becomes an output, some at a time; the bits of a value do not depend on fusion.
 Result<NonFiniteSearch> find_non_finite(program::Runtime& runtime, program::ParameterStore& store,
                                         const graph::Graph& described, const std::vector<data::Batch>& batches,
                                         const train::Recipe& recipe);

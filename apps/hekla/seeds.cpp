@@ -43,7 +43,7 @@ Result<Scores> logged_scores(const std::string& folder, bool best) {
                 scores.emplace_back(key.substr(5), value.get<double>());
     }
     if (scores.empty())
-        return not_found(fmt::format("{}: the run has made no evaluation: set train.eval_steps above 0", file));
+        return not_found(fmt::format("{}: the run has no evaluation; set train.eval_steps above 0", file));
     return scores;
 }
 

@@ -1,4 +1,4 @@
-// One recipe with several seeds: where each run lies, and what their scores are together.
+// One recipe with several seeds: the folder of each run, and the statistics of their scores.
 #pragma once
 
 #include "base/status.hpp"
@@ -14,7 +14,7 @@ namespace hekla::app {
 struct SeedRun {
     int64_t seed = 0;
     std::string folder;                 // DIR/seed-N of the recipe's output.dir
-    std::vector<std::string> overrides; // those given, and this run's seed and folder
+    std::vector<std::string> overrides; // those given, with this run's seed and folder
 };
 
 // `count` runs with the recipe's seed, the next one, and so on.
@@ -23,10 +23,10 @@ Result<std::vector<SeedRun>> seed_runs(const std::string& recipe, const std::vec
 
 using Scores = std::vector<std::pair<std::string, double>>;
 
-// The scores of a run's last evaluation, or of its best one, from its log. not_found: it has made none.
+// Reads the scores of a run's last or best evaluation from its log. not_found: there is no evaluation.
 Result<Scores> logged_scores(const std::string& folder, bool best);
 
-// Every score of every seed, with mean, standard deviation (of a sample), least and greatest.
+// The scores of all seeds with mean, standard deviation (of a sample), minimum and maximum.
 class SeedScores {
 public:
     void add(int64_t seed, Scores scores);
@@ -37,7 +37,7 @@ private:
     struct Summary {
         double mean = 0.0, deviation = 0.0, least = 0.0, greatest = 0.0;
     };
-    std::vector<std::string> names() const; // that every seed has, in the first one's order
+    std::vector<std::string> names() const; // of the scores that every seed has, in the order of the first
     std::vector<double> values(const std::string& name) const;
     static Summary summary(const std::vector<double>& values);
     std::vector<std::pair<int64_t, Scores>> seeds_;

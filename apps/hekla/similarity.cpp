@@ -32,7 +32,7 @@ Result<Pairs> read_pairs(const std::string& file, const std::string& format, con
         double score = 0.0;
         const auto [end, problem] = read_real(number.data(), number.data() + number.size(), score);
         if (problem != std::errc() || end != number.data() + number.size() || !std::isfinite(score))
-            return invalid_argument(fmt::format("{}: the score '{}' is no number", reader->place(example), number));
+            return invalid_argument(fmt::format("{}: the score '{}' is not a number", reader->place(example), number));
         pairs.first.push_back(example.values[0].text);
         pairs.second.push_back(example.values[1].text);
         pairs.scores.push_back(score);
@@ -49,11 +49,11 @@ double cosine_of(std::span<const float> a, std::span<const float> b) {
     return of_a > 0.0 && of_b > 0.0 ? product / std::sqrt(of_a * of_b) : 0.0;
 }
 
-Result<Likeness> compare(std::span<const double> cosines, std::span<const double> scores) {
-    Likeness likeness;
-    HK_ASSIGN(likeness.pearson, score::pearson(cosines, scores));
-    HK_ASSIGN(likeness.spearman, score::spearman(cosines, scores));
-    return likeness;
+Result<Agreement> agreement_of(std::span<const double> cosines, std::span<const double> scores) {
+    Agreement agreement;
+    HK_ASSIGN(agreement.pearson, score::pearson(cosines, scores));
+    HK_ASSIGN(agreement.spearman, score::spearman(cosines, scores));
+    return agreement;
 }
 
 } // namespace hekla::app

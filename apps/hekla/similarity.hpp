@@ -1,4 +1,4 @@
-// Pairs of texts that people gave numbers for their likeness, and how well a model's features agree with them.
+// Pairs of texts with human similarity scores, and how well the features of a model agree with them.
 #pragma once
 
 #include "base/status.hpp"
@@ -14,16 +14,17 @@ struct Pairs {
     std::vector<double> scores;
 };
 
-// From a table with the columns text_a, text_b, score. columns: "NAME=SOURCE", where the file calls them otherwise.
-// format: data::format_of_name's, "" by the file's name. Errors: those of open_examples, a column that is none of the
-// three, a score that is no number.
+// Reads a table with the columns text_a, text_b, score. columns: "NAME=SOURCE" for columns with other names in the
+// file. format: as in data::format_of_name; "": by the file's name. Errors: those of open_examples, an unknown column,
+// a score that is not a number.
 Result<Pairs> read_pairs(const std::string& file, const std::string& format, const std::vector<std::string>& columns);
 
-double cosine_of(std::span<const float> a, std::span<const float> b); // 0 where one has no length
+double cosine_of(std::span<const float> a, std::span<const float> b); // 0 if one of them is zero
 
-struct Likeness {
+// Correlation coefficients.
+struct Agreement {
     double pearson = 0.0, spearman = 0.0;
 };
-Result<Likeness> compare(std::span<const double> cosines, std::span<const double> scores);
+Result<Agreement> agreement_of(std::span<const double> cosines, std::span<const double> scores);
 
 } // namespace hekla::app

@@ -83,14 +83,14 @@ void add_classes(const plugin::Registry::Entry& architecture, std::vector<Candid
     }
 }
 
-// Whom config.json names.
-enum class Says { nobody, architecture, class_ };
+// What config.json names.
+enum class NamedBy { nothing, architecture, class_ };
 
-// The classes that may explain the folder, the likeliest first.
+// The classes that may fit the folder, most likely first.
 Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, const model::ModelFolder& folder,
-                                             const std::string& asked_class, Says& named) {
+                                             const std::string& asked_class, NamedBy& named) {
     std::vector<Candidate> candidates;
-    named = Says::class_;
+    named = NamedBy::class_;
     if (!asked_class.empty()) {
         HK_ASSIGN(const auto found, registry.find_class(asked_class));
         return std::vector<Candidate>{{found.first, found.second}};
@@ -106,13 +106,13 @@ Result<std::vector<Candidate>> candidates_of(const plugin::Registry& registry, c
             return candidates;
         }
     }
-    named = Says::architecture;
+    named = NamedBy::architecture;
     if (!folder.model_type().empty()) {
         HK_ASSIGN(const plugin::Registry::Entry entry, registry.find_model_type(folder.model_type()));
         add_classes(entry, candidates);
         return candidates;
     }
-    named = Says::nobody;
+    named = NamedBy::nothing;
     for (const plugin::Manifest& manifest : registry.manifests())
         for (const plugin::Provided& provided : manifest.provides) add_classes({&manifest, &provided}, candidates);
     return candidates;
@@ -153,10 +153,10 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
     HK_ASSIGN(model::ModelFolder folder, model::ModelFolder::open(folder_path));
     HK_ASSIGN(const json config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
     if (const json own = config.value("hekla", json()); own.is_object() && own.contains("base"))
-        return unsupported(fmt::format("{}: holds what an adapter learnt, and no body: it can be used where it is, by "
-                                       "generate, eval, predict and embed",
+        return unsupported(fmt::format("{}: contains an adapter without its base model; use it in place with generate, "
+                                       "eval, predict or embed",
                                        folder_path.string()));
-    Says named = Says::nobody;
+    NamedBy named = NamedBy::nothing;
     Result<std::vector<Candidate>> possible = candidates_of(registry, folder, asked_class, named);
     if (asked_class.empty() && (!possible.ok() || possible->empty()))
         HK_TRY(missing_in_manifest(registry, folder_path, config));
@@ -169,15 +169,15 @@ Result<StoredModel> open_stored_model(const plugin::Registry& registry, const fs
         if (m.ok() && (!best || m->ignored.size() < best->ignored.size())) best = m.take();
         if (best && best->ignored.empty()) break;
         if (!m.ok() && first) problem = m.status();
-        if (!m.ok() && first && named == Says::class_) return problem;
+        if (!m.ok() && first && named == NamedBy::class_) return problem;
     }
-    if (!best && named == Says::nobody)
+    if (!best && named == NamedBy::nothing)
         return not_found(
             fmt::format("{}: config.json has neither \"architectures\" nor \"model_type\", and no class of "
-                        "any plugin has just its tensors: say which it is with --class",
+                        "any plugin has exactly its tensors; name the class with --class",
                         folder_path.string()));
     if (!best) return problem;
-    if (best->reference != candidates.front().reference && named == Says::class_)
+    if (best->reference != candidates.front().reference && named == NamedBy::class_)
         log.info(fmt::format("{}: its tensors are those of {}, not of {}", folder_path.string(), best->reference->name,
                              candidates.front().reference->name));
     best->folder = std::move(folder);

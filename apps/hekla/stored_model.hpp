@@ -1,5 +1,5 @@
-// A model's folder explained by the plugins: which class of the reference it is, and which of its tensors is which
-// parameter.
+// A model's folder matched with the plugins: its class of the reference implementation, and the parameter of each
+// tensor.
 #pragma once
 
 #include "model/folder.hpp"
@@ -9,7 +9,7 @@
 
 namespace hekla::app {
 
-// A parameter, or a buffer that the files keep.
+// A parameter, or a buffer that is stored.
 struct SavedTensor {
     std::string name;                          // as the reference names it in a file of this class
     const model::TensorView* stored = nullptr; // of the folder's weights
@@ -20,14 +20,13 @@ struct StoredModel {
     std::unique_ptr<plugin::Composition> composition;
     const plugin::ReferenceClass* reference = nullptr;
     std::vector<SavedTensor> tensors;
-    std::vector<std::string> ignored; // tensors of the files that are no part of the model, and known to be none
+    std::vector<std::string> ignored; // stored tensors that are known not to be part of the model
 };
 
-// `path`: a model's folder, a checkpoint, or a run (its newest complete checkpoint where it has not been finished).
-// The class is the one asked for; else the one of config.json, unless it fits and another of the same architecture
-// leaves fewer tensors over (files that were made for more heads than config.json says): then the log says so; else,
-// where config.json names none, the one that fits best. Errors: those of the folder; tensors missing, left over or
-// misshapen, each by its name; no class known.
+// `path`: a model's folder, a checkpoint, or a run (its newest complete checkpoint if it is not finished). The class is
+// the one asked for; else the one of config.json, or another of the same architecture if that leaves fewer tensors over
+// (files with more heads than config.json names; a line is logged); without a class in config.json the one that fits
+// best. Errors: those of the folder; missing, unknown or misshapen tensors by name; no class known.
 Result<StoredModel> open_stored_model(const plugin::Registry& registry, const std::filesystem::path& path,
                                       const std::string& asked_class, const Log& log);
 

@@ -29,7 +29,7 @@ Result<std::size_t> row_of_word(const VectorTable& table, const text::Tokenizer&
     for (const int32_t id : ids)
         if (const Result<std::string> token = tokenizer.token(id); token.ok()) tokens.push_back(token.value());
     if (ids.size() != 1)
-        return invalid_argument(fmt::format("'{}' is {} tokens here ({}): give a word that is one", word, ids.size(),
+        return invalid_argument(fmt::format("'{}' is {} tokens ({}); give a word that is one token", word, ids.size(),
                                             fmt::join(tokens, ", ")));
     if (tokenizer.vocabulary().is_special(ids[0]) || static_cast<std::size_t>(ids[0]) >= table.rows)
         return not_found(fmt::format("'{}' is not in the vocabulary", word));

@@ -3,6 +3,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "data/text_files.hpp"
 #include "infer/base_model.hpp"
 #include "infer/model_tensors.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -42,6 +43,10 @@ Status Trainer::read() {
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
     HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
+    // Missing text files are reported before a tokenizer is trained on the others.
+    if (!found_ && !data_.is_table())
+        for (const std::vector<std::string>* inputs : {&recipe_.data.train, &recipe_.data.valid})
+            if (!inputs->empty()) HK_TRY(data::find_text_files(*inputs).status());
     HK_TRY(open_tokenizer());
     return describe();
 }

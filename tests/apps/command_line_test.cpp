@@ -1,11 +1,15 @@
-// The command line without a device: what it says, where it says it, and with which exit status.
+// The command line without a device: what it prints, to which stream, and with which exit status.
 #include "program.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using hekla::test::has;
 using hekla::test::Place;
@@ -42,6 +46,11 @@ std::string recipe(const std::string& model = "architecture = \"gpt2\"", const s
 TEST_CASE("every verb has a help with an example") {
     const Place place;
     CHECK(has(place.run({"--version"}).out, "hekla 0.1.0"));
+    const Ran first = place.run({}); // the verbs to begin with
+    CHECK(first.status == 0);
+    CHECK(first.err.empty());
+    for (const char* verb : {"hekla train ", "hekla generate ", "hekla eval ", "hekla inspect ", "hekla doctor"})
+        CHECK(has(first.out, verb));
     const Ran all = place.run({"--help"});
     CHECK(all.status == 0);
     const std::vector<std::vector<std::string>> verbs{{"train"},
@@ -80,7 +89,7 @@ TEST_CASE("every verb has a help with an example") {
 TEST_CASE("used wrongly: exit status 2") {
     const Place place;
     for (const std::vector<std::string>& arguments :
-         std::vector<std::vector<std::string>>{{},
+         std::vector<std::vector<std::string>>{{"--verbose"},
                                                {"tran"},
                                                {"train"},
                                                {"tokenize"},
@@ -99,7 +108,235 @@ TEST_CASE("used wrongly: exit status 2") {
     }
 }
 
-TEST_CASE("tokenize: every kind trains, takes special tokens, and says how fast it is") {
+TEST_CASE("wrong input is one error, before a device is created") {
+    const Place place;
+    place.write("bad.toml", "[train]\nlerning_rate = 1.0\n");
+    place.write("no-data.toml", recipe());
+    place.write("no-model.toml",
+                "[model]\nfrom = \"no-model\"\n[data]\ntrain = \"text.txt\"\n[output]\ndir = \"run\"\n");
+    place.write("text.txt", kPoem);
+    place.write("empty/notes.md", "");
+    struct Case {
+        std::vector<std::string> arguments;
+        const char* named; // in the error
+    };
+    const std::vector<Case> cases{{{"train", "missing.toml"}, "missing.toml"},
+                                  {{"train", "bad.toml"}, "bad.toml:2"},
+                                  {{"train", "no-model.toml"}, "no-model"},
+                                  {{"train", "no-data.toml", "data.train=\"none.txt\""}, "none.txt"},
+                                  {{"train", "--plan", "missing.toml"}, "missing.toml"},
+                                  {{"train", "--seeds", "2", "missing.toml"}, "missing.toml"},
+                                  {{"eval", "missing.toml"}, "missing.toml"},
+                                  {{"eval", "bad.toml", "--seeds", "2"}, "bad.toml:2"},
+                                  {{"eval", "no-model.toml"}, "no-model"},
+                                  {{"batches", "missing.toml", "--steps", "1", "-o", "b"}, "missing.toml"},
+                                  {{"batches", "no-model.toml", "--steps", "1", "-o", "b"}, "no-model"},
+                                  {{"generate", "no-model", "--prompt", "a"}, "no-model"},
+                                  {{"generate", "empty", "--prompt", "a"}, "empty"},
+                                  {{"generate", "empty", "--prompt-file", "no-prompt"}, "no-prompt"},
+                                  {{"predict", "no-model", "--text", "a"}, "no-model"},
+                                  {{"predict", "empty", "--text", "a"}, "empty"},
+                                  {{"embed", "no-model", "a"}, "no-model"},
+                                  {{"embed", "empty", "--nearest", "a"}, "empty"},
+                                  {{"embed", "empty", "--file", "no-texts"}, "no-texts"},
+                                  {{"inspect", "missing.toml"}, "missing.toml"},
+                                  {{"inspect", "bad.toml", "--memory", "text"}, "bad.toml:2"},
+                                  {{"inspect", "empty", "--attention", "a"}, "empty"},
+                                  {{"inspect", "empty", "--graph", "text"}, "empty"},
+                                  {{"export", "no-model", "m.hekla"}, "no-model"},
+                                  {{"convert", "no-model", "to"}, "no-model"},
+                                  {{"verify", "no-fixture"}, "no-fixture"},
+                                  {{"verify", "empty"}, "empty"},
+                                  {{"replay", "no-run", "--step", "1"}, "no-run"},
+                                  {{"replay", "empty", "--step", "1"}, "empty"},
+                                  {{"diff", "no-run", "empty"}, "no-run"},
+                                  {{"replay-calls", "no-calls"}, "no-calls"},
+                                  {{"describe", "no-architecture"}, "no-architecture"},
+                                  {{"tokenize", "encode", "no-tokenizer", "--text", "a"}, "no-tokenizer"}};
+    for (const Case& one : cases) {
+        CAPTURE(one.arguments);
+        const Ran ran = place.run(one.arguments);
+        CAPTURE(ran.err);
+        CHECK(ran.status == 1);
+        CHECK(ran.out.empty());
+        CHECK(ran.err.starts_with("hekla: error: "));
+        CHECK(std::ranges::count(ran.err, '\n') == 1);
+        CHECK(has(ran.err, one.named));
+        CHECK(!has(ran.err, "GPU"));
+    }
+    CHECK(!place.exists("run"));
+}
+
+TEST_CASE("standard output that cannot be written is an error") {
+    const Place place;
+    place.write("text.txt", kPoem);
+    hekla::test::succeed(place.run({"tokenize", "train", "text.txt", "--kind", "char", "-o", "t"}));
+    place.write("graph.txt",
+                hekla::test::succeed(place.run({"describe", "gpt2", "--set", "n_layer=1", "--set", "n_embd=8", "--set",
+                                                "n_head=2", "--set", "vocab_size=50", "--set", "n_positions=16"}))
+                    .out);
+    const std::vector<std::vector<std::string>> verbs{
+        {},
+        {"--help"},
+        {"--version"},
+        {"train", "--help"},
+        {"devices"},
+        {"devices", "--json"},
+        {"doctor"},
+        {"describe", "gpt2"},
+        {"inspect", "graph.txt"},
+        {"inspect", "graph.txt", "--graph", "svg"},
+        {"plugin", "list"},
+        {"plugin", "list", "--json"},
+        {"tokenize", "train", "text.txt", "--kind", "char", "-o", "t"},
+        {"tokenize", "encode", "t", "--text", "fox"},
+        {"tokenize", "encode", "t", "--text", "fox", "--json"},
+        {"tokenize", "decode", "t", "1", "2"},
+        {"tokenize", "inspect", "t"},
+        {"tokenize", "speed", "t", "text.txt", "--seconds", "0"},
+        {"completion", "bash"},
+        {"bench", "matmul", "--m", "8", "--n", "8", "--k", "8", "--seconds", "0"}};
+    for (const std::vector<std::string>& verb : verbs)
+        for (const char* output : {"/dev/full", ""}) {
+            CAPTURE(verb);
+            CAPTURE(output);
+            const Ran ran = place.run_into(output, verb);
+            CAPTURE(ran.err);
+            CHECK(ran.status == 1);
+            CHECK(has(ran.err, "hekla: error: cannot write to standard output"));
+            CHECK(ran.err.find("error:") == ran.err.rfind("error:"));
+        }
+    CHECK(place.run_into("", {"inspect", "graph.txt", "-o", "summary"}).status == 0); // nothing was to be printed
+}
+
+TEST_CASE("docs/cli.md and the manual page are made from the program's options") {
+    const Place place;
+    const Ran reference = hekla::test::succeed(place.run({"reference", "markdown"}));
+    std::ifstream file(std::string(HEKLA_SOURCE_DIR) + "/docs/cli.md");
+    const std::string committed{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t same =
+        static_cast<std::size_t>(std::ranges::mismatch(committed, reference.out).in1 - committed.begin());
+    CHECK_MESSAGE(committed == reference.out,
+                  "docs/cli.md differs; run: build/bin/hekla reference markdown > docs/cli.md\n"
+                      << reference.out.substr(std::min(same, reference.out.size()), 200));
+    const std::string manual = hekla::test::succeed(place.run({"reference", "man"})).out;
+    for (const char* part : {".TH HEKLA 1", ".SH EXIT STATUS", "hekla tokenize train", "\\-\\-max\\-new\\-tokens"})
+        CHECK(has(manual, part));
+    place.write("hekla.1", manual);
+    if (std::system("command -v man >/dev/null && command -v groff >/dev/null") == 0)
+        CHECK(std::system(("test -z \"$(man --warnings -E UTF-8 -l -Tutf8 " + place.path("hekla.1").string() +
+                           " 2>&1 >/dev/null)\"")
+                              .c_str()) == 0);
+}
+
+TEST_CASE("the examples of the reference are right usage") {
+    const Place place;
+    std::istringstream lines(hekla::test::succeed(place.run({"reference", "markdown"})).out);
+    int examples = 0;
+    for (std::string line; std::getline(lines, line);) {
+        // Those that would run for long, or need what a shell expands.
+        if (!line.starts_with("hekla ") || has(line, "bench") || has(line, " > ") || has(line, "doctor") ||
+            has(line, "plugin "))
+            continue;
+        CAPTURE(line);
+        ++examples;
+        std::vector<std::string> words;
+        bool open = true;
+        char quote = 0;
+        for (const char c : line) {
+            if (quote == 0 && c == ' ') {
+                open = true;
+                continue;
+            }
+            if (open) words.emplace_back();
+            open = false;
+            if (c == quote || (quote == 0 && (c == '"' || c == '\'')))
+                quote = quote == 0 ? c : 0;
+            else
+                words.back() += c;
+        }
+        words.erase(words.begin());
+        const Ran ran = place.run(words); // its files are missing here: status 1
+        CAPTURE(ran.err);
+        CHECK(ran.status != 2);
+    }
+    CHECK(examples > 20);
+}
+
+// What a shell offers for the words of a command line, the last of which is being typed.
+std::vector<std::string> completed(const Place& place, std::vector<std::string> words) {
+    std::string list;
+    for (const std::string& word : words) list += " '" + word + "'";
+    place.write("complete.sh", "source ./hekla.bash\nCOMP_WORDS=(" + list +
+                                   ")\nCOMP_CWORD=" + std::to_string(words.size() - 1) +
+                                   "\n_hekla\nprintf '%s\\n' \"${COMPREPLY[@]}\" > found\n");
+    REQUIRE(std::system(("cd '" + place.path("").string() + "' && bash complete.sh").c_str()) == 0);
+    std::istringstream found(place.read("found"));
+    std::vector<std::string> all;
+    for (std::string line; std::getline(found, line);)
+        if (!line.empty()) all.push_back(line);
+    std::ranges::sort(all);
+    return all;
+}
+
+TEST_CASE("bash completes verbs, options, values, files and recipe keys") {
+    using Words = std::vector<std::string>;
+    const Place place;
+    place.write("hekla.bash", hekla::test::succeed(place.run({"completion", "bash"})).out);
+    place.write("small.toml", "");
+    place.write("small.txt", "");
+    place.write("out/run", "");
+    CHECK(completed(place, {"hekla", "tr"}) == Words{"train"});
+    CHECK(completed(place, {"hekla", "tokenize", "e"}) == Words{"encode"});
+    CHECK(completed(place, {"hekla", "--device", "0", "tokenize", "de"}) == Words{"decode"});
+    CHECK(completed(place, {"hekla", "train", "--pl"}) == Words{"--plan", "--plan-for", "--plugin-path"});
+    CHECK(completed(place, {"hekla", "train", "--plan-for", ""}) == Words{"cpu", "desktop", "mobile"});
+    CHECK(completed(place, {"hekla", "train", "--plan-for", "=", "d"}) == Words{"desktop"});
+    CHECK(completed(place, {"hekla", "--measure-kernels", "g"}) == Words{"gpus"});
+    CHECK(completed(place, {"hekla", "tokenize", "train", "--kind", "w"}) == Words{"wordpiece", "words"});
+    CHECK(completed(place, {"hekla", "train", "small"}) == Words{"small.toml"});
+    CHECK(completed(place, {"hekla", "generate", "sma"}) == Words{"small.toml", "small.txt"});
+    CHECK(completed(place, {"hekla", "replay", "o"}) == Words{"out"});
+    CHECK(completed(place, {"hekla", "train", "small.toml", "train.max_st"}) == Words{"train.max_steps="});
+    CHECK(completed(place, {"hekla", "eval", "small.toml", "train.seed", "=", "1", "train.max_st"}) ==
+          Words{"train.max_steps="});
+    CHECK(completed(place, {"hekla", "train", "small.toml", "train.seed", "=", "1"}).empty());
+    CHECK(completed(place, {"hekla", "bench", "train", "gpt2-124m-"}) == Words{"gpt2-124m-short"});
+    CHECK(completed(place, {"hekla", "completion", ""}) == Words{"bash", "fish", "zsh"});
+    for (const char* shell : {"zsh", "fish"}) {
+        const std::string script = hekla::test::succeed(place.run({"completion", shell})).out;
+        place.write("script", script);
+        CHECK(has(script, "train.max_steps"));
+        if (std::system((std::string("command -v ") + shell + " >/dev/null").c_str()) == 0)
+            CHECK(std::system((std::string(shell) + " -n '" + place.path("script").string() + "'").c_str()) == 0);
+        if (shell == std::string("fish") && std::system("command -v fish >/dev/null") == 0) {
+            const std::string folder = place.path("").string();
+            CHECK(std::system(("cd '" + folder +
+                               "' && fish -c 'source script; complete -C \"hekla --device 0 tokenize e\"' > found 2>&1")
+                                  .c_str()) == 0);
+            CHECK(place.read("found") == "encode\tConvert text to token ids\n");
+        }
+    }
+}
+
+TEST_CASE("tokenize: a folder is replaced when the new tokenizer is complete, and leftovers are removed") {
+    const Place place;
+    place.write("text.txt", kPoem);
+    hekla::test::succeed(place.run({"tokenize", "train", "text.txt", "--kind", "char", "-o", "t"}));
+    const std::string before = place.read("t/tokenizer.json");
+    place.write("t/notes.txt", "mine");
+    place.write("t.tmp-abcdef/tokenizer.json", "{"); // of a run that was killed
+    place.write("latin.txt", "na\xefve\n");
+    fails_with(place.run({"tokenize", "train", "latin.txt", "--kind", "char", "-o", "t"}), {"latin.txt"});
+    CHECK(place.read("t/tokenizer.json") == before);
+    place.write("more.txt", "another text, 0123456789\n");
+    hekla::test::succeed(place.run({"tokenize", "train", "more.txt", "--kind", "char", "-o", "t/"}));
+    CHECK(place.read("t/tokenizer.json") != before);
+    CHECK(!place.exists("t/notes.txt")); // the folder is the new one, not a mixture
+    CHECK(!place.exists("t.tmp-abcdef"));
+}
+
+TEST_CASE("tokenize: every kind trains, takes special tokens, and measures its speed") {
     const Place place;
     place.write("text.txt", kPoem);
     for (const char* kind : {"bpe", "wordpiece", "unigram", "sentencepiece-bpe", "words", "char"}) {
@@ -155,8 +392,8 @@ TEST_CASE("tokenize: text to ids and back") {
         CHECK(about["vocabulary_size"] == json::parse(trained.out)["vocabulary_size"]);
         CHECK(about["text"]["bytes"].get<std::size_t>() == std::strlen(kPoem));
         CHECK(about["special"].size() == (std::string(kind) == "bpe" ? 1 : 0));
-        fails_with(place.run({"tokenize", "decode", folder, "99999"}), {"there is no token 99999"});
-        fails_with(place.run({"tokenize", "decode", folder, "12a"}), {"'12a' is not a token's id"});
+        fails_with(place.run({"tokenize", "decode", folder, "99999"}), {"token 99999 does not exist"});
+        fails_with(place.run({"tokenize", "decode", folder, "12a"}), {"'12a' is not a token id"});
     }
     fails_with(place.run({"tokenize", "encode", "tokenizer-char", "--text", "@"}), {"--text"});
 }
@@ -247,6 +484,19 @@ TEST_CASE("describe: a graph as text that reads back") {
     fails_with(describe({"gpt2", "--config", "nothing.json"}), {"nothing.json"});
     place.write("cut.txt", text.out.substr(0, text.out.size() / 2));
     fails_with(place.run({"inspect", "cut.txt"}), {"cut.txt"});
+}
+
+TEST_CASE("describe: long constants are shortened, but not in a file") {
+    const Place place;
+    const std::string shortened = hekla::test::succeed(place.run({"describe", "xlnet"})).out;
+    const std::string whole = hekla::test::succeed(place.run({"describe", "xlnet", "--full"})).out;
+    CHECK(has(shortened, " numbers]"));
+    CHECK(!has(whole, " numbers]"));
+    CHECK(shortened.size() * 4 < whole.size());
+    CHECK(std::ranges::count(shortened, '\n') == std::ranges::count(whole, '\n'));
+    hekla::test::succeed(place.run({"describe", "xlnet", "-o", "graph.txt"}));
+    CHECK(place.read("graph.txt") == whole);
+    CHECK(place.run({"inspect", "graph.txt", "--graph", "text"}).out == whole);
 }
 
 TEST_CASE("inspect: PyTorch's files, as data") {

@@ -65,7 +65,7 @@ TEST_CASE("an exported model generates and embeds as its folder does, beside not
     CHECK(has(said.out, "without predict, eval and train: "));
 
     const Ran shown = succeed(place.run({"inspect", "game.hekla"}));
-    CHECK(has(shown.out, "gpt2, exported by Hekla 0.1.0 to embed and generate with rows of up to 32 tokens; whole"));
+    CHECK(has(shown.out, "gpt2, exported by Hekla 0.1.0 to embed and generate with rows of up to 32 tokens; complete"));
     CHECK(has(shown.out, "transformer.wte.weight"));
 
     fs::create_directories(place.path("alone"));

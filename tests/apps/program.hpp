@@ -1,4 +1,4 @@
-// Runs the program as a user's shell does.
+// Runs the program as a shell does.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ Ran succeed(const Ran& ran); // requires the exit status 0
 
 inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// A folder for one test case, gone with this. It is the program's current folder; caches are kept for the whole test
-// run, so that kernels are compiled once.
+// A temporary folder for one test case, which is the program's current folder. Caches are kept for the whole test run,
+// so that kernels are compiled once.
 class Place {
 public:
     Place();
@@ -30,15 +30,23 @@ public:
     bool exists(const std::string& name) const;
     // hekla ARGUMENTS..., with `input` on its standard input.
     Ran run(const std::vector<std::string>& arguments, const std::string& input = "") const;
-    // The same somewhere else.
+    // The same in another folder.
     Ran run_in(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                const std::string& input = "") const;
-    // The same of a copy of the program.
+    // The same with another standard output: a file that exists, such as /dev/full, or "" for a closed one.
+    Ran run_into(const std::filesystem::path& output, const std::vector<std::string>& arguments) const;
+    // The same with a copy of the program.
     Ran run_copy(const std::filesystem::path& program, const std::vector<std::string>& arguments) const;
 
 private:
-    Ran run_program(const std::filesystem::path& program, const std::filesystem::path& folder,
-                    const std::vector<std::string>& arguments, const std::string& input) const;
+    struct Run {
+        std::filesystem::path program, folder;
+        std::vector<std::string> arguments;
+        std::string input = {};
+        bool captured = true;              // standard output is Ran::out
+        std::filesystem::path output = {}; // without captured: where it goes; empty: it is closed
+    };
+    Ran run_program(const Run& run) const;
     std::filesystem::path folder_;
 };
 

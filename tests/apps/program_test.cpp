@@ -58,41 +58,49 @@ Ran Place::run(const std::vector<std::string>& arguments, const std::string& inp
 }
 
 Ran Place::run_in(const fs::path& folder, const std::vector<std::string>& arguments, const std::string& input) const {
-    return run_program(HEKLA_PROGRAM, folder, arguments, input);
+    return run_program({.program = HEKLA_PROGRAM, .folder = folder, .arguments = arguments, .input = input});
+}
+
+Ran Place::run_into(const fs::path& output, const std::vector<std::string>& arguments) const {
+    return run_program(
+        {.program = HEKLA_PROGRAM, .folder = folder_, .arguments = arguments, .captured = false, .output = output});
 }
 
 Ran Place::run_copy(const fs::path& program, const std::vector<std::string>& arguments) const {
-    return run_program(program, folder_, arguments, "");
+    return run_program({.program = program, .folder = folder_, .arguments = arguments});
 }
 
-Ran Place::run_program(const fs::path& program, const fs::path& folder, const std::vector<std::string>& arguments,
-                       const std::string& input) const {
+Ran Place::run_program(const Run& run) const {
     const fs::path in = folder_.string() + ".in", out = folder_.string() + ".out", err = folder_.string() + ".err";
-    std::ofstream(in, std::ios::binary) << input;
+    std::ofstream(in, std::ios::binary) << run.input;
     const std::string cache = (fs::temp_directory_path() / ("hekla_apps_cache_" + std::to_string(::getuid()))).string();
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        const int a = ::open(in.c_str(), O_RDONLY), b = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600),
-                  c = ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        if (a < 0 || b < 0 || c < 0 || ::dup2(a, 0) < 0 || ::dup2(b, 1) < 0 || ::dup2(c, 2) < 0 ||
-            ::chdir(folder.c_str()) != 0)
+        const fs::path& to = run.captured ? out : run.output;
+        const int a = ::open(in.c_str(), O_RDONLY), c = ::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        if (a < 0 || c < 0 || ::dup2(a, 0) < 0 || ::dup2(c, 2) < 0 || ::chdir(run.folder.c_str()) != 0) ::_exit(126);
+        if (to.empty()) {
+            ::close(1);
+        } else if (const int b = ::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600); b < 0 || ::dup2(b, 1) < 0) {
             ::_exit(126);
+        }
         ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
-        ::setenv("XDG_DATA_HOME", folder_.c_str(), 1); // plugins of the user's would be found there
-        std::vector<char*> words{const_cast<char*>(program.c_str())};
-        for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+        ::setenv("XDG_DATA_HOME", folder_.c_str(), 1); // the user's plugins would be found there
+        std::vector<char*> words{const_cast<char*>(run.program.c_str())};
+        for (const std::string& argument : run.arguments) words.push_back(const_cast<char*>(argument.c_str()));
         words.push_back(nullptr);
-        ::execv(program.c_str(), words.data());
+        ::execv(run.program.c_str(), words.data());
         ::_exit(127);
     }
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
     Ran ran;
     ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    ran.out = content_of(out);
+    if (run.captured) ran.out = content_of(out);
     ran.err = content_of(err);
-    for (const fs::path& file : {in, out, err}) fs::remove(file);
+    std::error_code ignored;
+    for (const fs::path& file : {in, out, err}) fs::remove(file, ignored);
     return ran;
 }
 

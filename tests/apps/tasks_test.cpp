@@ -562,7 +562,7 @@ max_new_tokens = 1
         CHECK(scores["right where kind = " + std::to_string(kind)].get<double>() ==
               doctest::Approx(static_cast<double>(right[kind]) / static_cast<double>(all[kind])));
     CHECK(has(place.read("page.html"), "<h2>By kind</h2>"));
-    CHECK(has(place.read("page.html"), "Right, by kind"));
+    CHECK(has(place.read("page.html"), "Correct, by kind"));
     // Who asks the model gives the text alone, or with what stands before it.
     CHECK(json::parse(place.read("run/config.json"))["hekla"]["prefix"] == json{{"prompt", "do "}});
     const auto written = [&](const std::string& prompt) {
@@ -575,7 +575,7 @@ max_new_tokens = 1
     CHECK(written("do ab=") == "x\n");
     const Ran nothing = place.run({"eval", "complete.toml", "data.group=sort"});
     CHECK(nothing.status == 1);
-    CHECK(has(nothing.err, "no example has such a column"));
+    CHECK(has(nothing.err, "no example has this column"));
     const Ran wrong = place.run({"train", "complete.toml", "data.prefix={label = \"a \"}", "output.dir=x"});
     CHECK(wrong.status == 1);
     CHECK(has(wrong.err, "'label' is not a text column that the objective 'completion' reads"));

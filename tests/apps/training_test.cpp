@@ -379,6 +379,6 @@ TEST_CASE("calls of a training and a text are captured and made again, and a dif
     place.write("no.jsonl", "{\"step\": 1}\n");
     const Ran none = place.run({"replay-calls", "no.jsonl"});
     CHECK(none.status == 1);
-    CHECK_MESSAGE(has(none.err, "no.jsonl:1: no capture of calls"), none.err);
+    CHECK_MESSAGE(has(none.err, "no.jsonl:1: not a recording of calls"), none.err);
     CHECK(place.run({"replay-calls", "nowhere.jsonl"}).status == 1);
 }

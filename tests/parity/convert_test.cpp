@@ -462,7 +462,8 @@ TEST_CASE("what cannot be converted is said in one error") {
     std::ofstream(place / "file") << "x";
     CHECK(has(convert(fixture("gpt2-clm"), place / "file").said, "exists; give a name that is free"));
     CHECK(has(convert(fixture("gpt2-clm"), place / "missing").said, "exists; give a name that is free"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").said, "a size like 2GB, 500MB or 3GiB"));
+    CHECK(
+        has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").said, "a size such as 2GB, 500MB or 3GiB"));
     CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").said, "GPT2LMHeadModel"));
     CHECK(has(convert(place / "absent", place / "to").said, "absent: is not a folder"));
     CHECK(convert(fixture("gpt2-clm"), place / "to", "--dtype f8").status == 2);

@@ -1,7 +1,7 @@
 #include "pages/alignment.hpp"
 
 #include "attention.hpp"
-#include "base/markup.hpp"
+#include "base/svg.hpp"
 #include "generate/options.hpp"
 #include "infer/forward.hpp"
 #include "infer/prompt_fields.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 using graph::Tensor;
 
-// Adds the heads of a map [1, H, Tq, Tk] to `sum` [Tq, Tk]; says how many there were.
+// Adds the heads of a map [1, H, Tq, Tk] to `sum` [Tq, Tk] and returns their number.
 std::size_t add_heads(const Tensor& map, std::vector<float>& sum) {
     const std::size_t heads = map.data.size() / sum.size();
     for (std::size_t i = 0; i < map.data.size(); ++i) sum[i % sum.size()] += static_cast<float>(map.data[i]);
@@ -74,7 +74,7 @@ Result<std::vector<Alignment>> alignments(const Globals& globals, const std::str
     std::vector<Alignment> result;
     if (texts.empty()) return result;
     const plugin::Registry registry = scan_plugins(globals);
-    // Not create_runtime(): the evaluation has said that there is no GPU.
+    // Not create_runtime(): the evaluation has already logged which device is used.
     HK_ASSIGN(gpu::Context context, gpu::create_context(context_options(globals)));
     HK_ASSIGN(const std::unique_ptr<program::Runtime> runtime, runtime_on(globals, std::move(context)));
     HK_ASSIGN(infer::Model m, infer::open_model(registry, runtime.get(), model, {}, globals.log()));
@@ -90,40 +90,34 @@ Result<std::vector<Alignment>> alignments(const Globals& globals, const std::str
 }
 
 std::string alignment_svg(const Alignment& a) {
-    constexpr int cell = 24, letter = 8, gap = 6;
+    constexpr int kCell = 24, kLetter = 8, kGap = 6;
     const auto room = [](const std::vector<std::string>& words) {
         std::size_t longest = 1;
         for (const std::string& word : words) longest = std::max(longest, letters(beginning(word)));
-        return static_cast<int>(longest) * letter + 2 * gap;
+        return static_cast<int>(longest) * kLetter + 2 * kGap;
     };
     const int left = room(a.written), top = room(a.read);
     const int columns = static_cast<int>(a.read.size()), rows = static_cast<int>(a.written.size());
-    const int width = left + columns * cell + gap, height = top + rows * cell + gap;
-    std::string s = fmt::format(
-        "<svg class=\"alignment\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-        "height=\"{1}\" "
-        "font-family=\"monospace\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-        width, height);
-    const auto shown = [](const std::string& word) { return escape_markup(beginning(word)); };
+    SvgWriter svg(left + columns * kCell + kGap, top + rows * kCell + kGap, "monospace", 12, "class=\"alignment\"");
     for (int k = 0; k < columns; ++k)
-        s += fmt::format("<text transform=\"translate({},{}) rotate(-90)\" fill=\"#222\">{}</text>\n",
-                         left + k * cell + cell / 2 + 4, top - gap, shown(a.read[static_cast<std::size_t>(k)]));
+        svg.text_upwards(left + k * kCell + kCell / 2 + 4, top - kGap, beginning(a.read[static_cast<std::size_t>(k)]),
+                         "fill=\"#222\"");
     for (int q = 0; q < rows; ++q) {
         const auto row = static_cast<std::size_t>(q);
-        s += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#222\">{}</text>\n", left - gap,
-                         top + q * cell + cell / 2 + 4, shown(a.written[row]));
+        svg.text(left - kGap, top + q * kCell + kCell / 2 + 4, beginning(a.written[row]),
+                 "text-anchor=\"end\" fill=\"#222\"");
         for (int k = 0; k < columns; ++k) {
             const float weight = a.weights[row * a.read.size() + static_cast<std::size_t>(k)];
-            // By the square root, so that small shares are seen.
+            // By the square root, so that small weights are visible.
             const double depth = std::sqrt(std::clamp(static_cast<double>(weight), 0.0, 1.0));
             const auto shade = [&](int dark) { return static_cast<int>(std::lround(255 - (255 - dark) * depth)); };
-            s +=
-                fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#{:02x}{:02x}{:02x}\" "
-                            "stroke=\"#e4e4e4\"><title>{:.3f}</title></rect>\n",
-                            left + k * cell, top + q * cell, cell, cell, shade(0x08), shade(0x40), shade(0x5c), weight);
+            svg.rect(
+                left + k * kCell, top + q * kCell, kCell, kCell,
+                fmt::format("fill=\"#{:02x}{:02x}{:02x}\" stroke=\"#e4e4e4\"", shade(0x08), shade(0x40), shade(0x5c)),
+                fmt::format("{:.3f}", weight));
         }
     }
-    return s + "</svg>\n";
+    return std::move(svg).finish();
 }
 
 } // namespace hekla::app

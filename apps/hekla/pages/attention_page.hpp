@@ -1,4 +1,4 @@
-// A self-contained HTML page of attention maps: every head of every layer, and one at a time beside the words.
+// A self-contained HTML page of attention maps: every head of every layer, and one head in detail with its tokens.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// An evaluation as a page of its own: scores, the run's curves, the confusion matrix with a table of classes, and what
-// was said of examples, the wrong ones first. Nothing is fetched from anywhere.
+// A self-contained HTML page of an evaluation: scores, learning curves, confusion matrix and scores of classes, and
+// predictions, wrong ones first.
 #pragma once
 
 #include "pages/alignment.hpp"
@@ -12,14 +12,14 @@
 namespace hekla::app {
 
 struct EvaluationPage {
-    std::string title;    // eg: the run's folder
-    std::string data;     // which: "validation data", "test data"
-    std::string log_file; // the run's train_log.jsonl, for curves; one that is not there leaves them out
+    std::string title;    // such as the run's folder
+    std::string data;     // "validation data", "test data"
+    std::string log_file; // the run's train_log.jsonl, for curves; without it there are none
     std::vector<std::pair<std::string, double>> scores;
     std::string group;                               // the recipe's data.group; may be empty
     std::vector<nlohmann::ordered_json> predictions; // "place", columns, "group", "said"
-    std::vector<Alignment> alignments;               // of the first texts that were written
-    std::string notes;                               // what else was told, as it stands
+    std::vector<Alignment> alignments;               // of the first texts that were generated
+    std::string notes;                               // other messages
 };
 
 std::string evaluation_page(const EvaluationPage& page);

@@ -1,4 +1,4 @@
-// hekla bench matmul, train, generate: speed, in numbers that compare with other engines'.
+// hekla bench matmul, train, generate: speed in units that can be compared with other engines.
 #include "command.hpp"
 #include "output.hpp"
 
@@ -71,7 +71,7 @@ const char* long_name(program::Storage storage) {
     return storage == program::Storage::f16 ? "float16" : storage == program::Storage::bf16 ? "bfloat16" : "float32";
 }
 
-// On which kernels are measured as the globals say.
+// Creates a runtime that measures kernels as --measure-kernels tells.
 Result<std::unique_ptr<program::Runtime>> create_measuring_runtime(const Globals& globals) {
     program::RuntimeOptions options;
     options.measure_kernels = measure_of(globals);
@@ -87,8 +87,8 @@ std::vector<float> random_values(std::size_t count, uint64_t stream) {
 
 // ---- matmul --------------------------------------------------------------------------------------------------------
 
-// A speed is only worth something if the product is right: some of its elements against float64, of the operands as
-// they are stored, to what sums in float32 and the storage of the product can hold.
+// Compares some elements of the product with float64, so that the speed of a wrong kernel is not reported. The bound is
+// the rounding of float32 sums and of the stored product.
 Status check_product(const BenchArguments& a, std::span<const float> x, std::span<const float> y,
                      std::span<const float> z) {
     const program::Storage storage = storage_of(a.type);
@@ -187,7 +187,7 @@ Result<std::vector<double>> set_batch(program::Program& program, const Case& c, 
     graph::Feeds feeds;
     for (const plugin::BatchField& field : fields) {
         if (field.name != "input_ids" && field.name != "next_ids")
-            return internal_error(fmt::format("the objective has a field '{}' that is not expected here", field.name));
+            return internal_error(fmt::format("the objective has an unexpected field '{}'", field.name));
         const std::size_t shift = field.name == "next_ids" ? 1 : 0;
         std::vector<int32_t> values;
         for (int64_t row = 0; row < c.batch; ++row)
@@ -258,10 +258,10 @@ Result<ordered_json> bench_train(program::Runtime& runtime, const plugin::Regist
             return internal_error(
                 fmt::format("step {}: loss {} or gradient norm {} is not finite", step, loss, outcome.gradient_norm));
     }
-    // One batch over and over must be learnt, or the steps did nothing.
+    // The loss of one repeated batch must fall, or the steps did nothing.
     if (!(loss < first_loss))
         return internal_error(
-            fmt::format("the loss went from {} to {} on one fixed batch: nothing was learnt", first_loss, loss));
+            fmt::format("the loss went from {} to {} on one fixed batch; nothing was learned", first_loss, loss));
     HK_TRY(runtime.save_caches());
 
     const int64_t parameters = count_parameters(*store);
@@ -335,12 +335,14 @@ int run_matmul(const Globals& globals, const BenchArguments& a) {
     return kDone;
 }
 
-// Each case on a runtime of its own: an arena that grew for one must not be in the way of the next.
+// Runs each case on a new runtime, so that memory that one case needed is free for the next.
 template<class Measure>
 int run_cases(const Globals& globals, const BenchArguments& a, Measure&& measure) {
     const plugin::Registry registry = scan_plugins(globals);
     for (const std::string& name : a.cases) {
         const Case* c = find_case(name);
+        if (const Status found = compose(registry, *c, globals.log()).status(); !found.ok())
+            return fail(found.with_context(name)); // before a device is created
         const auto runtime = create_measuring_runtime(globals);
         if (!runtime.ok()) return fail(runtime.status());
         const auto measured = measure(*runtime.value(), registry, *c);
@@ -375,7 +377,7 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser->add_option("--dtype", a->type, type_help)
             ->check(CLI::IsMember({"f32", "f16", "bf16"}))
             ->capture_default_str();
-        parser->add_flag("--json", a->json, "a line of JSON on standard output");
+        parser->add_flag("--json", a->json, "print one line of JSON");
         parser->footer(example);
         verbs.push_back({parser, [&globals, a, run] { return run(globals, *a); }});
         return std::pair(parser, a);
@@ -383,33 +385,37 @@ void add_bench(CLI::App& app, const Globals& globals, Verbs& verbs) {
     std::vector<std::string> names;
     for (const Case& c : kCases) names.emplace_back(c.name);
     {
-        const auto [parser, a] = add("matmul", "[m, k] x [k, n], checked against float64.",
+        const auto [parser, a] = add("matmul", "Measure [m, k] x [k, n], checked against float64.",
                                      "Example: hekla bench matmul --m 512 --n 512 --k 512 --json",
-                                     "how operands and product are stored; sums are float32", run_matmul);
+                                     "storage of operands and product; sums are float32", run_matmul);
         parser->add_option("--m", a->m, "rows of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
         parser->add_option("--n", a->n, "columns of the product")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-        parser->add_option("--k", a->k, "what is summed over")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+        parser->add_option("--k", a->k, "inner dimension")->check(CLI::Range(1, 1 << 20))->capture_default_str();
         a->seconds = 1.0;
-        parser->add_option("--seconds", a->seconds, "measure for so long")
+        parser->add_option("--seconds", a->seconds, "measure for at least this time")
             ->check(CLI::Range(0.0, 3600.0))
             ->capture_default_str();
     }
     {
         const auto [parser, a] =
-            add("train", "Forward, backward, clipping and AdamW of a GPT-2 on one fixed batch; the median step.",
+            add("train", "Measure training steps of a GPT-2 on one fixed batch: forward, backward, clipping, AdamW.",
                 "Example: hekla bench train shakespeare-char-cpu --json",
-                "how what matrix products read is stored; all else is float32", run_train);
-        parser->add_option("case", a->cases, "what to train")->check(CLI::IsMember(names))->capture_default_str();
-        parser->add_option("--seconds", a->seconds, "measure for so long, and at least 5 steps")
+                "storage of what matrix products read; the rest is float32", run_train);
+        parser->add_option("case", a->cases, "model sizes to measure")
+            ->check(CLI::IsMember(names))
+            ->capture_default_str();
+        parser->add_option("--seconds", a->seconds, "measure for at least this time, and at least 5 steps")
             ->check(CLI::Range(0.0, 3600.0))
             ->capture_default_str();
     }
     {
         const auto [parser, a] =
-            add("generate", "Greedy generation with its cache: one row, one token of prompt; the median of 5.",
+            add("generate", "Measure greedy generation with a cache: one row, one prompt token; median of 5.",
                 "Example: hekla bench generate shakespeare-char-cpu --json",
-                "how the matrices of the model are stored; the rest is float32", run_generate);
-        parser->add_option("case", a->cases, "which model")->check(CLI::IsMember(names))->capture_default_str();
+                "storage of the model's matrices; the rest is float32", run_generate);
+        parser->add_option("case", a->cases, "model sizes to measure")
+            ->check(CLI::IsMember(names))
+            ->capture_default_str();
     }
 }
 

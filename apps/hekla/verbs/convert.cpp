@@ -1,10 +1,11 @@
-// hekla convert: a model's folder, whatever wrote it, as a Hugging Face folder or as GGUF.
+// hekla convert: writes a model as a Hugging Face folder or as GGUF.
 #include "base/json.hpp"
 #include "command.hpp"
 #include "gguf_model.hpp"
 #include "output.hpp"
 #include "stored_model.hpp"
 
+#include "model/staged_folder.hpp"
 #include "plugin/record.hpp"
 
 #include <algorithm>
@@ -34,15 +35,15 @@ Result<uint64_t> size_from(const std::string& text) {
         {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
     for (const auto& [name, bytes] : kUnits)
         if (problem == std::errc() && unit == name && number > 0 && number <= UINT64_MAX / bytes) return number * bytes;
-    return invalid_argument(fmt::format("--shard-size {}: a size like 2GB, 500MB or 3GiB was expected", text));
+    return invalid_argument(fmt::format("--shard-size {}: expected a size such as 2GB, 500MB or 3GiB", text));
 }
 
-// The type that a tensor is written with: the one asked for, where it holds numbers with fractions.
+// The type that a tensor is written with: the one asked for, if it is a floating-point tensor.
 model::DType written_type(const model::TensorView& tensor, std::optional<model::DType> asked) {
     return asked && model::is_floating(tensor.dtype) ? *asked : tensor.dtype;
 }
 
-// config.json as the architecture writes it; "torch_dtype" says what the tensors are.
+// config.json as the architecture writes it, with the "torch_dtype" of the tensors.
 Result<std::string> config_text(const StoredModel& m, std::optional<model::DType> asked) {
     HK_ASSIGN(const std::string written, m.composition->write_config());
     HK_ASSIGN(ordered_json config, parse_ordered_json_object(written, "config.json"));
@@ -55,7 +56,7 @@ Result<std::string> config_text(const StoredModel& m, std::optional<model::DType
         uniform = uniform && type.value_or(one) == one;
         type = one;
     }
-    config.erase("dtype"); // what newer versions of the reference call it: they read either
+    config.erase("dtype"); // its name in newer versions of the reference, which read both
     config.erase("torch_dtype");
     const auto name = [](model::DType dtype) {
         return dtype == model::DType::f16    ? "float16"
@@ -75,17 +76,21 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
         contents.tensors.push_back(
             model::converted_source(tensor.name, *tensor.stored, written_type(*tensor.stored, asked)));
     contents.copies = m.folder.auxiliary_files();
-    // With which plugins it was made stays known.
+    // The record of the plugins that made the model is kept.
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.folder.path()));
     if (record) contents.texts = plugin::record_files(*record);
+    // What a killed conversion left next to it.
+    const fs::path target = fs::path(a.to).lexically_normal();
+    const fs::path named = target.has_filename() ? target : target.parent_path(); // "out/" is the folder "out"
+    model::recover_folders(named.has_parent_path() ? named.parent_path() : fs::path("."), named.filename().string());
     return model::save_folder(a.to, contents);
 }
 
-Status convert(const Globals& globals, const ConvertArguments& a, std::string& said) {
+Status convert(const Globals& globals, const ConvertArguments& a, std::string& summary) {
     std::error_code problem;
     const bool gguf = a.format == "gguf" || (a.format.empty() && fs::path(a.to).extension() == ".gguf");
     if (fs::exists(a.to, problem) && (gguf || !fs::is_empty(a.to, problem)))
-        return failed_precondition(fmt::format("{}: exists; give a name that is free", a.to));
+        return failed_precondition(fmt::format("{}: exists; choose another name", a.to));
     std::optional<model::DType> asked;
     if (!a.dtype.empty()) asked = model::dtype_named(a.dtype);
     const plugin::Registry registry = scan_plugins(globals);
@@ -100,11 +105,11 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
         HK_ASSIGN(const int64_t size, model::byte_count(written_type(*tensor.stored, asked), tensor.stored->dims));
         bytes += static_cast<uint64_t>(size);
     }
-    said = fmt::format("{}: {} as {}, {} tensors, {}", a.to, m.reference->name, gguf ? "GGUF" : "safetensors",
-                       m.tensors.size(), size_text(bytes));
+    summary = fmt::format("{}: {} as {}, {} tensors, {}", a.to, m.reference->name, gguf ? "GGUF" : "safetensors",
+                          m.tensors.size(), size_text(bytes));
     if (!m.ignored.empty())
-        said += fmt::format(
-            "; left out, as no part of it or there twice: {}{}",
+        summary += fmt::format(
+            "; omitted, because they are duplicates or not part of the model: {}{}",
             fmt::join(m.ignored.begin(), m.ignored.begin() + std::min<std::ptrdiff_t>(4, std::ssize(m.ignored)), ", "),
             m.ignored.size() > 4 ? fmt::format(" and {} more", m.ignored.size() - 4) : "");
     return {};
@@ -113,25 +118,27 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
 } // namespace
 
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser = app.add_subcommand(
-        "convert", "Write a model as a Hugging Face folder or as GGUF: from safetensors, PyTorch's .bin, or a run.");
+    CLI::App* parser = app.add_subcommand("convert", "Write a model as a Hugging Face folder or as GGUF.");
     const auto a = std::make_shared<ConvertArguments>();
-    parser->add_option("from", a->from, "a Hugging Face folder, a run's or a checkpoint")->required();
-    parser->add_option("to", a->to, "a new folder, or a new file that ends in .gguf")->required();
-    parser->add_option("--dtype", a->dtype, "what numbers are stored as; without it as they are")
+    parser
+        ->add_option("from", a->from,
+                     "folder of a Hugging Face model (safetensors or PyTorch's .bin), a run or a checkpoint")
+        ->required();
+    parser->add_option("to", a->to, "folder to create, or a .gguf file")->required();
+    parser->add_option("--dtype", a->dtype, "storage of floating-point tensors (default: unchanged)")
         ->check(CLI::IsMember({"f32", "f16", "bf16"}));
-    parser->add_option("--shard-size", a->shard_size, "more than this is cut into several files: 2GB, 500MB")
+    parser->add_option("--shard-size", a->shard_size, "size limit of one weights file: 2GB, 500MB")
         ->capture_default_str();
-    parser->add_option("--format", a->format, "what to write, where the name does not say it")
+    parser->add_option("--format", a->format, "format to write (default: gguf if the name ends in .gguf)")
         ->check(CLI::IsMember({"huggingface", "gguf"}));
-    parser->add_option("--class", a->class_name, "the class of the model, where config.json does not say it");
+    parser->add_option("--class", a->class_name, "class of the model, if config.json does not name it");
     parser->footer("Examples: hekla convert bert-base-uncased bert --dtype f16\n"
                    "          hekla convert out/quickstart quickstart.gguf");
     verbs.push_back({parser, [&globals, a] {
-                         std::string said;
-                         const Status status = convert(globals, *a, said);
+                         std::string summary;
+                         const Status status = convert(globals, *a, summary);
                          if (!status.ok()) return fail(status);
-                         std::printf("%s\n", said.c_str());
+                         std::printf("%s\n", summary.c_str());
                          return kDone;
                      }});
 }

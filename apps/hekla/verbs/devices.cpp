@@ -1,5 +1,5 @@
-// hekla devices, hekla doctor: what Vulkan shows, what the engine can do with it, and what to do where something is
-// wrong.
+// hekla devices, hekla doctor: the Vulkan devices of this machine, what the engine can do with them, and how to repair
+// what is wrong.
 #include "command.hpp"
 #include "output.hpp"
 
@@ -54,13 +54,13 @@ int run_devices(const Globals& globals, bool json) {
                    version_text(d.api_version), size_text(d.memory_bytes));
         if (!d.usable) fmt::print("   not usable: {}\n", d.why_not);
     }
-    if (listed.value().empty()) return fail("Vulkan shows no device; `hekla doctor` says what to do");
+    if (listed.value().empty()) return fail("Vulkan lists no device; run `hekla doctor`");
     return kDone;
 }
 
 // ---- doctor --------------------------------------------------------------------------------------------------------
 
-// One thing that was looked at. `advice` is what to do about one that is not good.
+// The result of one check. `advice` is what to do if it is not good.
 struct Finding {
     std::string what, value, advice;
     bool good = true;
@@ -70,7 +70,7 @@ struct Finding {
 class Doctor {
 public:
     explicit Doctor(bool json) : json_(json) {}
-    void say(Finding finding) {
+    void add(Finding finding) {
         if (!json_) {
             fmt::print("{} {:<22} {}\n",
                        finding.good    ? "ok  "
@@ -85,12 +85,12 @@ public:
         if (!finding.advice.empty()) j["advice"] = finding.advice;
         report_["findings"].push_back(std::move(j));
     }
-    void good(const std::string& what, const std::string& value) { say({what, value, "", true, false}); }
+    void good(const std::string& what, const std::string& value) { add({what, value, "", true, false}); }
     void note(const std::string& what, const std::string& value, const std::string& advice) {
-        say({what, value, advice, false, false});
+        add({what, value, advice, false, false});
     }
     int bad(const std::string& what, const std::string& value, const std::string& advice) {
-        say({what, value, advice, false, true});
+        add({what, value, advice, false, true});
         return finish();
     }
     void number(const char* key, const ordered_json& value) { report_[key] = value; }
@@ -106,7 +106,7 @@ private:
     ordered_json report_{{"healthy", false}, {"findings", ordered_json::array()}};
 };
 
-// The loader and what it shows before a device is asked for; false ends the examination.
+// Checks the Vulkan loader and its layers. False ends the examination.
 bool examine_loader(Doctor& doctor) {
     const auto loader = gpu::Loader::open();
     if (!loader.ok()) {
@@ -138,7 +138,8 @@ bool examine_loader(Doctor& doctor) {
                     "for --validate install vulkan-validationlayers; nothing else needs it");
     for (const char* variable : {"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_INSTANCE_LAYERS", "VK_LOADER_DEBUG"})
         if (const char* value = std::getenv(variable))
-            doctor.note(variable, value, "this variable changes what Vulkan shows; unset it if a device is missing");
+            doctor.note(variable, value,
+                        "this variable changes which devices Vulkan lists; unset it if one is missing");
     return true;
 }
 
@@ -160,11 +161,11 @@ bool examine_list(Doctor& doctor, const Globals& globals) {
             doctor.good(fmt::format("device {}", d.index), line);
         else
             doctor.note(fmt::format("device {}", d.index), fmt::format("{}: not usable: {}", line, d.why_not),
-                        "a newer driver may have it: Mesa 25 or newer, NVIDIA 535 or newer");
+                        "a newer driver may support it: Mesa 25 or newer, NVIDIA 535 or newer");
     }
     doctor.number("devices", devices);
     if (!usable) {
-        doctor.bad("devices", listed.value().empty() ? "Vulkan shows none" : "none can be used",
+        doctor.bad("devices", listed.value().empty() ? "Vulkan lists none" : "none can be used",
                    "install a driver: mesa-vulkan-drivers 25 or newer (AMD, Intel, any CPU; third_party/install does "
                    "it), or NVIDIA's own");
         return false;
@@ -178,7 +179,7 @@ void examine_capabilities(Doctor& doctor, const gpu::Context& context) {
     const std::string name = fmt::format("{} through {} {}", c.device_name, c.driver_name, c.driver_info);
     if (cpu)
         doctor.note("in use", name,
-                    "this is a CPU: fine for small models. With a GPU in the machine, its driver is missing");
+                    "a CPU, which is enough for small models; if this machine has a GPU, its driver is missing");
     else
         doctor.good("in use", name);
     std::vector<std::string> there, missing;
@@ -188,29 +189,29 @@ void examine_capabilities(Doctor& doctor, const gpu::Context& context) {
         (has != nullptr && *has ? there : missing).emplace_back(bit);
         optional[std::string(bit)] = has != nullptr && *has;
     }
-    doctor.good("required features", "all there");
+    doctor.good("required features", "all supported");
     doctor.good("optional features", fmt::format("{}", fmt::join(there, ", ")));
-    if (!missing.empty()) doctor.good("without", fmt::format("{} (nothing needs them)", fmt::join(missing, ", ")));
+    if (!missing.empty()) doctor.good("not supported", fmt::format("{} (none is required)", fmt::join(missing, ", ")));
     for (const std::string& line : c.taken_away)
-        doctor.note("taken away", line, "a known fault of this driver version, or an override");
+        doctor.note("not used", line, "a known bug of this driver version, or an override");
     doctor.good(
         "limits",
-        fmt::format("subgroups of {} ({} to {}), {} of shared memory, {} invocations a group, allocations of {}",
-                    c.subgroup_size, c.min_subgroup_size, c.max_subgroup_size, size_text(c.shared_memory_bytes),
-                    c.max_workgroup_invocations, size_text(c.max_allocation_bytes)));
+        fmt::format(
+            "subgroups of {} ({} to {}), {} of shared memory, {} invocations per workgroup, allocations of up to {}",
+            c.subgroup_size, c.min_subgroup_size, c.max_subgroup_size, size_text(c.shared_memory_bytes),
+            c.max_workgroup_invocations, size_text(c.max_allocation_bytes)));
     const gpu::MemoryUsage usage = context.memory->usage();
     std::string memory = size_text(c.device_memory_bytes);
     if (usage.heap_budget_bytes > 0)
-        memory +=
-            fmt::format(", of which {} are free to use now",
-                        size_text(usage.heap_budget_bytes - std::min(usage.heap_budget_bytes, usage.heap_usage_bytes)));
+        memory += fmt::format(", {} free", size_text(usage.heap_budget_bytes -
+                                                     std::min(usage.heap_budget_bytes, usage.heap_usage_bytes)));
     doctor.good("memory", memory);
     if (const Status glsl = context.glsl->available(); glsl.ok())
-        doctor.good("GLSL at run time", "there");
+        doctor.good("GLSL at run time", "available");
     else
-        doctor.note(
-            "GLSL at run time", glsl.message(),
-            "the same results, but elementwise operations run one by one: keep libhekla_glsl.so beside the program");
+        doctor.note("GLSL at run time", glsl.message(),
+                    "results are the same, but elementwise operations are not fused; keep libhekla_glsl.so next to the "
+                    "program");
     if (cpu) {
         const char* width = std::getenv("LP_NATIVE_VECTOR_WIDTH");
         doctor.good("CPU", fmt::format("{} threads{}", std::thread::hardware_concurrency(),
@@ -227,8 +228,8 @@ std::vector<float> probe_values(std::size_t count, uint64_t key) {
     return values;
 }
 
-// softmax(tanh(x W + b)) at odd sizes, on the device and in float64: matmul, elementwise and reduction kernels in one.
-// The largest difference.
+// Computes softmax(tanh(x W + b)) at odd sizes on the device and in float64, which covers matmul, elementwise and
+// reduction kernels. Returns the largest difference.
 Result<double> kernel_error(program::Runtime& runtime) {
     constexpr int64_t rows = 37, inner = 61, columns = 53;
     graph::Builder b;
@@ -262,12 +263,12 @@ Result<double> kernel_error(program::Runtime& runtime) {
     double worst = 0.0;
     for (std::size_t i = 0; i < expected[0].data.size(); ++i) {
         const double difference = std::abs(static_cast<double>(got.floats()[i]) - expected[0].data[i]);
-        if (!(difference <= worst)) worst = difference; // a NaN is the worst there is
+        if (!(difference <= worst)) worst = difference; // NaN counts as the worst
     }
     return worst;
 }
 
-// Seconds of one matmul [m, k] x [k, n], the best of some.
+// Measures a matmul [m, k] x [k, n]. Returns the seconds of the fastest run.
 Result<double> matmul_seconds(program::Runtime& runtime, int64_t m, int64_t n, int64_t k) {
     graph::Builder b;
     const graph::ValueId x = b.parameter("x", {m, k}, 0, 0.0, 0.0, 0), y = b.parameter("y", {k, n}, 0, 0.0, 0.0, 0);
@@ -305,18 +306,19 @@ int run_doctor(const Globals& globals, bool json) {
     const plugin::Registry registry = scan_plugins(globals);
     if (registry.manifests().empty())
         doctor.note("plugins", "none found",
-                    "they belong into ../lib/hekla/plugins beside the program's folder; or give --plugin-path FOLDER");
+                    "install them in lib/hekla/plugins of the program's prefix, or give --plugin-path FOLDER");
     else
         doctor.good("plugins", fmt::format("{} manifests", registry.manifests().size()));
 
     const Result<double> error = kernel_error(*runtime.value());
     if (!error.ok())
         return doctor.bad("kernels", error.message(),
-                          "run `hekla verify` and send its reproducer to the driver's vendor");
+                          "run `hekla verify --bisect` and send its reproducer to the vendor of the driver");
     doctor.number("kernel_error", error.value());
     if (!(error.value() <= 1e-6))
-        return doctor.bad("kernels", fmt::format("differ from float64 by {:.1e}, at most 1e-6 is right", error.value()),
-                          "this driver computes wrongly: try another version of it, or another device");
+        return doctor.bad("kernels",
+                          fmt::format("differ from float64 by {:.1e}; at most 1e-6 was expected", error.value()),
+                          "this driver computes wrong results: try another version of it, or another device");
     doctor.good("kernels", fmt::format("agree with float64 to {:.1e}", error.value()));
 
     // GPT-2's own largest repeated shape: 256 tokens through the layer that widens 768 to 3,072.
@@ -327,12 +329,12 @@ int run_doctor(const Globals& globals, bool json) {
     const double speed = 2.0 * 512 * 512 * 512 / square.value(), model_speed = 2.0 * 256 * 3072 * 768 / wide.value();
     doctor.number("matmul_gflops", speed / 1e9);
     doctor.good("matmul", fmt::format("{:.1f} GFLOP/s (512 x 512 x 512, float32)", speed / 1e9));
-    // 6 N + 6 L C T floating-point operations a token (forward and backward), at the speed of its matmuls: an upper
-    // bound, since everything else takes time, too.
+    // 6 N + 6 L C T floating-point operations per token (forward and backward) at the speed of its matmuls: an upper
+    // bound, since the other operations take time as well.
     const double per_token = 6.0 * 124.4e6 + 6.0 * 12 * 768 * 1024;
     doctor.number("gpt2_124m_tokens_per_s", model_speed / per_token);
     doctor.good("GPT-2 124M",
-                fmt::format("training at most {} tokens/s here, estimated from its matmuls at {:.1f} GFLOP/s",
+                fmt::format("trains at most {} tokens/s here (estimated: its matmuls reach {:.1f} GFLOP/s)",
                             train::grouped(model_speed / per_token), model_speed / 1e9));
     return doctor.finish();
 }
@@ -343,12 +345,13 @@ void add_devices(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto add = [&](const char* name, const char* about, const char* example, int (*run)(const Globals&, bool)) {
         CLI::App* parser = app.add_subcommand(name, about);
         const auto json = std::make_shared<bool>(false);
-        parser->add_flag("--json", *json, "as JSON on standard output");
+        parser->add_flag("--json", *json, "print JSON");
         parser->footer(example);
         verbs.push_back({parser, [&globals, json, run] { return run(globals, *json); }});
     };
-    add("devices", "The Vulkan devices there are, and which can be used.", "Example: hekla devices", run_devices);
-    add("doctor", "Examine this machine: loader, driver, features, speed, correctness; and what to do about it.",
+    add("devices", "List the Vulkan devices of this machine and whether they can be used.", "Example: hekla devices",
+        run_devices);
+    add("doctor", "Check this machine (loader, driver, features, correctness, speed) and advise how to repair it.",
         "Example: hekla --device 0 doctor", run_doctor);
 }
 

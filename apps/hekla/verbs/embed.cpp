@@ -1,4 +1,4 @@
-// hekla embed: features from any named point of a network, as any host would get them, through hekla.h.
+// hekla embed: features from any named point of a network, through hekla.h as any host would.
 #include "base/json.hpp"
 #include "command.hpp"
 #include "numpy.hpp"
@@ -69,12 +69,12 @@ Result<std::vector<Item>> read_items(const std::string& path) {
             return invalid_argument(fmt::format(
                 "{}:{}: expected an object with \"text\": a string, or \"input_ids\": a list of ids", path, number));
     }
-    if (items.empty()) return invalid_argument(fmt::format("{}: holds no line of text", path));
+    if (items.empty()) return invalid_argument(fmt::format("{}: contains no text", path));
     const bool given = !items[0].ids.empty();
     for (const Item& item : items)
         if (given == item.ids.empty())
             return invalid_argument(
-                fmt::format("{}: some lines have text and others input_ids: use one of them", path));
+                fmt::format("{}: some lines have text and others input_ids; use one of them", path));
     return items;
 }
 
@@ -112,7 +112,7 @@ Result<std::string> one_array(const std::vector<Row>& rows) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
         if (rows[i].dims != rows[0].dims)
             return invalid_argument(
-                fmt::format("row {} has {} tokens and row 1 has {}: one array cannot hold both; pool "
+                fmt::format("row {} has {} tokens and row 1 has {}, which do not fit in one array; pool "
                             "over tokens (--pooling mean) or write .jsonl",
                             i + 1, rows[i].dims[0], rows[0].dims[0]));
         values.insert(values.end(), rows[i].values.begin(), rows[i].values.end());
@@ -151,7 +151,7 @@ int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& tab
     return kDone;
 }
 
-// --nearest, or a .vec: of the table of tokens itself.
+// --nearest, or a .vec: these use the token embedding itself.
 int run_table(const Globals& globals, const EmbedArguments& a) {
     const Result<std::filesystem::path> folder = infer::weights_folder(a.model);
     if (!folder.ok()) return fail(folder.status());
@@ -230,12 +230,12 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
     return hk_embed(context.context, &options, error.error) == HK_OK ? kDone : error.report();
 }
 
-// --pairs: how well the cosine of two texts' features says how alike people find them.
+// --pairs: how well the cosine of two texts' features agrees with human scores.
 int run_pairs(const Globals& globals, const EmbedArguments& a) {
     if (!a.texts.empty() || !a.file.empty() || !a.fields.empty() || a.pooling == "none") {
         std::fprintf(stderr,
-                     "hekla: error: --pairs takes the texts of its file, each as one vector: give no others, and "
-                     "no --pooling none\n");
+                     "hekla: error: --pairs takes its texts from its file, each as one vector: remove other texts "
+                     "and --pooling none\n");
         return kUsage;
     }
     const Result<Pairs> pairs = read_pairs(a.pairs, a.format, a.columns);
@@ -248,8 +248,8 @@ int run_pairs(const Globals& globals, const EmbedArguments& a) {
     const std::size_t count = pairs->first.size();
     std::vector<double> cosines;
     for (std::size_t i = 0; i < count; ++i) cosines.push_back(cosine_of(rows[i].values, rows[count + i].values));
-    const Result<Likeness> likeness = compare(cosines, pairs->scores);
-    if (!likeness.ok()) return fail(likeness.status());
+    const Result<Agreement> agreement = agreement_of(cosines, pairs->scores);
+    if (!agreement.ok()) return fail(agreement.status());
     if (!a.output.empty()) {
         std::string lines;
         for (std::size_t i = 0; i < count; ++i) {
@@ -264,9 +264,9 @@ int run_pairs(const Globals& globals, const EmbedArguments& a) {
     if (a.json)
         std::printf(
             "%s\n",
-            json{{"pairs", count}, {"pearson", likeness->pearson}, {"spearman", likeness->spearman}}.dump().c_str());
+            json{{"pairs", count}, {"pearson", agreement->pearson}, {"spearman", agreement->spearman}}.dump().c_str());
     else
-        std::printf("%zu pairs: pearson %.4f, spearman %.4f\n", count, likeness->pearson, likeness->spearman);
+        std::printf("%zu pairs: pearson %.4f, spearman %.4f\n", count, agreement->pearson, agreement->spearman);
     return kDone;
 }
 
@@ -275,7 +275,7 @@ int run_embed(const Globals& globals, const EmbedArguments& a) {
     const bool table = !a.nearest.empty() || a.output.ends_with(".vec");
     if (table && a.texts.empty() && a.file.empty() && a.fields.empty()) return run_table(globals, a);
     if (table) {
-        std::fprintf(stderr, "hekla: error: --nearest and a .vec are of the table of tokens: give no texts\n");
+        std::fprintf(stderr, "hekla: error: --nearest and a .vec file use the token embedding: remove the texts\n");
         return kUsage;
     }
     std::vector<Item> items;
@@ -286,7 +286,7 @@ int run_embed(const Globals& globals, const EmbedArguments& a) {
         items = read.take();
     }
     if ((a.texts.empty() ? 0 : 1) + (a.file.empty() ? 0 : 1) + (a.fields.empty() ? 0 : 1) != 1) {
-        std::fprintf(stderr, "hekla: error: give texts, or --file, or --fields\n");
+        std::fprintf(stderr, "hekla: error: give one of: texts, --file, --fields\n");
         return kUsage;
     }
     const bool numpy = a.output.ends_with(".npy");
@@ -306,38 +306,41 @@ int run_embed(const Globals& globals, const EmbedArguments& a) {
 } // namespace
 
 void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser = app.add_subcommand("embed", "Features of texts from any named point of a model's network.");
+    CLI::App* parser =
+        app.add_subcommand("embed", "Compute features of texts at any named point of a model's network.");
     const auto a = std::make_shared<EmbedArguments>();
-    parser->add_option("model", a->model, "the folder of a run or model, or a file of `hekla export`")->required();
+    parser->add_option("model", a->model, "folder of a run or model, or a file that `hekla export` wrote")->required();
     parser->add_option("texts", a->texts, "texts to embed");
-    parser->add_option("--file", a->file, "a text a line; of a .jsonl: objects with \"text\" or \"input_ids\"");
+    parser->add_option("--file", a->file,
+                       "texts to embed: one per line, or .jsonl objects with \"text\" or \"input_ids\"");
+    parser->add_option("--pairs", a->pairs,
+                       "table of two texts and a score per row (text_a, text_b, score): prints the correlation of the "
+                       "scores with the cosines of the features");
+    parser->add_option("--format", a->format, "format of --pairs (default: by its name): tsv, csv, jsonl, ...");
     parser->add_option(
-        "--pairs", a->pairs,
-        "a table of two texts and a number a row (text_a, text_b, score): the correlation of the numbers "
-        "with the cosines of the features");
-    parser->add_option("--format", a->format, "of --pairs, where its name does not say: tsv, csv, jsonl, ...");
-    parser->add_option("--column", a->columns,
-                       "where a column of --pairs stands: score=relatedness, score=4 (may be repeated)");
+        "--column", a->columns,
+        "which column of --pairs has which part: score=relatedness, score=4; may be given several times");
     parser->add_option("--fields", a->fields,
-                       "a .safetensors whose tensors are the model's fields (input_ids, pixel_values, ...), one batch");
+                       ".safetensors file with one batch of the model's fields (input_ids, pixel_values, ...)");
     parser
         ->add_option("--port", a->port,
-                     "the place: hidden, layer.N.hidden, pooled, logits, ... (an unknown one lists all)")
+                     "point of the network: hidden, layer.N.hidden, pooled, logits, ...; an unknown name lists all")
         ->capture_default_str();
-    parser->add_option("--pooling", a->pooling, "over the tokens of a text; none keeps each token's")
+    parser
+        ->add_option("--pooling", a->pooling,
+                     "how the features of a text's tokens become one vector; none: they do not")
         ->check(CLI::IsMember({"mean", "first", "last", "none"}))
         ->capture_default_str();
-    parser->add_option("--batch", a->batch, "rows at a time")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-    parser->add_option("--nearest", a->nearest, "words: the tokens whose vectors are nearest to theirs, by cosine");
-    parser->add_option("--neighbours", a->neighbours, "of each word")
+    parser->add_option("--batch", a->batch, "rows per batch")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+    parser->add_option("--nearest", a->nearest, "words whose nearest tokens by cosine are printed");
+    parser->add_option("--neighbours", a->neighbours, "nearest tokens per word")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
-    parser->add_flag("--json", a->json, "what --nearest or --pairs finds as JSON");
-    parser->add_option(
-        "-o,--output", a->output,
-        "a .npy or .jsonl; standard output gets JSON lines. A .vec gets every token's vector, as word2vec "
-        "writes them in text");
-    parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
+    parser->add_flag("--json", a->json, "print the result of --nearest or --pairs as JSON");
+    parser->add_option("-o,--output", a->output,
+                       "file to write: .npy, .jsonl, or .vec for the vectors of all tokens in word2vec's text format "
+                       "(default: JSON lines on standard output)");
+    parser->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)");
     parser->footer("Example: hekla embed out/quickstart --file sentences.txt --port layer.2.hidden -o features.npy");
     verbs.push_back({parser, [&globals, a] { return run_embed(globals, *a); }});
 }

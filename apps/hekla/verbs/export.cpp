@@ -1,4 +1,4 @@
-// hekla export: a model as the one file that a program ships.
+// hekla export: writes a model as one file that a program ships.
 #include "command.hpp"
 #include "output.hpp"
 
@@ -18,7 +18,7 @@ struct ExportArguments {
 Status run_export(const Globals& globals, ExportArguments a) {
     std::error_code problem;
     if (std::filesystem::is_directory(a.file, problem))
-        return failed_precondition(fmt::format("{}: is a folder; a file's name was expected, like game.hekla", a.file));
+        return failed_precondition(fmt::format("{}: is a folder; expected a file name such as game.hekla", a.file));
     const Log log = globals.log();
     const plugin::Registry registry = scan_plugins(globals);
     gpu::GlslOptions glsl;
@@ -39,17 +39,16 @@ Status run_export(const Globals& globals, ExportArguments a) {
 } // namespace
 
 void add_export(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser = app.add_subcommand(
-        "export",
-        "Write a model as one file to ship: its graphs, weights, tokenizer, and its kernels for every kind of "
-        "device. It runs with neither plugins nor a shader compiler.");
+    CLI::App* parser = app.add_subcommand("export", "Write a model as one file to ship. It has the graphs, weights, "
+                                                    "tokenizer and kernels, and runs without plugins "
+                                                    "or a shader compiler.");
     const auto a = std::make_shared<ExportArguments>();
-    parser->add_option("model", a->model, "the folder of the run or model")->required();
-    parser->add_option("file", a->file, "a file, by custom ending in .hekla")->required();
+    parser->add_option("model", a->model, "folder of a run or model")->required();
+    parser->add_option("file", a->file, "file to write, usually ending in .hekla")->required();
     parser
         ->add_option("--length", a->options.length,
-                     fmt::format("tokens of the longest row; without it what the model takes, {} at most, and fewer "
-                                 "where its graph has large tables",
+                     fmt::format("longest row in tokens (default: the model's limit, at most {}, less if its graph has "
+                                 "large tables)",
                                  infer::kUsualLength))
         ->check(CLI::Range(1, 1 << 20));
     parser->footer("Example: hekla export out/quickstart quickstart.hekla\n"

@@ -1,5 +1,6 @@
-// hekla generate: as any host would, through hekla.h.
+// hekla generate: writes text with a model, through hekla.h as any host would.
 #include "command.hpp"
+#include "output.hpp"
 
 #include "base/file.hpp"
 
@@ -20,7 +21,8 @@ struct GenerateArguments {
 
 struct Texts {
     std::vector<std::string> rows;
-    bool stream = false; // one prompt: text is printed as it comes
+    bool stream = false;  // one prompt: text is printed as it comes
+    bool printed = false; // some of it
 };
 
 int run_generate(const Globals& globals, const GenerateArguments& a) {
@@ -52,13 +54,14 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
         if (!into.stream) return;
         std::fwrite(piece.data, 1, static_cast<std::size_t>(piece.size), stdout);
         std::fflush(stdout);
+        into.printed = true;
     };
-    options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
+    options.stop = [](void*) -> int32_t { return interrupted() || output_failed() ? 1 : 0; };
     watch_interrupts();
     hk_generate_result result{};
     result.struct_size = sizeof result;
     if (hk_generate(context.context, &options, &result, error.error) != HK_OK) {
-        if (texts.stream) std::fputs("\n", stdout);
+        if (texts.printed) std::fputs("\n", stdout);
         return error.report();
     }
     const double rate = result.seconds > 0.0 ? static_cast<double>(result.new_tokens) / result.seconds : 0.0;
@@ -79,7 +82,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     else
         std::printf("\n");
     if (result.context > 0)
-        std::fprintf(stderr, "the model's context is %lld tokens: text beyond it goes on from the last %lld\n",
+        std::fprintf(stderr, "the model's context is %lld tokens; longer text continues from the last %lld\n",
                      static_cast<long long>(result.context),
                      static_cast<long long>(std::max<int64_t>(1, result.context / 2)));
     std::fprintf(stderr, "%s%lld tokens in %.2f s: %.0f tokens/s\n", result.stopped != 0 ? "stopped after " : "",
@@ -90,32 +93,44 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
 } // namespace
 
 void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser =
-        app.add_subcommand("generate", "Let a model write: a run's folder, a checkpoint, or a Hugging Face folder.");
+    CLI::App* parser = app.add_subcommand("generate", "Write text with a model.");
     const auto a = std::make_shared<GenerateArguments>();
     hk_generate_defaults(&a->options);
-    parser->add_option("model", a->model, "the folder of the run or model, or a file of `hekla export`")->required();
+    parser
+        ->add_option("model", a->model,
+                     "folder of a run, a checkpoint or a Hugging Face model, or a file that `hekla export` wrote")
+        ->required();
     parser->add_option("--prompt", a->prompts,
-                       "text to go on from, or that an encoder reads (may be repeated: a batch)");
-    parser->add_option("--prompt-file", a->prompt_file, "the same from a file");
-    parser->add_option("--max-new-tokens", a->options.max_new_tokens, "how many tokens at most");
-    parser->add_flag("--greedy", a->greedy, "the likeliest token each time");
-    parser->add_option("--temperature", a->options.temperature, "above 1 more varied, below 1 more likely");
-    parser->add_option("--top-k", a->options.top_k, "only the k likeliest tokens; 0: all");
-    parser->add_option("--top-p", a->options.top_p, "only the likeliest tokens that make up this probability");
-    parser->add_option("--repetition-penalty", a->options.repetition_penalty,
-                       "above 1 makes what was there less likely");
-    parser->add_option("--no-repeat-ngram-size", a->options.no_repeat_ngram_size, "no n-gram twice; 0: off");
-    parser->add_option("--beams", a->options.beams, "beam search with so many beams");
-    parser->add_option("--seed", a->options.seed, "of the sampling");
-    parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
-    parser->add_option("--dtype", a->dtype, "how the model's matrices are stored: half the memory in 16 bits")
+                       "text to continue, or the text that an encoder reads; several prompts are one batch");
+    parser->add_option("--prompt-file", a->prompt_file, "file with one more prompt");
+    parser->add_option("--max-new-tokens", a->options.max_new_tokens, "length limit in tokens")->capture_default_str();
+    parser->add_flag("--greedy", a->greedy, "always take the most likely token");
+    parser
+        ->add_option("--temperature", a->options.temperature,
+                     "divides the logits: above 1 more varied, below 1 more predictable text")
+        ->capture_default_str();
+    parser->add_option("--top-k", a->options.top_k, "sample from the K most likely tokens; 0: from all")
+        ->capture_default_str();
+    parser
+        ->add_option("--top-p", a->options.top_p,
+                     "sample from the most likely tokens whose probabilities add up to P; 1: from all")
+        ->capture_default_str();
+    parser
+        ->add_option("--repetition-penalty", a->options.repetition_penalty,
+                     "above 1: tokens that were used become less likely")
+        ->capture_default_str();
+    parser->add_option("--no-repeat-ngram-size", a->options.no_repeat_ngram_size, "repeat no N-gram; 0: off")
+        ->capture_default_str();
+    parser->add_option("--beams", a->options.beams, "beam search with N beams");
+    parser->add_option("--seed", a->options.seed, "seed of the sampling")->capture_default_str();
+    parser->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)");
+    parser->add_option("--dtype", a->dtype, "storage of the model's matrices; 16 bits take half the memory")
         ->check(CLI::IsMember({"f32", "f16", "bf16"}))
         ->capture_default_str();
-    parser->add_flag("--json", a->json, "the texts as JSON");
+    parser->add_flag("--json", a->json, "print the texts and the speed as JSON");
     parser->footer(
         "Example: hekla generate out/quickstart --prompt \"namespace\" --max-new-tokens 200 --temperature 0.8\n"
-        "Ctrl+C ends it with the text there is and exit status 0.");
+        "Ctrl+C ends the text early; the exit status is 0.");
     verbs.push_back({parser, [&globals, a] { return run_generate(globals, *a); }});
 }
 

@@ -1,4 +1,4 @@
-// hekla inspect: what a recipe describes, what a model's files hold, whether a checkpoint is whole, what a graph is.
+// hekla inspect: shows a recipe's model, the contents of model files, whether checkpoints are complete, or a graph.
 #include "attention.hpp"
 #include "command.hpp"
 #include "described.hpp"
@@ -96,9 +96,9 @@ Result<std::string> show_checkpoint(const InspectArguments& a) {
         heading += fmt::format("  {:<40} {:>10}\n", file.name, size_text(file.size));
         files.push_back({{"name", file.name}, {"bytes", file.size}});
     }
-    heading = fmt::format(
-        "{}: the checkpoint after step {}, complete; every file has the hash that its manifest says ({})\n{}model:\n",
-        a.path, checkpoint.step, size_text(bytes), heading);
+    heading =
+        fmt::format("{}: checkpoint of step {}, complete; the hash of every file matches its manifest ({})\n{}model:\n",
+                    a.path, checkpoint.step, size_text(bytes), heading);
     return show_weights(
         a, weights, {{"kind", "checkpoint"}, {"step", checkpoint.step}, {"complete", true}, {"files", files}}, heading);
 }
@@ -108,8 +108,7 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
     HK_ASSIGN(const std::optional<int64_t> best, model::read_best(a.path));
     ordered_json j{
         {"kind", "run"}, {"best", best ? ordered_json(*best) : ordered_json()}, {"checkpoints", ordered_json::array()}};
-    std::string out =
-        fmt::format("{}: a run with {} checkpoint{}\n", a.path, steps.size(), steps.size() == 1 ? "" : "s");
+    std::string out = fmt::format("{}: run with {} checkpoint{}\n", a.path, steps.size(), steps.size() == 1 ? "" : "s");
     for (const int64_t step : steps) {
         const fs::path folder = model::checkpoint_path(a.path, step);
         const Result<model::Checkpoint> checked = model::verify_checkpoint(folder);
@@ -118,7 +117,7 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
         damaged = damaged || !checked.ok();
         j["checkpoints"].push_back(one);
         out += fmt::format("  {:<24} {}{}\n", folder.filename().string(),
-                           checked.ok() ? "complete, hashes agree" : "NOT USABLE: " + checked.message(),
+                           checked.ok() ? "complete, hashes match" : "NOT USABLE: " + checked.message(),
                            best == step ? "  (best)" : "");
     }
     return a.json ? json_line(j) + "\n" : out;
@@ -126,26 +125,26 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
 
 Result<std::string> show_model(const Globals& globals, const InspectArguments& a) {
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(a.path));
-    // What it takes is said where a plugin knows the model and there is a device to plan for; its tensors in any case.
+    // Its cost is known if a plugin knows the model and a device can be planned for. Its tensors are shown in any case.
     std::string cost_text;
     ordered_json cost_json;
     const auto measured = [&]() -> Result<ModelCost> {
         const plugin::Registry registry = scan_plugins(globals);
-        HK_ASSIGN(const auto runtime, create_runtime(globals));
-        return cost_of(*runtime, registry, a.path, a.batch, a.length, globals.log());
+        DeviceOnDemand device(globals);
+        return cost_of(device, registry, a.path, a.batch, a.length, globals.log());
     }();
     if (measured.ok()) {
         cost_text = measured->text();
         cost_json = measured->json();
     } else {
-        cost_text = fmt::format("what it takes is not known: {}\n", measured.message());
+        cost_text = fmt::format("memory and compute are unknown: {}\n", measured.message());
         cost_json = {{"problem", measured.message()}};
     }
     std::string files;
     for (const fs::path& file : folder.auxiliary_files())
         files += (files.empty() ? "" : ", ") + file.filename().string();
     const std::string heading =
-        fmt::format("{}: a {} model{}\n", a.path, folder.model_type().empty() ? "Hugging Face" : folder.model_type(),
+        fmt::format("{}: {} model{}\n", a.path, folder.model_type().empty() ? "Hugging Face" : folder.model_type(),
                     files.empty() ? "" : fmt::format(" with {}", files));
     HK_ASSIGN(std::string shown,
               show_weights(a, folder.weights(),
@@ -178,7 +177,7 @@ Result<std::string> show_exported(const InspectArguments& a) {
                           {"tokens", model.tokenizer == nullptr ? 0 : model.tokenizer->vocabulary_size()},
                           {"tensors", tensors}}) +
                "\n";
-    return fmt::format("{}: {}, exported by Hekla {} to {} with rows of up to {} tokens; whole\n{} of weights\n{}",
+    return fmt::format("{}: {}, exported by Hekla {} to {} with rows of up to {} tokens; complete\n{} of weights\n{}",
                        a.path, model.composition->architecture().id, summary.version, fmt::join(summary.can, " and "),
                        summary.length, size_text(bytes), table);
 }
@@ -231,7 +230,7 @@ ordered_json graph_json(const graph::Graph& graph) {
     return j;
 }
 
-// What is asked of a graph, whatever it came from. `plan` shows the memory plan in the summary, too.
+// Shows a graph as the options ask. `plan`: the summary includes the memory plan.
 Result<std::string> show_graph(const Globals& globals, const InspectArguments& a, const graph::Graph& shown,
                                const graph::Graph& planned, const std::string& title, bool plan) {
     if (a.graph == "text") return graph::print(shown);
@@ -243,7 +242,7 @@ Result<std::string> show_graph(const Globals& globals, const InspectArguments& a
         if (a.memory == "svg") return memory.svg();
         if (a.memory == "json") return memory.json();
         if (a.memory == "text") return memory.text();
-        return graph_text(shown, title) + "memory of a step of training:\n" + memory.text();
+        return graph_text(shown, title) + "memory of a training step:\n" + memory.text();
     }
     return a.json ? json_line(graph_json(shown)) + "\n" : graph_text(shown, title);
 }
@@ -282,15 +281,15 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
     if (!steps.empty() || fs::exists(folder / "train_log.jsonl", problem)) return show_run(a, steps, damaged);
     if (fs::exists(folder / "config.json", problem)) return show_model(globals, a);
     return not_found(
-        fmt::format("{}: no checkpoint-N, no {} and no config.json in it: not a run, a checkpoint or a model", a.path,
-                    model::manifest_name));
+        fmt::format("{}: contains no checkpoint-N, {} or config.json, so it is not a run, a checkpoint or a model",
+                    a.path, model::manifest_name));
 }
 
-// `damaged`: what was shown is not whole, though it could be shown.
+// Sets `damaged` if something that is shown is incomplete.
 Result<std::string> show(const Globals& globals, const InspectArguments& a, bool& damaged) {
     std::error_code problem;
     const fs::path path = a.path;
-    if (!fs::exists(path, problem)) return not_found(fmt::format("{}: there is no such file or folder", a.path));
+    if (!fs::exists(path, problem)) return not_found(fmt::format("{}: no such file or folder", a.path));
     if (!a.attention.text.empty() || !a.attention.fields.empty()) {
         AttentionArguments attention = a.attention;
         attention.model = a.path;
@@ -306,8 +305,8 @@ Result<std::string> show(const Globals& globals, const InspectArguments& a, bool
     HK_ASSIGN(const std::string content, read_file(path));
     if (content.starts_with("hekla graph ")) return show_graph_file(globals, a, content);
     return unsupported(
-        fmt::format("{}: is no recipe (.toml), no weights (.safetensors, PyTorch's .bin, .pt or .pth, or an "
-                    ".index.json of either) and no graph (its first line would be \"hekla graph 1\")",
+        fmt::format("{}: not a recipe (.toml), weights (.safetensors, PyTorch's .bin, .pt or .pth, or an .index.json "
+                    "of either) or a graph (whose first line is \"hekla graph 1\")",
                     a.path));
 }
 
@@ -315,37 +314,40 @@ Result<std::string> show(const Globals& globals, const InspectArguments& a, bool
 
 void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand(
-        "inspect", "What a recipe describes, what a model's files hold, whether a checkpoint is whole.");
+        "inspect", "Show a recipe's model, the contents of model files, or whether checkpoints are complete.");
     const auto a = std::make_shared<InspectArguments>();
     parser
-        ->add_option("path", a->path,
-                     "a recipe (.toml); a run, a checkpoint or a model's folder; .safetensors or PyTorch's .bin; what "
-                     "`export` wrote (.hekla); a graph as text")
+        ->add_option(
+            "path", a->path,
+            "recipe (.toml); folder of a run, a checkpoint or a model; weights (.safetensors, PyTorch's .bin); "
+            "exported model (.hekla); graph as text")
         ->required();
-    parser->add_option("overrides", a->overrides, "keys of the recipe: train.per_device_train_batch_size=4");
-    CLI::Option* graph = parser->add_option("--graph", a->graph, "the graph: text that reads back, or a picture")
-                             ->check(CLI::IsMember({"svg", "text"}));
-    parser->add_option("--memory", a->memory, "where everything lies in memory, and when")
+    parser->add_option("overrides", a->overrides, "recipe keys to override: train.per_device_train_batch_size=4");
+    CLI::Option* graph =
+        parser->add_option("--graph", a->graph, "show the graph: as text that reads back, or as a picture")
+            ->check(CLI::IsMember({"svg", "text"}));
+    parser->add_option("--memory", a->memory, "show the memory plan: what is where, and when")
         ->check(CLI::IsMember({"svg", "json", "text"}))
         ->excludes(graph);
-    parser->add_flag("--backward", a->backward, "the graph with its gradients, as training runs it");
-    parser->add_option("--batch", a->batch, "rows, for a folder's graph")
+    parser->add_flag("--backward", a->backward, "the graph with its gradients, as in training");
+    parser->add_option("--batch", a->batch, "rows per batch, for the graph of a folder")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
-    parser->add_option("--length", a->length, "tokens a row, for a folder's graph")
+    parser->add_option("--length", a->length, "tokens per row, for the graph of a folder")
         ->check(CLI::Range(1, 1 << 24))
         ->capture_default_str();
     parser
         ->add_option("--attention", a->attention.text,
-                     "a text: an HTML page of every head's map while the model reads it (with --output)")
+                     "write an HTML page (to --output) with the attention maps of every head for this text")
         ->excludes(graph);
     parser->add_option("--target", a->attention.target,
-                       "with --attention: what an encoder-decoder has written (else: what it writes)");
+                       "with --attention: the decoder's text (default: what the model writes)");
     parser->add_option("--fields", a->attention.fields,
-                       "instead of --attention's text: a .safetensors with the model's fields; its first row is shown");
-    parser->add_flag("--reference", a->attention.reference, "with --attention: the float64 interpreter (slow)");
-    parser->add_option("-o,--output", a->output, "a file instead of standard output");
-    parser->add_flag("--json", a->json, "the summary as JSON");
+                       "instead of --attention: a .safetensors file with the model's fields; its first row is shown");
+    parser->add_flag("--reference", a->attention.reference,
+                     "with --attention: compute with the float64 interpreter (slow)");
+    parser->add_option("-o,--output", a->output, "file to write (default: standard output)");
+    parser->add_flag("--json", a->json, "print the summary as JSON");
     parser->footer("Examples: hekla inspect apps/recipes/quickstart.toml --graph svg -o graph.svg\n"
                    "          hekla inspect out/quickstart\n"
                    "          hekla inspect out/quickstart --attention \"int main(\" -o attention.html");
@@ -355,7 +357,7 @@ void add_inspect(CLI::App& app, const Globals& globals, Verbs& verbs) {
                          if (!shown.ok()) return fail(shown.status());
                          const Status written = write_output(a->output, shown.value());
                          if (!written.ok()) return fail(written);
-                         return damaged ? fail(fmt::format("{}: not every checkpoint is whole", a->path)) : kDone;
+                         return damaged ? fail(fmt::format("{}: a checkpoint is incomplete", a->path)) : kDone;
                      }});
 }
 

@@ -91,7 +91,7 @@ struct DescribeArguments {
     std::string mode = "train";
     std::string output;
     int64_t batch = 1, length = 16;
-    bool all_ports = false, backward = false;
+    bool all_ports = false, backward = false, full = false;
 };
 
 Result<json> read_config(const std::string& given, const char* option) {
@@ -175,7 +175,8 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
     const bool everything = a.all_ports || (a.objective.empty() && a.ports.empty());
     HK_ASSIGN(graph::Graph graph, composition->build(mode->second, fields, a.ports, everything));
     if (a.backward) { HK_ASSIGN(graph, train::training_graph(graph)); }
-    return graph::print(graph);
+    const std::string text = graph::print(graph);
+    return a.full || !a.output.empty() ? text : elide_lists(text);
 }
 
 } // namespace
@@ -223,6 +224,7 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--port", a->ports, "a port to keep as an output (may be repeated)")->allow_extra_args(false);
     parser->add_flag("--all-ports", a->all_ports, "keep every port, as port.NAME");
     parser->add_flag("--backward", a->backward, "with gradients, as training runs it");
+    parser->add_flag("--full", a->full, "print long constants whole, as a file (-o) always has them");
     parser->add_option("-o,--output", a->output, "a file instead of standard output");
     parser->footer(
         "Example: hekla describe gpt2 --set n_layer=2 --set n_embd=64 --set n_head=2 --head lm --objective clm");

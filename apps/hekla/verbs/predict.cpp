@@ -1,4 +1,4 @@
-// hekla eval, hekla predict: as any host would, through hekla.h.
+// hekla eval, hekla predict: scores and predictions of trained models, through hekla.h as any host would.
 #include "command.hpp"
 #include "correctness.hpp"
 #include "output.hpp"
@@ -29,31 +29,32 @@ struct EvalArguments {
     int64_t seeds = 0;
 };
 
-struct Told {
+struct Evaluated {
     std::vector<std::pair<std::string, double>> scores;
     std::string predictions; // JSON lines
-    std::string notes;       // what else was said
+    std::string notes;       // other messages
     train::Recipe recipe;
-    std::vector<ToldRow> rows; // the predictions, where groups or a report are wanted
+    std::vector<PredictedRow> rows; // the predictions, where groups or a report are wanted
 };
 
-// The share of right answers in each group of examples, as scores behind the others.
-Status add_groups(const std::string& by, Told& told) {
-    const std::vector<Group> groups = groups_of(told.rows);
+// Adds the share of correct answers in each group of examples to the scores.
+Status add_groups(const std::string& by, Evaluated& result) {
+    const std::vector<Group> groups = groups_of(result.rows);
     if (groups.empty())
-        return unsupported(fmt::format("data.group = \"{}\": of no example can be told whether what was said is "
-                                       "right: leave it out, or let texts be written (generate.examples = -1)",
+        return unsupported(fmt::format("data.group = \"{}\": whether a prediction is correct is unknown for every "
+                                       "example; remove data.group, or let the model write texts "
+                                       "(generate.examples = -1)",
                                        by));
     if (groups.size() == 1 && groups[0].name.empty())
-        return invalid_argument(fmt::format("data.group = \"{}\": no example has such a column", by));
+        return invalid_argument(fmt::format("data.group = \"{}\": no example has this column", by));
     for (const Group& group : groups)
-        told.scores.emplace_back(fmt::format("{}{} = {}", kGroupScore, by, group.name), group.right);
+        result.scores.emplace_back(fmt::format("{}{} = {}", kGroupScore, by, group.name), group.correct);
     return {};
 }
 
-// What the recipe's run says of its data.
+// Evaluates the recipe's run.
 int evaluate(hk_context context, const HostError& error, const EvalArguments& a, const std::vector<std::string>& given,
-             Told& told) {
+             Evaluated& result) {
     const std::vector<hk_string> overrides = host_strings(given);
     hk_evaluate_options options{};
     options.struct_size = sizeof options;
@@ -61,48 +62,49 @@ int evaluate(hk_context context, const HostError& error, const EvalArguments& a,
     options.recipe = text(a.recipe);
     options.overrides = overrides.data();
     options.override_count = overrides.size();
-    options.user = &told;
+    options.user = &result;
     options.message = [](void* user, hk_string m) {
-        static_cast<Told*>(user)->notes += std::string(view(m)) + "\n";
+        static_cast<Evaluated*>(user)->notes += std::string(view(m)) + "\n";
         std::fprintf(stderr, "%s\n", std::string(view(m)).c_str());
     };
     options.score = [](void* user, const hk_score* s) {
-        static_cast<Told*>(user)->scores.emplace_back(view(s->name), s->value);
+        static_cast<Evaluated*>(user)->scores.emplace_back(view(s->name), s->value);
     };
     options.prediction = [](void* user, uint64_t, hk_string json) {
-        auto& out = static_cast<Told*>(user)->predictions;
+        auto& out = static_cast<Evaluated*>(user)->predictions;
         out += view(json);
         out += '\n';
     };
     if (hk_evaluate(context, &options, error.error) != HK_OK) return error.report();
     Result<train::Recipe> recipe = train::read_recipe(a.recipe, given);
     if (!recipe.ok()) return fail(recipe.status());
-    told.recipe = recipe.take();
-    const std::string& by = told.recipe.data.group;
+    result.recipe = recipe.take();
+    const std::string& by = result.recipe.data.group;
     if (by.empty() && a.report.empty()) return kDone;
-    std::istringstream lines(told.predictions);
-    for (std::string line; std::getline(lines, line);) told.rows.push_back(ToldRow::parse(line));
+    std::istringstream lines(result.predictions);
+    for (std::string line; std::getline(lines, line);) result.rows.push_back(PredictedRow::parse(line));
     if (by.empty()) return kDone;
-    const Status grouped = add_groups(by, told);
+    const Status grouped = add_groups(by, result);
     return grouped.ok() ? kDone : fail(grouped);
 }
 
-Status write_report(const Globals& globals, const EvalArguments& a, const std::string& file, const Told& told) {
-    const train::Recipe& recipe = told.recipe;
+Status write_report(const Globals& globals, const EvalArguments& a, const std::string& file, const Evaluated& result) {
+    const train::Recipe& recipe = result.recipe;
     EvaluationPage page;
     page.title = recipe.output.dir;
     page.data = a.test ? "test data" : "validation data";
     page.log_file = (std::filesystem::path(recipe.output.dir) / "train_log.jsonl").string();
-    page.scores = told.scores;
-    page.notes = told.notes;
+    page.scores = result.scores;
+    page.notes = result.notes;
     page.group = recipe.data.group;
-    page.predictions = told.rows;
+    page.predictions = result.rows;
     std::vector<ReadAndWritten> texts;
-    for (const ToldRow& row : told.rows) {
+    for (const PredictedRow& row : result.rows) {
         if (texts.size() == kAlignments) break;
-        const auto said = row.find("said");
-        if (row.contains("source") && row["source"].is_string() && said != row.end() && said->contains("text"))
-            texts.push_back({row["source"].get<std::string>(), (*said)["text"].get<std::string>()});
+        const auto prediction = row.find("said");
+        if (row.contains("source") && row["source"].is_string() && prediction != row.end() &&
+            prediction->contains("text"))
+            texts.push_back({row["source"].get<std::string>(), (*prediction)["text"].get<std::string>()});
     }
     HK_ASSIGN(page.alignments, alignments(globals, recipe.output.dir, texts));
     return write_output(file, evaluation_page(page));
@@ -116,34 +118,34 @@ int run_eval(const Globals& globals, const EvalArguments& a) {
         const Result<std::vector<SeedRun>> runs = seed_runs(a.recipe, a.overrides, a.seeds);
         if (!runs.ok()) return fail(runs.status());
         SeedScores all;
-        std::string said;
+        std::string predictions;
         for (const SeedRun& run : runs.value()) {
-            Told told;
-            if (const int code = evaluate(context.context, error, a, run.overrides, told); code != kDone) return code;
-            all.add(run.seed, told.scores);
-            said += told.predictions;
+            Evaluated result;
+            if (const int code = evaluate(context.context, error, a, run.overrides, result); code != kDone) return code;
+            all.add(run.seed, result.scores);
+            predictions += result.predictions;
             if (a.report.empty()) continue;
             const std::filesystem::path page = a.report;
             const std::string file =
                 (page.parent_path() / page.stem()).string() + fmt::format("-seed-{}.html", run.seed);
-            if (const Status written = write_report(globals, a, file, told); !written.ok()) return fail(written);
+            if (const Status written = write_report(globals, a, file, result); !written.ok()) return fail(written);
         }
         if (!a.output.empty())
-            if (const Status written = write_output(a.output, said); !written.ok()) return fail(written);
+            if (const Status written = write_output(a.output, predictions); !written.ok()) return fail(written);
         std::printf("%s", a.json ? (all.json().dump() + "\n").c_str() : all.table().c_str());
         return kDone;
     }
-    Told told;
-    if (const int code = evaluate(context.context, error, a, a.overrides, told); code != kDone) return code;
+    Evaluated result;
+    if (const int code = evaluate(context.context, error, a, a.overrides, result); code != kDone) return code;
     if (!a.output.empty()) {
-        const Status written = write_output(a.output, told.predictions);
+        const Status written = write_output(a.output, result.predictions);
         if (!written.ok()) return fail(written);
     }
     if (!a.report.empty())
-        if (const Status written = write_report(globals, a, a.report, told); !written.ok()) return fail(written);
+        if (const Status written = write_report(globals, a, a.report, result); !written.ok()) return fail(written);
     ordered_json j;
     std::string line;
-    for (const auto& [name, value] : told.scores) {
+    for (const auto& [name, value] : result.scores) {
         j[name] = value;
         const bool of_group = name.starts_with(kGroupScore); // a line each: there may be many
         line += fmt::format("{}{} {:.4f}", line.empty() ? "" : of_group ? "\n" : ", ", name, value);
@@ -164,11 +166,11 @@ struct PredictArguments {
 
 int run_predict(const Globals& globals, const PredictArguments& a) {
     if (a.texts.empty() == a.file.empty()) {
-        std::fprintf(stderr, "hekla: error: give texts, or --file\n");
+        std::fprintf(stderr, "hekla: error: give --text or --file, and not both\n");
         return kUsage;
     }
     if (!a.seconds.empty() && a.seconds.size() != a.texts.size()) {
-        std::fprintf(stderr, "hekla: error: --second %zu times, %zu texts: expected one each\n", a.seconds.size(),
+        std::fprintf(stderr, "hekla: error: %zu --second for %zu --text; expected one for each\n", a.seconds.size(),
                      a.texts.size());
         return kUsage;
     }
@@ -210,34 +212,40 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
 
 void add_predict(CLI::App& app, const Globals& globals, Verbs& verbs) {
     {
-        CLI::App* parser =
-            app.add_subcommand("eval", "Loss and scores on a recipe's validation or test data, with its run's newest "
-                                       "checkpoint.");
+        CLI::App* parser = app.add_subcommand(
+            "eval", "Compute loss and scores of a recipe's newest checkpoint on its validation or test data.");
         const auto a = std::make_shared<EvalArguments>();
-        parser->add_option("recipe", a->recipe, "the recipe, a TOML file")->required();
-        parser->add_option("overrides", a->overrides, "keys of the recipe: data.test=other.tsv");
-        parser->add_option("--seeds", a->seeds, "of the runs of `train --seeds`, with mean and deviation")
+        parser->add_option("recipe", a->recipe, "recipe file (TOML)")->required();
+        parser->add_option("overrides", a->overrides, "recipe keys to override: data.test=other.tsv");
+        parser
+            ->add_option("--seeds", a->seeds,
+                         "evaluate the N runs of `train --seeds`; prints mean and standard deviation")
             ->check(CLI::Range(1, 1000));
-        parser->add_flag("--test", a->test, "on data.test instead of the validation data");
-        parser->add_option("-o,--output", a->output, "a file for what was said of every example, an object a line");
-        parser->add_option("--report", a->report, "an .html page: scores, curves, confusion matrix, examples");
-        parser->add_flag("--json", a->json, "the scores as JSON on standard output");
+        parser->add_flag("--test", a->test, "use data.test instead of the validation data");
+        parser->add_option("-o,--output", a->output, "file for the predictions, one JSON object per example");
+        parser->add_option("--report", a->report,
+                           "HTML page to write: scores, learning curves, confusion matrix, examples");
+        parser->add_flag("--json", a->json, "print the scores as JSON");
         parser->footer("Example: hekla eval apps/recipes/quickstart.toml");
         verbs.push_back({parser, [&globals, a] { return run_eval(globals, *a); }});
     }
-    CLI::App* parser = app.add_subcommand("predict", "What a fine-tuned model says of texts: labels, numbers, tags.");
+    CLI::App* parser =
+        app.add_subcommand("predict", "Predict labels, numbers or tags of texts with a fine-tuned model.");
     const auto a = std::make_shared<PredictArguments>();
-    parser->add_option("model", a->model, "the folder of a run or model")->required();
-    parser->add_option("--text", a->texts, "a text (may be repeated)");
-    parser->add_option("--second", a->seconds, "its second text, for models that read two (once for each --text)");
-    parser->add_option("--file", a->file, "rows: .tsv, .csv, .jsonl, .conllu, .txt, also .gz and .zst");
-    parser->add_option("--format", a->format, "of the file, where its name does not say: tsv, csv, jsonl, lines, ...");
-    parser->add_option("--column", a->columns, "where a column stands: text=sentence, text=1 (may be repeated)");
-    parser->add_option("--batch", a->batch, "rows at a time")->capture_default_str();
-    parser->add_option("--length", a->length, "tokens of a row, at most; 0: as it was trained");
-    parser->add_flag("--reference", a->reference, "the float64 interpreter instead of the device (slow)");
-    parser->add_option("-o,--output", a->output, "a file instead of standard output");
-    parser->footer("Example: hekla predict out/sst2 --text \"a film that is worth every minute\"");
+    parser->add_option("model", a->model, "folder of a run or model")->required();
+    parser->add_option("--text", a->texts, "text to predict for; may be given several times");
+    parser->add_option("--second", a->seconds, "second text of each --text, for models that read pairs");
+    parser->add_option("--file", a->file, "table of examples: .tsv, .csv, .jsonl, .conllu, .txt, also .gz and .zst");
+    parser->add_option("--format", a->format, "format of --file (default: by its name): tsv, csv, jsonl, lines, ...");
+    parser->add_option("--column", a->columns,
+                       "which column of --file has which part: text=sentence, text=1; may be given several times");
+    parser->add_option("--batch", a->batch, "rows per batch")->capture_default_str();
+    parser->add_option("--length", a->length, "length limit of a row in tokens; 0: as in training")
+        ->capture_default_str();
+    parser->add_flag("--reference", a->reference, "compute with the float64 interpreter instead of the device (slow)");
+    parser->add_option("-o,--output", a->output, "file to write (default: standard output)");
+    parser->footer("Example: hekla predict out/sst2 --text \"a film that is worth every minute\"\n"
+                   "Each example is one line of JSON.");
     verbs.push_back({parser, [&globals, a] { return run_predict(globals, *a); }});
 }
 

@@ -154,10 +154,10 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
               train::read_recipe(run / "recipe.toml", {fmt::format("output.dir={}", ordered_json(a.run).dump())}));
     HK_ASSIGN(const auto log, read_log(run));
     const plugin::Registry registry = scan_plugins(globals);
-    HK_ASSIGN(const auto runtime, create_runtime(globals));
+    DeviceOnDemand device(globals);
     train::TrainerEvents events;
     if (globals.verbose) events.message = [&](const std::string& line) { globals.log().info(line); };
-    HK_ASSIGN(const auto trainer, train::Trainer::create(recipe, registry, *runtime, globals.log(), events));
+    HK_ASSIGN(const auto trainer, train::Trainer::create(recipe, registry, device.source(), globals.log(), events));
     HK_ASSIGN(const train::Trainer::Replay replayed, trainer->replay(a.step));
 
     bool finite = std::isfinite(replayed.loss);
@@ -172,6 +172,7 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
     NonFiniteSearch search;
     if (!finite) {
         HK_ASSIGN(const Described described, describe_recipe(registry, recipe, globals.log()));
+        HK_ASSIGN(program::Runtime * runtime, device.runtime());
         HK_ASSIGN(search, find_non_finite(*runtime, trainer->store(), described.graph, replayed.batches, recipe));
     }
     const std::optional<NonFinite>& culprit = search.device;
@@ -398,28 +399,29 @@ Result<int> diff(const DiffArguments& arguments) {
 
 void add_replay(CLI::App& app, const Globals& globals, Verbs& verbs) {
     {
-        CLI::App* parser = app.add_subcommand(
-            "replay",
-            "One step of a run again, bit for bit: its batch, its gradients, the first value that is not finite.");
+        CLI::App* parser = app.add_subcommand("replay", "Repeat a step of a run bit for bit, and show its batch, its "
+                                                        "gradients and the first value that is not finite.");
         const auto a = std::make_shared<ReplayArguments>();
-        parser->add_option("run", a->run, "a run's folder")->required();
-        parser->add_option("--step", a->step, "which step, from 1 on")
+        parser->add_option("run", a->run, "folder of the run")->required();
+        parser->add_option("--step", a->step, "number of the step, from 1")
             ->required()
             ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
         parser->add_option("-o,--output", a->output,
-                           "a folder for batch.txt, batch.json, gradients.safetensors and replay.json");
-        parser->add_flag("--json", a->json, "the result as JSON on standard output");
+                           "folder for batch.txt, batch.json, gradients.safetensors and replay.json");
+        parser->add_flag("--json", a->json, "print the result as JSON");
         parser->footer("Example: hekla replay out/quickstart --step 120 -o out/step-120\n"
-                       "Exit status 1 where the loss is not the one in the run's log.");
+                       "The exit status is 1 if the loss differs from the run's log.");
         verbs.push_back({parser, [&globals, a] { return finish(replay(globals, *a)); }});
     }
     CLI::App* parser = app.add_subcommand(
-        "diff", "Where two runs part: the first step in their logs, the first tensor in their checkpoints.");
+        "diff",
+        "Find the first difference of two runs: the first step in their logs, the first tensor in their checkpoints.");
     const auto a = std::make_shared<DiffArguments>();
-    parser->add_option("run-a", a->a, "a run's folder")->required();
-    parser->add_option("run-b", a->b, "another")->required();
-    parser->add_flag("--json", a->json, "the result as JSON on standard output");
-    parser->footer("Example: hekla diff out/first out/second\nExit status 0 where they are alike, 1 where they part.");
+    parser->add_option("run-a", a->a, "folder of a run")->required();
+    parser->add_option("run-b", a->b, "folder of another run")->required();
+    parser->add_flag("--json", a->json, "print the result as JSON");
+    parser->footer(
+        "Example: hekla diff out/first out/second\nThe exit status is 0 if they are equal, 1 if they differ.");
     verbs.push_back({parser, [a] { return finish(diff(*a)); }});
 }
 

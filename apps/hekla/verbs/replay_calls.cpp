@@ -123,7 +123,8 @@ Result<Recorded> read_capture(const std::string& path) {
         const auto wrong = [&](const char* what) { return corrupt(fmt::format("{}:{}: {}", path, number, what)); };
         if (!line.is_object()) return wrong("not a JSON object: expected a capture of calls (hekla/capture.h)");
         if (number == 1) {
-            if (!line.contains("hekla")) return wrong("no capture of calls: its first line says which Hekla wrote it");
+            if (!line.contains("hekla"))
+                return wrong("not a recording of calls: its first line must name the version of Hekla");
             recorded.first = std::move(line);
             continue;
         }
@@ -220,7 +221,7 @@ private:
         options.user = to;
         options.text = [](void* user, uint64_t row, hk_string piece) {
             const To& to = *static_cast<To*>(user);
-            // As it went into the file: what is not UTF-8 was replaced there.
+            // As in the file, where bytes that are not UTF-8 were replaced.
             const std::string line =
                 json(std::string(view(piece))).dump(-1, ' ', false, json::error_handler_t::replace);
             const std::lock_guard guard(to.replay->mutex_);
@@ -417,7 +418,7 @@ std::vector<std::string> Replay::differences() const {
         for (const auto& [row, text] : there.texts) {
             const auto written = here.texts.find(row);
             const std::string now = written != here.texts.end() ? written->second : std::string();
-            // A host may have left it before its end: what came after that is no difference.
+            // A host may have stopped it early; text after that is not a difference.
             if (now == text || (!there.ended && now.starts_with(text))) continue;
             const auto parted = std::ranges::mismatch(text, now);
             all.push_back(fmt::format("{}, row {}: {} of {} bytes are the same, then the text is another",
@@ -430,7 +431,7 @@ std::vector<std::string> Replay::differences() const {
             all.push_back(
                 computed != here.losses.end()
                     ? fmt::format("{}: the loss of step {} is {:.9g}, and was {:.9g}", whose(number), step, now, loss)
-                    : fmt::format("{}: there is no step {}", whose(number), step));
+                    : fmt::format("{}: step {} is missing", whose(number), step));
             break; // all that follow differ, too
         }
     }
@@ -478,14 +479,16 @@ void add_replay_calls(CLI::App& app, const Globals& globals, Verbs& verbs) {
     };
     const auto a = std::make_shared<Arguments>();
     CLI::App* verb =
-        app.add_subcommand("replay-calls", "make the calls of a captured host again (hekla/capture.h), and "
-                                           "say what comes out otherwise");
-    verb->add_option("file", a->path, "what hk_capture, or --capture of a verb, wrote")->required();
-    verb->add_flag("--json", a->json, "what was found as JSON");
+        app.add_subcommand("replay-calls", "Repeat the calls that a host or --capture recorded, and report different "
+                                           "results.");
+    verb->add_option("file", a->path, "recording of hk_capture or --capture")->required();
+    verb->add_flag("--json", a->json, "print the result as JSON");
     verb->footer(
-        "Sessions have threads of their own here, trainings write into folders that go again, and what lay in\n"
-        "buffers, semaphores and command buffers of the host's is left out. Exit status 1 where a call ended\n"
-        "otherwise, a text is another, or a loss is not the same to the last bit.");
+        "Example: hekla replay-calls game.calls\n"
+        "Sessions run on threads of their own, trainings write to temporary folders, and the contents of the host's\n"
+        "buffers, semaphores and command buffers are omitted. The exit status is 1 if a call ends with another "
+        "status,\n"
+        "a text differs, or a loss is not the same to the last bit.");
     verbs.push_back({verb, [&globals, a] { return run_replay_calls(globals, a->path, a->json); }});
 }
 

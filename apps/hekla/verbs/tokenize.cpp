@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 #include "data/corpus.hpp"
 #include "data/text_files.hpp"
+#include "model/staged_folder.hpp"
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_trainer.hpp"
 #include "train/report.hpp"
@@ -36,14 +37,14 @@ struct TokenizeArguments {
     std::vector<std::string> ids;
     std::string text;
     bool has_text = false;
-    bool plain = false; // special tokens in the text are text
+    bool plain = false; // special tokens in the text are ordinary text
     bool skip_special = false;
-    bool cased = false; // of wordpiece and words: capitals and accents stay
+    bool cased = false; // wordpiece and words keep capitals and accents
     double seconds = 3.0;
     bool json = false;
 };
 
-// The kinds that can be trained, and what people call them.
+// The kinds that can be trained, and their common names.
 constexpr std::pair<const char*, const char*> kKinds[] = {{"bpe", "byte-level BPE"},
                                                           {"wordpiece", "WordPiece"},
                                                           {"unigram", "SentencePiece unigram"},
@@ -78,7 +79,7 @@ std::unique_ptr<text::TokenizerTrainer> trainer_of(const TokenizeArguments& a) {
 
 std::string standard_input() { return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}; }
 
-// What is to be encoded or measured: --text, a file, or standard input.
+// The text to encode or measure: --text, a file, or standard input.
 Result<std::pair<std::string, text::TextOrigin>> given_text(const TokenizeArguments& a) {
     if (a.has_text) return std::pair(a.text, text::TextOrigin{"--text"});
     if (a.file.empty() || a.file == "-") return std::pair(standard_input(), text::TextOrigin{"standard input"});
@@ -86,10 +87,21 @@ Result<std::pair<std::string, text::TextOrigin>> given_text(const TokenizeArgume
     return std::pair(std::move(content), text::TextOrigin{a.file});
 }
 
+// Replaces the tokenizer's folder when the new one is complete. Leftovers of killed runs are removed.
+Status save_tokenizer(const text::Tokenizer& tokenizer, const std::string& output) {
+    fs::path target = fs::path(output).lexically_normal();
+    if (!target.has_filename()) target = target.parent_path(); // "out/" is the folder "out"
+    const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");
+    model::recover_folders(parent, target.filename().string());
+    HK_ASSIGN(model::StagedFolder staged, model::StagedFolder::create(target));
+    HK_TRY(tokenizer.save(staged.path()));
+    return staged.commit(model::StagedFolder::Existing::replace);
+}
+
 int run_tokenize_train(const TokenizeArguments& a) {
     std::error_code problem;
     if (fs::exists(a.output, problem) && !fs::is_directory(a.output, problem))
-        return fail(fmt::format("{} is not a folder: -o takes the folder for the tokenizer's files", a.output));
+        return fail(fmt::format("{} is not a folder; -o expects the folder for the tokenizer's files", a.output));
     const std::unique_ptr<text::TokenizerTrainer> trainer = trainer_of(a);
     watch_interrupts();
     const bool terminal = ::isatty(STDERR_FILENO) == 1;
@@ -105,9 +117,7 @@ int run_tokenize_train(const TokenizeArguments& a) {
     if (terminal) std::fprintf(stderr, "\r\x1b[K");
     if (!trained.ok()) return fail(trained.status());
     const text::Tokenizer& tokenizer = *trained.value();
-    fs::create_directories(a.output, problem);
-    if (problem) return fail(fmt::format("{}: the folder cannot be made: {}", a.output, problem.message()));
-    if (const Status saved = tokenizer.save(a.output); !saved.ok()) return fail(saved);
+    if (const Status saved = save_tokenizer(tokenizer, a.output); !saved.ok()) return fail(saved);
     if (a.json) {
         ordered_json j{
             {"tokenizer", a.output}, {"kind", tokenizer.kind()}, {"vocabulary_size", tokenizer.vocabulary_size()}};
@@ -115,9 +125,9 @@ int run_tokenize_train(const TokenizeArguments& a) {
         return kDone;
     }
     const auto named = std::ranges::find_if(kKinds, [&](const auto& kind) { return a.kind == kind.first; });
-    std::printf("%s: a %s tokenizer of %d tokens\n", a.output.c_str(), named->second, tokenizer.vocabulary_size());
+    std::printf("%s: %s tokenizer with %d tokens\n", a.output.c_str(), named->second, tokenizer.vocabulary_size());
     if (a.kind != "char" && tokenizer.vocabulary_size() < a.vocabulary_size)
-        std::printf("%d were asked for: the text has no more\n", a.vocabulary_size);
+        std::printf("%d tokens were asked for; the text does not have more\n", a.vocabulary_size);
     return kDone;
 }
 
@@ -161,9 +171,9 @@ int run_decode(const TokenizeArguments& a) {
         int32_t id = 0;
         const auto parsed = std::from_chars(all.data() + at, all.data() + end, id);
         if (parsed.ec != std::errc() || parsed.ptr != all.data() + end)
-            return fail(fmt::format("'{}' is not a token's id: decode takes numbers", all.substr(at, end - at)));
+            return fail(fmt::format("'{}' is not a token id; decode expects numbers", all.substr(at, end - at)));
         if (!tokenizer.value()->vocabulary().has(id))
-            return fail(fmt::format("there is no token {}: this tokenizer has ids 0 to {}", id,
+            return fail(fmt::format("token {} does not exist; this tokenizer has the ids 0 to {}", id,
                                     tokenizer.value()->vocabulary_size() - 1));
         ids.push_back(id);
         at = all.find_first_not_of(kBetween, end);
@@ -232,7 +242,7 @@ int run_inspect(const TokenizeArguments& a) {
     for (const auto& token : j["longest"])
         fmt::print("  long    {:>6}  {}\n", token["id"].get<int32_t>(), json_line(token["text"]));
     if (j.contains("text"))
-        fmt::print("the text: {} bytes, {} tokens, {:.2f} bytes a token\n",
+        fmt::print("text: {} bytes, {} tokens, {:.2f} bytes per token\n",
                    train::grouped(j["text"]["bytes"].get<double>()), train::grouped(j["text"]["tokens"].get<double>()),
                    j["text"]["bytes_per_token"].get<double>());
     return kDone;
@@ -245,16 +255,13 @@ int run_add(const TokenizeArguments& a) {
     for (const std::string& token : a.ids) tokens.push_back({token, {}});
     const auto more = text::add_special_tokens(*opened.value(), tokens);
     if (!more.ok()) return fail(more.status());
-    std::error_code problem;
-    fs::create_directories(a.output, problem);
-    if (problem) return fail(fmt::format("{}: the folder cannot be made: {}", a.output, problem.message()));
-    if (const Status saved = more.value()->save(a.output); !saved.ok()) return fail(saved);
+    if (const Status saved = save_tokenizer(*more.value(), a.output); !saved.ok()) return fail(saved);
     if (a.json) {
         std::printf("%s\n",
                     json_line({{"tokenizer", a.output}, {"vocabulary_size", more.value()->vocabulary_size()}}).c_str());
         return kDone;
     }
-    fmt::print("{}: {} tokens, {} more than before\n", a.output, train::grouped(more.value()->vocabulary_size()),
+    fmt::print("{}: {} tokens, {} of them new\n", a.output, train::grouped(more.value()->vocabulary_size()),
                more.value()->vocabulary_size() - opened.value()->vocabulary_size());
     return kDone;
 }
@@ -272,7 +279,7 @@ int run_speed(const TokenizeArguments& a) {
         megabytes += static_cast<double>(content.value().size()) * 1e-6;
         texts.push_back(content.take());
     }
-    if (megabytes == 0.0) return fail("the files are empty: there is nothing to measure");
+    if (megabytes == 0.0) return fail("the files are empty; there is nothing to measure");
     using Clock = std::chrono::steady_clock;
     const auto since = [](Clock::time_point begin) {
         return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -302,7 +309,7 @@ int run_speed(const TokenizeArguments& a) {
                                 .c_str());
         return kDone;
     }
-    fmt::print("{}: {:.1f} MB/s on one thread ({:.2f} MB, {} tokens, the median of {} runs)\n", opened.value()->kind(),
+    fmt::print("{}: {:.1f} MB/s on one thread ({:.2f} MB, {} tokens, median of {} runs)\n", opened.value()->kind(),
                median, megabytes, train::grouped(static_cast<double>(tokens)), rates.size());
     return kDone;
 }
@@ -310,14 +317,14 @@ int run_speed(const TokenizeArguments& a) {
 } // namespace
 
 void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
-    CLI::App* group = app.add_subcommand("tokenize", "Train a tokenizer, or try one: text to ids and back.");
+    CLI::App* group = app.add_subcommand("tokenize", "Train tokenizers, and convert text to token ids and back.");
     group->require_subcommand(1);
     group->footer("Example: hekla tokenize train --kind bpe --vocab-size 1024 README.md -o out/tokenizer");
     const auto add = [&](const char* name, const char* about, const char* example,
                          int (*run)(const TokenizeArguments&)) {
         CLI::App* parser = group->add_subcommand(name, about);
         const auto a = std::make_shared<TokenizeArguments>();
-        parser->add_flag("--json", a->json, "the result as JSON on standard output");
+        parser->add_flag("--json", a->json, "print the result as JSON");
         parser->footer(example);
         verbs.push_back({parser, [a, run, parser] {
                              const CLI::Option* given = parser->get_option_no_throw("--text");
@@ -328,71 +335,77 @@ void add_tokenize(CLI::App& app, const Globals&, Verbs& verbs) {
     };
     const auto add_text = [](CLI::App* parser, const std::shared_ptr<TokenizeArguments>& a, const char* about) {
         CLI::Option* file = parser->add_option("file", a->file, about);
-        parser->add_option("--text", a->text, "this text instead of a file")->excludes(file);
+        parser->add_option("--text", a->text, "text to use instead of a file")->excludes(file);
     };
     const char* const kTokenizer =
-        "a folder with a tokenizer (a run's, a model's), a tokenizer.json, a vocab.txt or a spiece.model";
+        "folder with a tokenizer (of a run or model), or a tokenizer.json, vocab.txt or spiece.model";
     {
         const auto [parser, a] = add(
-            "train", "Make a tokenizer from text files.",
+            "train", "Train a tokenizer on text files.",
             "Example: hekla tokenize train --kind bpe --vocab-size 1024 'engine/**/*.hpp' README.md -o out/tokenizer",
             run_tokenize_train);
-        parser->add_option("input", a->inputs, "files, folders, patterns with *, ? and **")->required();
+        parser->add_option("input", a->inputs, "text files, folders, or patterns with *, ? and **")->required();
         parser
             ->add_option("-o,--output", a->output,
-                         "the folder for tokenizer.json and what goes with it; made if absent")
+                         "folder to write; one that exists is replaced when the tokenizer is complete")
             ->required();
         std::vector<std::string> kinds;
         for (const auto& [kind, name] : kKinds) kinds.emplace_back(kind);
         parser
-            ->add_option("--kind", a->kind,
-                         "bpe: bytes and merges, as GPT-2's; wordpiece: as BERT's; unigram, sentencepiece-bpe: "
-                         "SentencePiece models, as T5's and Llama's; words: one token a word; char: one a character")
+            ->add_option(
+                "--kind", a->kind,
+                "algorithm; bpe as in GPT-2, wordpiece as in BERT, unigram as in T5, sentencepiece-bpe as in Llama")
             ->check(CLI::IsMember(kinds))
             ->capture_default_str();
-        parser->add_flag("--cased", a->cased, "of wordpiece and words: capitals and accents stay");
-        parser->add_option("--vocab-size", a->vocabulary_size, "of all but char: tokens, the special ones included")
+        parser->add_flag("--cased", a->cased, "keep capitals and accents (wordpiece and words)");
+        parser
+            ->add_option("--vocab-size", a->vocabulary_size,
+                         "number of tokens, including special ones (all kinds but char)")
             ->check(CLI::Range(2, 1 << 24))
             ->capture_default_str();
     }
     {
-        const auto [parser, a] = add("encode", "Text to ids.",
+        const auto [parser, a] = add("encode", "Convert text to token ids.",
                                      "Example: hekla tokenize encode out/tokenizer --text 'Hello world'", run_encode);
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
-        add_text(parser, a, "a text file; left out or -: standard input");
-        parser->add_flag("--plain", a->plain, "special tokens in the text are text like any other");
+        add_text(parser, a, "text file; - or nothing: standard input");
+        parser->add_flag("--plain", a->plain, "treat special tokens in the text as ordinary text");
     }
     {
-        const auto [parser, a] =
-            add("decode", "Ids to text.", "Example: hekla tokenize decode out/tokenizer 72 101 108", run_decode);
+        const auto [parser, a] = add("decode", "Convert token ids to text.",
+                                     "Example: hekla tokenize decode out/tokenizer 72 101 108", run_decode);
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
-        parser->add_option("ids", a->ids, "ids; left out: numbers from standard input");
-        parser->add_flag("--skip-special", a->skip_special, "leave special tokens out");
+        parser->add_option("ids", a->ids, "token ids (default: read from standard input)");
+        parser->add_flag("--skip-special", a->skip_special, "omit special tokens from the text");
     }
     {
         const auto [parser, a] = add(
-            "add", "Add special tokens behind a tokenizer's ids; the model's embedding must grow by as many.",
+            "add", "Add special tokens after a tokenizer's ids. The model's embedding must grow by the same number.",
             "Example: hekla tokenize add out/tokenizer -t '[DELIM]' -t '[EXTRACT]' -o out/tokenizer-pairs", run_add);
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
-        parser->add_option("-t,--token", a->ids, "a token; may be given several times")
+        parser->add_option("-t,--token", a->ids, "token to add; may be given several times")
             ->required()
             ->allow_extra_args(false); // else "[DELIM]" would be read as a list, without its brackets
-        parser->add_option("-o,--output", a->output, "the folder for the new tokenizer; made if absent")->required();
+        parser
+            ->add_option("-o,--output", a->output,
+                         "folder to write; one that exists is replaced when the tokenizer is complete")
+            ->required();
     }
     {
-        const auto [parser, a] = add("speed", "How fast a tokenizer encodes, on one thread.",
+        const auto [parser, a] = add("speed", "Measure how fast a tokenizer encodes on one thread.",
                                      "Example: hekla tokenize speed out/tokenizer README.md --json", run_speed);
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
-        parser->add_option("input", a->inputs, "files, folders, patterns with *, ? and **")->required();
-        parser->add_option("--seconds", a->seconds, "measure for so long, and at least 3 times")
+        parser->add_option("input", a->inputs, "text files, folders, or patterns with *, ? and **")->required();
+        parser->add_option("--seconds", a->seconds, "measure for at least this time, and at least 3 runs")
             ->check(CLI::Range(0.0, 3600.0))
             ->capture_default_str();
     }
     {
-        const auto [parser, a] = add("inspect", "What a tokenizer is, and how well it fits a text.",
-                                     "Example: hekla tokenize inspect out/tokenizer README.md", run_inspect);
+        const auto [parser, a] =
+            add("inspect", "Show a tokenizer, and how many bytes of a text one of its tokens covers.",
+                "Example: hekla tokenize inspect out/tokenizer README.md", run_inspect);
         parser->add_option("tokenizer", a->tokenizer, kTokenizer)->required();
-        add_text(parser, a, "a text file to count tokens of");
+        add_text(parser, a, "text file to count the tokens of");
     }
 }
 

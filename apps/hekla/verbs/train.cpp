@@ -1,4 +1,4 @@
-// hekla train: as any host would, through hekla.h.
+// hekla train: trains from a recipe, through hekla.h as any host would.
 #include "command.hpp"
 #include "seeds.hpp"
 
@@ -186,7 +186,7 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     const HostError error;
     HostContext context;
     const bool described = !a.plan_for.empty();
-    if (const int code = context.create(globals, error, true, described ? HK_DEVICE_NONE : HK_DEVICE_OWN);
+    if (const int code = context.create(globals, error, true, described ? HK_DEVICE_NONE : HK_DEVICE_ON_DEMAND);
         code != kDone)
         return code;
     if (a.plan || described) return run_plan(context.context, error, a);
@@ -221,23 +221,23 @@ int run_train(const Globals& globals, const TrainArguments& a) {
 } // namespace
 
 void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser = app.add_subcommand("train", "Train a model as a recipe says; goes on where it was stopped.");
+    CLI::App* parser = app.add_subcommand(
+        "train", "Train a model from a recipe. A run that was stopped continues from its newest checkpoint.");
     const auto arguments = std::make_shared<TrainArguments>();
-    parser->add_option("recipe", arguments->recipe, "the recipe, a TOML file")->required();
-    parser->add_option("overrides", arguments->overrides, "keys of the recipe: train.max_steps=100");
+    parser->add_option("recipe", arguments->recipe, "recipe file (TOML)")->required();
+    parser->add_option("overrides", arguments->overrides, "recipe keys to override: train.max_steps=100");
     parser
-        ->add_option(
-            "--seeds", arguments->seeds,
-            "so many runs, with the recipe's seed and those after it, each in a folder of its own; prints their "
-            "scores with mean and deviation")
+        ->add_option("--seeds", arguments->seeds,
+                     "train N runs with consecutive seeds, each in its own folder; prints mean and standard deviation "
+                     "of their scores")
         ->check(CLI::Range(1, 1000));
-    parser->add_flag("--json", arguments->json, "the result as JSON on standard output");
+    parser->add_flag("--json", arguments->json, "print the result as JSON");
     parser->add_flag("--fit", arguments->fit,
-                     "the largest micro-batch that fits this device, the examples of a step staying as many; "
-                     "activations computed again where nothing fits without");
+                     "choose the largest micro-batch that fits in device memory, with the same examples per step; "
+                     "recompute activations if nothing else fits");
     parser->add_flag("--plan", arguments->plan,
-                     "print memory, time (measured on this device) and the dearest nodes; train nothing");
-    parser->add_option("--plan-for", arguments->plan_for, "the same for a device that need not be there, estimated")
+                     "print estimated memory, time and the most expensive operations, then exit");
+    parser->add_option("--plan-for", arguments->plan_for, "as --plan, for a kind of device that need not be present")
         ->check(CLI::IsMember({"cpu", "desktop", "mobile"}));
     parser->footer("Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {

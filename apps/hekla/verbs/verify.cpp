@@ -1,4 +1,4 @@
-// hekla verify: does this device (or the float64 interpreter) compute what the reference implementation computes?
+// hekla verify: compares this device, or the float64 interpreter, with the reference implementation.
 #include "bisect.hpp"
 #include "command.hpp"
 #include "comparison.hpp"
@@ -157,8 +157,7 @@ Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, c
     if (a.gpu_assisted) options.device.validation = gpu::Validation::gpu_assisted;
     HK_ASSIGN(gpu::Context context, gpu::create_context(options));
     if (context.device->chosen_for_lack_of_another())
-        globals.log().info(
-            fmt::format("there is no GPU: computing on the CPU through {}", context.capabilities().device_name));
+        globals.log().info(fmt::format("no GPU found; computing on the CPU ({})", context.capabilities().device_name));
     program::RuntimeOptions runtime;
     runtime.shared_memory_bytes = a.shared_memory_bytes;
     return program::Runtime::create(std::move(context), runtime);
@@ -166,10 +165,13 @@ Result<std::unique_ptr<program::Runtime>> make_runtime(const Globals& globals, c
 
 int run_verify(const Globals& globals, const VerifyArguments& a) {
     if (a.reference && a.bisect) {
-        std::fprintf(stderr,
-                     "hekla: error: --bisect compares this device with the interpreter: leave out --reference\n");
+        std::fprintf(stderr, "hekla: error: --bisect compares this device with the interpreter: remove --reference\n");
         return kUsage;
     }
+    std::error_code problem;
+    for (const std::string& folder : a.folders)
+        if (!std::filesystem::exists(std::filesystem::path(folder) / "config.json", problem))
+            return fail(not_found(fmt::format("{}: not a fixture folder: it has no config.json", folder)));
     const plugin::Registry registry = scan_plugins(globals);
     std::unique_ptr<program::Runtime> runtime;
     if (!a.reference) {
@@ -218,7 +220,7 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
         const gpu::ValidationCounts counts = runtime->gpu().device->validation_counts();
         if (counts.errors > 0)
             return fail(
-                fmt::format("the validation layer found {} errors; the first: {}", counts.errors, counts.first));
+                fmt::format("the validation layer reported {} errors; the first: {}", counts.errors, counts.first));
     }
     return passed == a.folders.size() ? kDone : kFailed;
 }
@@ -227,26 +229,28 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
 
 void add_verify(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser =
-        app.add_subcommand("verify", "Compare this device with the reference implementation on fixture folders.");
+        app.add_subcommand("verify", "Compare the results of this device with the reference implementation.");
     const auto arguments = std::make_shared<VerifyArguments>();
     parser->add_option("folders", arguments->folders, "fixture folders (config.json, model, inputs, expected)")
         ->required();
-    parser->add_flag("--json", arguments->json, "a JSON array, one object a folder");
-    parser->add_flag("--reference", arguments->reference, "the engine's float64 interpreter instead of the device");
+    parser->add_flag("--json", arguments->json, "print a JSON array with one object per folder");
+    parser->add_flag("--reference", arguments->reference, "check the float64 interpreter instead of the device");
     parser->add_flag("--bisect", arguments->bisect,
-                     "also name the first operation that this device computes wrongly, and write a reproducer of it");
+                     "find the first operation that this device computes wrongly, and write a reproducer");
     arguments->bisection.folder = "hekla-reproducer";
-    parser->add_option("--output", arguments->bisection.folder, "where --bisect writes reproducers, a folder a fixture")
+    parser->add_option("--output", arguments->bisection.folder, "folder for the reproducers of --bisect")
         ->capture_default_str();
-    parser->add_option("--bar", arguments->bisection.bar, "the error from which on --bisect calls an operation wrong")
+    parser->add_option("--bar", arguments->bisection.bar, "error above which --bisect considers an operation wrong")
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
-    parser->add_option("--disable", arguments->overrides.disable, "do without this capability of the device")
+    parser->add_option("--disable", arguments->overrides.disable, "do not use this capability of the device")
         ->allow_extra_args(false)
         ->group("Lower limits");
-    parser->add_option("--shared-memory", arguments->shared_memory_bytes, "use no more bytes of it a workgroup")
+    parser
+        ->add_option("--shared-memory", arguments->shared_memory_bytes, "limit of shared memory per workgroup in bytes")
         ->group("Lower limits");
-    parser->add_flag("--gpu-assisted", arguments->gpu_assisted, "validation that finds addresses out of bounds; slow");
+    parser->add_flag("--gpu-assisted", arguments->gpu_assisted,
+                     "use GPU-assisted validation, which finds addresses out of bounds (slow)");
     parser->footer("Example: hekla verify tests/fixtures/models/*");
     verbs.push_back({parser, [&globals, arguments] { return run_verify(globals, *arguments); }});
 }

@@ -1,0 +1,17 @@
+// HTML pages that need no other file, made from the templates in this folder.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace hekla::app {
+
+// The template `file` with every %NAME% replaced. Values are inserted as they are.
+std::string fill_page(std::string_view file,
+                      std::initializer_list<std::pair<std::string_view, std::string_view>> values);
+// A file of this folder.
+std::string_view page_file(std::string_view file);
+
+} // namespace hekla::app
