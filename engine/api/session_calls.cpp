@@ -157,7 +157,7 @@ int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t
 }
 
 int32_t hk_session_set_scalar(hk_session session, hk_string name, double value, hk_error* error) {
-    const auto arguments = [&] { return ordered_json{{"name", hekla::api::view(name)}, {"value", value}}; };
+    const auto arguments = [&] { return ordered_json{{"name", hekla::api::string_of(name)}, {"value", value}}; };
     return on_session(session, "hk_session_set_scalar", error, arguments,
                       [&](Session& found) { return found.set_scalar(hekla::api::string_of(name), value); });
 }

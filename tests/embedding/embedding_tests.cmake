@@ -1,5 +1,7 @@
 # Hekla inside another program: through the C API in this build, and from an installed tree.
 hekla_test_with_plugins(embedding hekla_api hekla_fault_driver)
+add_dependencies(test_embedding gated_test_plugin)
+target_compile_definitions(test_embedding PRIVATE HEKLA_TRAIN_PLUGINS="${hekla_BINARY_DIR}/tests/train_plugins")
 add_test(NAME embedding_installed COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/embedding/installed.sh ${hekla_BINARY_DIR})
 set_tests_properties(embedding_installed PROPERTIES TIMEOUT 600)
 # As a part of another project: described in the default tests, built in the long ones.

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <deque>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -380,7 +381,9 @@ void Replay::play_session(const std::string& name, const json& line) {
             ended(hk_session_prompt(session.handle, prompts, count, error_.error));
         } else if (name == "hk_session_set_scalar") {
             const std::string scalar = arguments.value("name", std::string());
-            ended(hk_session_set_scalar(session.handle, text(scalar), arguments.value("value", 0.0), error_.error));
+            const bool finite = arguments.contains("value") && arguments["value"].is_number(); // JSON has no NaN
+            const double value = finite ? arguments["value"].get<double>() : std::numeric_limits<double>::quiet_NaN();
+            ended(hk_session_set_scalar(session.handle, text(scalar), value, error_.error));
         } else if (name == "hk_session_wait") {
             hk_session_info info{};
             info.struct_size = sizeof info;
