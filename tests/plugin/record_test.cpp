@@ -118,7 +118,7 @@ TEST_CASE("record: files that are none are refused by name") {
     refused("{}", text, "format");
     refused("[]", text, "plugins.json: ");
     refused(good, text.substr(0, text.size() - 3), "plugins.txt: its hash is not the one");
-    refused(good, "", "plugins.txt: it is not what plugins.json says");
+    refused(good, "", "plugins.txt: it does not match plugins.json");
     json changed = json::parse(good);
     changed["fields"][0]["shape"] = {1 << 20, 1 << 20};
     refused(changed.dump(), text, "at most 2^24 elements");
