@@ -1,5 +1,5 @@
-// hekla-describe: loads plugins and asks them, for a host that does not want them in its own process (it starts this
-// program; plugin/out_of_process_plugins.hpp). No Vulkan is linked.
+// hekla-describe: runs plugins for a host that keeps them out of its own process and starts this program
+// (plugin/out_of_process_plugins.hpp). It does not link Vulkan.
 #include "plugin/messages.hpp"
 #include "plugin/serve.hpp"
 
@@ -24,7 +24,7 @@ using hekla::ChildProcess;
 
 constexpr int kUsage = 2, kOtherHost = 3;
 
-// After a crash: whether there was memory left. Only what a signal handler may call.
+// After a crash, reports whether memory was left. Calls only functions that are safe in a signal handler.
 extern "C" void tell_why(int signal) {
     constexpr std::size_t kProbe = std::size_t{16} << 20;
     void* const probe = ::mmap(nullptr, kProbe, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -37,7 +37,7 @@ extern "C" void tell_why(int signal) {
         [[maybe_unused]] const ssize_t sent =
             ::send(ChildProcess::kSocket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    ::raise(signal); // SA_RESETHAND: now as if nobody had asked
+    ::raise(signal); // SA_RESETHAND: now with the default action
 }
 
 void watch_crashes() {

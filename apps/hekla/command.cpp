@@ -153,7 +153,7 @@ plugin::Registry scan_plugins(const Globals& globals) {
     processes.seconds = globals.describe_seconds;
     processes.memory_bytes = globals.describe_memory << 20;
     processes.isolate = globals.isolate_plugins;
-    processes.disable_blamed = true;
+    processes.disable_failing = true;
     registry.set_processes(std::move(processes));
     return registry;
 }

@@ -84,7 +84,7 @@ plugin::Processes processes_of(const hk_context_options& o) {
     if (o.describe_memory > 0)
         processes.memory_bytes = o.describe_memory == std::numeric_limits<uint64_t>::max() ? 0 : o.describe_memory;
     processes.isolate = o.isolate_plugins != 0;
-    processes.disable_blamed = true;
+    processes.disable_failing = true;
     return processes;
 }
 

@@ -47,9 +47,10 @@ Status test_pure_batches(Trial& trial) {
         HK_ASSIGN(const Fields other_seed, batch(examples, rows, 8));
         HK_ASSIGN(const Fields again, batch(examples, rows, 7));
         if (const std::string field = differing(first, again); !field.empty())
-            trial.fail(fmt::format("{}: the same examples and seed give another '{}' the second time: collate keeps "
-                                   "something between calls, or draws random numbers that the seed does not key",
-                                   name, field));
+            trial.fail(
+                fmt::format("{}: the same examples and seed give a different '{}' the second time: collate keeps "
+                            "state between calls, or draws random numbers that do not depend on the seed",
+                            name, field));
         trial.doing(name + ": the rows in another order");
         std::vector<data::EncodedExample> turned(examples.rbegin(), examples.rend());
         HK_ASSIGN(const Fields reversed, batch(turned, rows, 7));
@@ -61,8 +62,8 @@ Status test_pure_batches(Trial& trial) {
             for (int64_t row = 0; row < rows; ++row) {
                 const auto here = row_of(first[i], row, rows);
                 if (!std::ranges::equal(here, row_of(reversed[i], rows - 1 - row, rows))) {
-                    trial.fail(fmt::format("{}: '{}' of an example depends on the row that it stands in: key random "
-                                           "numbers by the example's index",
+                    trial.fail(fmt::format("{}: '{}' of an example depends on its row in the batch: derive "
+                                           "random numbers from the example's index",
                                            name, first[i].name));
                     break;
                 }
@@ -104,15 +105,14 @@ Status test_threads(Trial& trial) {
                         if (!made.ok())
                             said = made.message();
                         else if (const std::string field = differing(alone[number], made.value()); !field.empty())
-                            said = fmt::format("another '{}' than alone", field);
+                            said = fmt::format("a different '{}' than alone", field);
                     }
             });
         for (std::thread& thread : threads) thread.join();
         for (const std::string& said : wrong)
             if (!said.empty()) {
-                trial.fail(
-                    fmt::format("{}: with four threads at once collate gives {}: it shares something between calls",
-                                name_of(provided), said));
+                trial.fail(fmt::format("{}: with four threads at once collate gives {}: calls share state",
+                                       name_of(provided), said));
                 break;
             }
     }
@@ -136,7 +136,7 @@ Status test_bounds(Trial& trial) {
             for (std::size_t i = 0; i < std::min<std::size_t>(3, small.examples.size()); ++i)
                 drawn.push_back({small.examples[i], 0});
             trial.doing(
-                fmt::format("{}: rows of {} tokens, with a fence behind each field", name_of(provided), length));
+                fmt::format("{}: rows of {} tokens, with a guard page after each field", name_of(provided), length));
             const Status made =
                 infer::collate_into(*small.composition, drawn, &small.data.train().examples(), 1, views);
             if (const std::string bad = bad_refusal(made); !bad.empty())
@@ -183,7 +183,7 @@ Status test_strange_examples(Trial& trial) {
             return column.kind == HK_COLUMN_TOKENS || column.kind == HK_COLUMN_WORDS ||
                    column.kind == HK_COLUMN_CHOICES;
         };
-        attempt("no examples at all", {});
+        attempt("no examples", {});
         attempt("one example four times", {usual, usual, usual, usual});
         attempt("texts of one token", {changed([&](data::EncodedColumn& column) {
                     if (is_text(column)) column.ids.resize(1), column.parts = {0};
@@ -197,7 +197,7 @@ Status test_strange_examples(Trial& trial) {
                     while (column.ids.size() < 1000 && !once.empty())
                         column.ids.insert(column.ids.end(), once.begin(), once.end());
                 })});
-        attempt("classes that are not known", {changed([&](data::EncodedColumn& column) {
+        attempt("unknown classes", {changed([&](data::EncodedColumn& column) {
                     if (column.kind == HK_COLUMN_CLASSES) std::ranges::fill(column.ids, -1);
                 })});
         const auto needs = small.composition->columns();
@@ -218,7 +218,7 @@ Status test_decoding(Trial& trial) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
         HK_ASSIGN(const std::vector<std::string> ports, small.composition->decode_ports());
         if (ports.empty()) {
-            trial.skip(name_of(provided) + ": says nothing of its outputs");
+            trial.skip(name_of(provided) + ": does not decode its outputs");
             continue;
         }
         HK_ASSIGN(Fields fields, batch_of(small, std::span(small.examples).first(2), 3, small.length, 1));
@@ -234,7 +234,7 @@ Status test_decoding(Trial& trial) {
                 for (double& value : values[i].data) value *= scale;
                 outputs[ports[i]] = std::move(values[i]);
             }
-            trial.doing(fmt::format("{}: decodes outputs of a size of {:g}", name_of(provided), scale));
+            trial.doing(fmt::format("{}: decodes outputs scaled by {:g}", name_of(provided), scale));
             const auto said = infer::decode_rows(*small.composition, outputs, fields, 2);
             trial.require(said.status(), name_of(provided));
         }

@@ -5,6 +5,7 @@
 #include "check/tests.hpp"
 
 #include "base/child_process.hpp"
+#include "base/nearest_name.hpp"
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
 #include "hekla/plugin/operation.h"
@@ -23,12 +24,16 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// What a plugin must provide for a test to apply to it.
+enum class Applies { always, architecture, objective, head, network, operation };
+
 struct Test {
     const char* name;
     const char* about;
     int level; // see CheckOptions
     double seconds;
     std::function<Status(Trial&)> run;
+    Applies applies = Applies::network; // of tests of level 1: always
 };
 
 std::function<Status(Trial&)> without(const char* interface_id) {
@@ -45,68 +50,80 @@ std::function<Status(Trial&)> in(Status (*test)(Trial&, program::Storage), progr
 
 const std::vector<Test>& tests() {
     static const std::vector<Test> all{
-        {"file.exports", "one name is exported: the entry", 1, 10, test_exports},
-        {"file.relocations", "code is never written to, and nothing of the host is linked", 1, 10, test_relocations},
-        {"file.opens", "it opens with every symbol bound, at once", 1, 20, test_opens},
-        {"file.entry", "the entry is whole and says what the manifest says", 1, 10, test_entry},
-        {"file.ids", "it has what its manifest offers, and null for everything else", 1, 10, test_unknown_ids},
-        {"file.lifecycle", "it serves one host at a time, and another one after that", 1, 10, test_lifecycle},
-        {"host.without-error", "a host that lacks an interface is no crash", 1, 10, without(HK_ERROR_INTERFACE)},
-        {"host.without-log", "a host that lacks an interface is no crash", 1, 10, without("hekla.log/1")},
-        {"host.without-config", "a host that lacks an interface is no crash", 1, 10, without(HK_CONFIG_INTERFACE)},
-        {"host.without-graph", "a host that lacks an interface is no crash", 1, 10, without(HK_GRAPH_INTERFACE)},
-        {"host.without-tokenizer", "a host that lacks an interface is no crash", 1, 10, without("hekla.tokenizer/1")},
-        {"host.fails", "whichever call of the host fails, the error goes back to it", 2, 120, test_failing_host},
-        {"host.memory", "whichever piece of memory is not to be had, the error says so", 2, 300, test_failing_memory},
-        {"instances.many", "instances share nothing", 2, 60, test_many_instances},
-        {"instances.leaks", "what is made is given back", 2, 120, test_leaks},
-        {"graph.same", "the same configuration and fields describe the same graph", 2, 60, test_same_graph},
-        {"graph.config", "what an architecture writes of itself describes it again", 2, 60, test_own_configuration},
-        {"graph.shapes", "rows and lengths of any number", 2, 60, test_odd_shapes},
-        {"graph.configurations", "any configuration is described or refused in words", 2, 120,
+        {"file.exports", "the library exports one symbol: the entry", 1, 10, test_exports, Applies::always},
+        {"file.relocations", "it has no text relocations and links nothing of the host", 1, 10, test_relocations,
+         Applies::always},
+        {"file.opens", "it loads quickly, with every symbol bound", 1, 20, test_opens, Applies::always},
+        {"file.entry", "the entry is complete and agrees with the manifest", 1, 10, test_entry, Applies::always},
+        {"file.ids", "it provides what its manifest lists, and null for every other id", 1, 10, test_unknown_ids,
+         Applies::always},
+        {"file.lifecycle", "it serves one host at a time, and another one afterwards", 1, 10, test_lifecycle,
+         Applies::always},
+        {"host.without-error", "it does not crash if the host lacks an interface", 1, 10, without(HK_ERROR_INTERFACE),
+         Applies::always},
+        {"host.without-log", "it does not crash if the host lacks an interface", 1, 10, without("hekla.log/1"),
+         Applies::always},
+        {"host.without-config", "it does not crash if the host lacks an interface", 1, 10, without(HK_CONFIG_INTERFACE),
+         Applies::always},
+        {"host.without-graph", "it does not crash if the host lacks an interface", 1, 10, without(HK_GRAPH_INTERFACE),
+         Applies::always},
+        {"host.without-tokenizer", "it does not crash if the host lacks an interface", 1, 10,
+         without("hekla.tokenizer/1"), Applies::always},
+        {"host.fails", "an error of any host call is returned to the host", 2, 120, test_failing_host},
+        {"host.memory", "any failed allocation is reported as an error", 2, 300, test_failing_memory},
+        {"instances.many", "instances share no state", 2, 60, test_many_instances},
+        {"instances.leaks", "everything that is allocated is freed", 2, 120, test_leaks},
+        {"graph.same", "the same configuration and fields give the same graph", 2, 60, test_same_graph},
+        {"graph.config", "the configuration that an architecture writes gives the same graph again", 2, 60,
+         test_own_configuration, Applies::architecture},
+        {"graph.shapes", "batches with any number of rows and tokens", 2, 60, test_odd_shapes},
+        {"graph.configurations", "any configuration is accepted, or refused with a reason", 2, 120,
          test_strange_configurations},
-        {"graph.fields", "any fields are described or refused in words", 2, 60, test_strange_fields},
-        {"batch.pure", "a batch is made of its arguments and nothing else", 2, 60, test_pure_batches},
-        {"batch.threads", "many threads may make batches at once", 2, 60, test_threads},
-        {"batch.bounds", "nothing is written outside the fields", 2, 60, test_bounds},
-        {"batch.examples", "any example makes a batch or is refused in words", 2, 60, test_strange_examples},
-        {"decode", "what is said of outputs is JSON, one object a row", 2, 60, test_decoding},
-        {"network.causal", "nothing that is to be predicted is seen", 2, 120, test_causal},
-        {"network.rows", "a row is the same alone and beside others", 2, 120, test_rows_apart},
-        {"network.padding", "padding changes nothing", 2, 120, test_padding},
-        {"network.decode", "rows that are fed in chunks give the logits of the whole row", 2, 120, test_decode_mode},
-        {"network.gradient", "gradients are those of finite differences", 2, 300, test_gradient},
-        {"operation.shapes", "shapes and costs are said for any shapes, or refused in words", 2, 60,
-         test_operation_shapes},
-        {"operation.reference", "the CPU reference computes the same twice, inside of its tensors", 2, 60,
-         test_operation_reference},
-        {"operation.gradient", "an operation's gradients are those of finite differences", 2, 120,
-         test_operation_gradient},
-        {"operation.float32", "its kernel and gradient compute what the reference does", 3, 300,
-         in(test_operation_device, program::Storage::f32)},
-        {"operation.float16", "the same where what it reads is stored in float16", 3, 300,
-         in(test_operation_device, program::Storage::f16)},
-        {"operation.bfloat16", "the same where what it reads is stored in bfloat16", 3, 300,
-         in(test_operation_device, program::Storage::bf16)},
-        {"operation.order", "the same bits again, and in whatever order its invocations run", 3, 300,
-         test_operation_order},
-        {"operation.bounds", "it reads and writes its tensors and nothing else", 3, 600, test_operation_bounds},
-        {"train.device", "the device computes what float64 does", 3, 300, on({})},
-        {"train.gradients", "and so are its gradients", 3, 300, in(test_precision, program::Storage::f32)},
+        {"graph.fields", "any fields are accepted, or refused with a reason", 2, 60, test_strange_fields},
+        {"batch.pure", "a batch depends on its arguments alone", 2, 60, test_pure_batches, Applies::objective},
+        {"batch.threads", "several threads may make batches at once", 2, 60, test_threads, Applies::objective},
+        {"batch.bounds", "nothing is written outside the fields", 2, 60, test_bounds, Applies::objective},
+        {"batch.examples", "any example makes a batch, or is refused with a reason", 2, 60, test_strange_examples,
+         Applies::objective},
+        {"decode", "outputs are decoded to JSON, one object per row", 2, 60, test_decoding, Applies::head},
+        {"network.causal", "no token depends on the tokens after it", 2, 120, test_causal, Applies::architecture},
+        {"network.rows", "a row does not depend on the other rows of its batch", 2, 120, test_rows_apart},
+        {"network.padding", "padding changes nothing", 2, 120, test_padding, Applies::architecture},
+        {"network.decode", "rows fed in chunks give the logits of the whole row", 2, 120, test_decode_mode,
+         Applies::architecture},
+        {"network.gradient", "gradients match finite differences", 2, 300, test_gradient},
+        {"operation.shapes", "any shapes give output shapes and costs, or are refused with a reason", 2, 60,
+         test_operation_shapes, Applies::operation},
+        {"operation.reference", "the CPU reference is repeatable and stays inside its tensors", 2, 60,
+         test_operation_reference, Applies::operation},
+        {"operation.gradient", "an operation's gradients match finite differences", 2, 120, test_operation_gradient,
+         Applies::operation},
+        {"operation.float32", "its kernel and gradient match the reference", 3, 300,
+         in(test_operation_device, program::Storage::f32), Applies::operation},
+        {"operation.float16", "the same with inputs stored in float16", 3, 300,
+         in(test_operation_device, program::Storage::f16), Applies::operation},
+        {"operation.bfloat16", "the same with inputs stored in bfloat16", 3, 300,
+         in(test_operation_device, program::Storage::bf16), Applies::operation},
+        {"operation.order", "the same bits every time, in any order of its invocations", 3, 300, test_operation_order,
+         Applies::operation},
+        {"operation.bounds", "it reads and writes only its own tensors", 3, 600, test_operation_bounds,
+         Applies::operation},
+        {"train.device", "outputs on the device match float64", 3, 300, on({})},
+        {"train.gradients", "gradients on the device match float64", 3, 300, in(test_precision, program::Storage::f32)},
         {"train.float16", "outputs and gradients with 16-bit storage", 3, 300,
          in(test_precision, program::Storage::f16)},
         {"train.bfloat16", "outputs and gradients with 16-bit storage", 3, 300,
          in(test_precision, program::Storage::bf16)},
-        {"device.subgroups-4", "the same with subgroups of 4", 3, 300, on({.subgroup = 4})},
-        {"device.subgroups-8", "the same with subgroups of 8", 3, 300, on({.subgroup = 8})},
-        {"device.subgroups-16", "the same with subgroups of 16", 3, 300, on({.subgroup = 16})},
-        {"device.16-kib", "the same with 16 KiB of shared memory", 3, 300, on({.shared_memory_bytes = 16384})},
-        {"device.bounds", "no operation of a plugin reads or writes outside of its tensors", 3, 600,
+        {"device.subgroups-4", "outputs with subgroups of 4 lanes", 3, 300, on({.subgroup = 4})},
+        {"device.subgroups-8", "outputs with subgroups of 8 lanes", 3, 300, on({.subgroup = 8})},
+        {"device.subgroups-16", "outputs with subgroups of 16 lanes", 3, 300, on({.subgroup = 16})},
+        {"device.16-kib", "outputs with 16 KiB of shared memory", 3, 300, on({.shared_memory_bytes = 16384})},
+        {"device.bounds", "the plugin's operations read and write only their own tensors", 3, 600,
          test_bounds_on_device},
-        {"train.learns", "the loss of 32 examples falls", 3, 600, test_learns},
-        {"train.repeats", "the same training, the same bits", 3, 300, test_repeats},
-        {"train.resumes", "stopped and gone on with, the same bits", 3, 300, test_resumes},
-        {"abi.used", "which host it needs", 2, 60, test_used_abi},
+        {"train.learns", "the loss on 32 examples falls", 3, 600, test_learns},
+        {"train.repeats", "two runs give the same bits", 3, 300, test_repeats},
+        {"train.resumes", "a run that is stopped and resumed gives the same bits", 3, 300, test_resumes},
+        {"abi.used", "the oldest host that can run it", 2, 60, test_used_abi},
     };
     return all;
 }
@@ -114,6 +131,62 @@ const std::vector<Test>& tests() {
 // "graph.same" is a test, "graph." all that begin so.
 bool means(std::string_view one, std::string_view name) {
     return one == name || (one.ends_with('.') && name.starts_with(one));
+}
+
+bool applies(Applies to, std::string_view interface_id) {
+    switch (to) {
+    case Applies::architecture: return interface_id == HK_ARCHITECTURE_INTERFACE;
+    case Applies::objective: return interface_id == HK_OBJECTIVE_INTERFACE;
+    case Applies::head: return interface_id == HK_HEAD_INTERFACE;
+    case Applies::operation: return interface_id == HK_OPERATION_INTERFACE;
+    case Applies::network: return interface_id != HK_OPERATION_INTERFACE;
+    case Applies::always: break;
+    }
+    return true;
+}
+
+const char* needed_text(Applies to) {
+    switch (to) {
+    case Applies::architecture: return "an architecture";
+    case Applies::objective: return "an objective";
+    case Applies::head: return "a head";
+    case Applies::operation: return "an operation";
+    default: return "an architecture, objective, head or adapter";
+    }
+}
+
+// Why this test is not tried with what is provided: "skip" and "waive" of its "check". Empty if it is.
+std::string exemption(const plugin::Provided& provided, const json& check, std::string_view test) {
+    if (const auto skip = check.find("skip"); skip != check.end())
+        return fmt::format("{}: {}", name_of(provided), skip->is_string() ? skip->get<std::string>() : skip->dump());
+    const json waived = check.value("waive", json::object());
+    const auto reason = waived.find(test);
+    if (reason == waived.end()) return {};
+    return fmt::format("{}: waived by the manifest: {}", name_of(provided), reason->get<std::string>());
+}
+
+// Refuses waivers of tests that do not exist, and of those of the file, which are of no single thing that it provides.
+Status check_waivers(const plugin::Manifest& manifest) {
+    for (const plugin::Provided& provided : manifest.provides) {
+        const json waived = provided.check.parse().value("waive", json::object());
+        for (const auto& [name, reason] : waived.items()) {
+            const auto test =
+                std::ranges::find_if(tests(), [&, &wanted = name](const Test& t) { return wanted == t.name; });
+            const std::string where = fmt::format("{}: {}: \"waive\"", manifest.file, name_of(provided));
+            if (test == tests().end()) {
+                std::vector<std::string> names;
+                for (const Test& known : tests()) names.emplace_back(known.name);
+                const std::string_view near = nearest_name(name, names);
+                return invalid_argument(fmt::format("{}: unknown test '{}'{}", where, name,
+                                                    near.empty() ? "; `hekla plugin check --list` lists the tests"
+                                                                 : fmt::format("; did you mean '{}'?", near)));
+            }
+            if (test->level == 1)
+                return invalid_argument(
+                    fmt::format("{}: test '{}' cannot be waived: it checks the library as a whole", where, name));
+        }
+    }
+    return {};
 }
 
 bool asked_for(const std::vector<std::string>& only, std::string_view name) {
@@ -127,12 +200,11 @@ Result<plugin::Manifest> manifest_of(const fs::path& given, ReadOnlyArena& kept)
     if (file.extension() != ".json") file.replace_extension(".json");
     if (!fs::exists(file, problem))
         return not_found(
-            fmt::format("{}: there is no manifest beside the plugin: {} was expected (LIBRARY.json, made by the "
-                        "build)",
+            fmt::format("{}: the plugin has no manifest: expected {} (LIBRARY.json, which the build writes)",
                         given.string(), file.string()));
     HK_ASSIGN(const plugin::Manifest manifest, plugin::read_manifest(file, kept));
     if (!fs::exists(manifest.library, problem))
-        return not_found(fmt::format("{}: its library {} is not there", file.string(), manifest.library));
+        return not_found(fmt::format("{}: its library {} does not exist", file.string(), manifest.library));
     return manifest;
 }
 
@@ -156,7 +228,7 @@ TestResult result_of(const Test& test, const ChildResult& child, double limit) {
     std::istringstream lines(child.out);
     for (std::string line; std::getline(lines, line);) {
         const json said = json_or_null(line);
-        if (!said.is_object()) continue; // the plugin's own words
+        if (!said.is_object()) continue; // printed by the plugin itself
         if (said.contains("doing")) doing = said["doing"].get<std::string>();
         if (said.contains("done")) done = true;
         for (const char* kind : {"failed", "skipped", "noted"})
@@ -170,7 +242,7 @@ TestResult result_of(const Test& test, const ChildResult& child, double limit) {
     const std::string where = doing.empty() ? "" : fmt::format(" ({})", doing);
     std::string what;
     if (child.timed_out)
-        what = fmt::format("did not come back within {:g} s{}", limit, where);
+        what = fmt::format("did not finish within {:g} s{}", limit, where);
     else if (child.signal != 0)
         what = fmt::format("crashed with {}{}", signal_text(child.signal), where);
     else
@@ -193,11 +265,12 @@ std::vector<TestName> test_names() {
 Status check_plugin(const CheckOptions& options, const std::function<bool(const TestResult&)>& tell) {
     ReadOnlyArena kept;
     HK_ASSIGN(const plugin::Manifest manifest, manifest_of(options.plugin, kept));
+    HK_TRY(check_waivers(manifest));
     for (const std::string& one : options.only)
         if (std::ranges::none_of(tests(), [&](const Test& test) { return means(one, test.name); })) {
             std::vector<std::string> names;
             for (const Test& test : tests()) names.emplace_back(test.name);
-            return not_found(fmt::format("there is no test '{}': there are {}", one, fmt::join(names, ", ")));
+            return not_found(fmt::format("unknown test '{}'; known are {}", one, fmt::join(names, ", ")));
         }
     for (const Test& test : tests()) {
         if (test.level > options.level || !asked_for(options.only, test.name)) continue;
@@ -218,7 +291,7 @@ Status check_plugin(const CheckOptions& options, const std::function<bool(const 
 
 Status run_test(const std::string& name, const CheckOptions& options) {
     const auto test = std::ranges::find_if(tests(), [&](const Test& one) { return name == one.name; });
-    if (test == tests().end()) return not_found(fmt::format("there is no test '{}'", name));
+    if (test == tests().end()) return not_found(fmt::format("unknown test '{}'", name));
     ReadOnlyArena kept;
     HK_ASSIGN(plugin::Manifest manifest, manifest_of(options.plugin, kept));
     std::vector<fs::path> folders{fs::path(manifest.file).parent_path()};
@@ -232,22 +305,28 @@ Status run_test(const std::string& name, const CheckOptions& options) {
     trial.folder_ = folder.path();
     trial.cache_ = options.cache_folder;
     std::vector<plugin::Provided> parts; // of networks; an operation is tried alone, and in those that use it
-    if (test->level > 1) {
-        for (const plugin::Provided& provided : manifest.provides) {
-            const json check = provided.check.parse();
-            if (const auto why = check.find("skip"); why == check.end())
-                (provided.interface_id == HK_OPERATION_INTERFACE ? trial.operations_ : parts).push_back(provided);
-            else if (why->is_string())
-                trial.skip(fmt::format("{}: {}", name_of(provided), why->get<std::string>()));
-        }
-        manifest.provides = parts;
+    bool applicable = test->level == 1;
+    for (const plugin::Provided& provided : manifest.provides) {
+        if (test->level == 1) break; // of the library as a whole
+        const bool wanted = applies(test->applies, provided.interface_id);
+        applicable = applicable || wanted;
+        if (const std::string why = exemption(provided, provided.check.parse(), test->name); why.empty())
+            (provided.interface_id == HK_OPERATION_INTERFACE ? trial.operations_ : parts).push_back(provided);
+        else if (wanted)
+            trial.skip(why);
+    }
+    if (test->level > 1) manifest.provides = parts;
+    if (!applicable) {
+        trial.skip(fmt::format("does not apply: the plugin does not provide {}", needed_text(test->applies)));
+        trial.done();
+        return {};
     }
     const auto run = [&]() -> Status {
         try {
             return test->run(trial);
         } catch (const json::exception& e) {
             return invalid_argument(
-                fmt::format("{}: \"check\" holds something else than a test expects: {}", manifest.file, e.what()));
+                fmt::format("{}: \"check\" has a value of the wrong type: {}", manifest.file, e.what()));
         }
     };
     if (const Status ran = run(); ran.code() == Code::cancelled)

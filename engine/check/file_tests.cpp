@@ -80,7 +80,7 @@ Status test_exports(Trial& trial) {
     if (count > 0)
         trial.fail(
             fmt::format("it exports {} other name{}: {}{}: hide them (-fvisibility=hidden and the SDK's plugin.map), "
-                        "or another library's function of that name may be called instead",
+                        "or a function of that name in another library may be called instead",
                         count, count == 1 ? "" : "s", fmt::join(others, ", "), count > kShown ? ", ..." : ""));
     return {};
 }
@@ -89,10 +89,10 @@ Status test_relocations(Trial& trial) {
     HK_ASSIGN(const ElfFile elf, read_elf(trial.manifest().library));
     if (elf.text_relocations) trial.fail("it has text relocations: compile every file with -fPIC");
     if (elf.executable_stack)
-        trial.fail("it asks for an executable stack: a file in assembler lacks a .note.GNU-stack section");
+        trial.fail("it needs an executable stack: an assembler file lacks a .note.GNU-stack section");
     for (const std::string& library : elf.needed)
         if (library.starts_with("libhekla") || library.starts_with("libvulkan"))
-            trial.fail(fmt::format("it is linked with {}: a plugin gets all of the host through its entry", library));
+            trial.fail(fmt::format("it links {}: a plugin must use the host only through its entry", library));
     return {};
 }
 
@@ -102,8 +102,8 @@ Status test_opens(Trial& trial) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     constexpr double kMost = 0.5;
     if (seconds > kMost)
-        trial.fail(fmt::format("opening it takes {:.2f} s, at most {} s were expected: work before init() makes every "
-                               "start slow",
+        trial.fail(fmt::format("loading it takes {:.2f} s, expected at most {} s: work before init() slows down every "
+                               "start",
                                seconds, kMost));
     return {};
 }
@@ -120,12 +120,12 @@ Status test_entry(Trial& trial) {
     if (entry->reserved != 0) trial.fail("its entry's reserved member is not 0");
     const plugin::Manifest& m = trial.manifest();
     if (entry->abi_major != m.abi_major || entry->abi_minor_needed != m.abi_minor_needed)
-        trial.fail(fmt::format("it needs plugin ABI {}.{}, its manifest says {}.{}", entry->abi_major,
+        trial.fail(fmt::format("it needs plugin ABI {}.{}, its manifest has {}.{}", entry->abi_major,
                                entry->abi_minor_needed, m.abi_major, m.abi_minor_needed));
     if (entry->abi_minor_built < entry->abi_minor_needed)
         trial.fail(fmt::format("it was built with minor {} and needs minor {}", entry->abi_minor_built,
                                entry->abi_minor_needed));
-    if (entry_of(trial).value() != entry) trial.fail("two calls of " HK_ENTRY_SYMBOL "() give two entries");
+    if (entry_of(trial).value() != entry) trial.fail("two calls of " HK_ENTRY_SYMBOL "() give different entries");
     return {};
 }
 
@@ -158,15 +158,14 @@ Status test_unknown_ids(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         const std::string i(provided.interface_id), id(provided.id);
         if (ask(i, id) == nullptr)
-            trial.fail(fmt::format("its manifest offers {}, the library does not", name_of(provided)));
-        if (ask(i, id) != ask(i, id)) trial.fail(fmt::format("{}: asked for twice it is another", name_of(provided)));
+            trial.fail(fmt::format("its manifest lists {}, the library does not provide it", name_of(provided)));
+        if (ask(i, id) != ask(i, id)) trial.fail(fmt::format("{}: two calls give different tables", name_of(provided)));
         // A string is a pointer and a size; nothing behind it counts.
         const std::string longer = id + "tail", longer_interface = i + "0";
         if (ask(i, std::string_view(longer).substr(0, id.size())) == nullptr)
-            trial.fail(
-                fmt::format("{}: its id is not found where other letters follow it in memory: strings need not end "
-                            "in 0",
-                            name_of(provided)));
+            trial.fail(fmt::format("{}: its id is not found if other letters follow it in memory: strings need not end "
+                                   "in 0",
+                                   name_of(provided)));
         for (const auto& [other_interface, other] : {std::pair{i, longer},
                                                      {i, id.substr(0, id.size() - 1)},
                                                      {longer_interface, id},
@@ -174,19 +173,19 @@ Status test_unknown_ids(Trial& trial) {
                                                      {std::string(), id},
                                                      {std::string("hekla.unknown/1"), id}})
             if (ask(other_interface, other) != nullptr)
-                trial.fail(fmt::format("get_interface(\"{}\", \"{}\") gives something; null was expected",
+                trial.fail(fmt::format("get_interface(\"{}\", \"{}\") gives a table; null was expected",
                                        other_interface, other));
     }
     trial.doing("get_interface() with null strings");
     if (entry->get_interface({nullptr, 0}, {nullptr, 0}) != nullptr)
-        trial.fail("get_interface() of null strings gives something; null was expected");
+        trial.fail("get_interface() of null strings gives a table; null was expected");
     trial.doing("deinit()");
     entry->deinit();
     // [entry.7] One that was joined is seen for a moment longer.
     for (int tries = 0; tries < 50 && thread_count() > threads; ++tries)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (const std::size_t left = thread_count(); left > threads)
-        trial.fail(fmt::format("{} thread{} that it began still run{} after deinit()", left - threads,
+        trial.fail(fmt::format("{} thread{} that it started still run{} after deinit()", left - threads,
                                left - threads == 1 ? "" : "s", left - threads == 1 ? "s" : ""));
     return {};
 }

@@ -54,7 +54,7 @@ Status test_many_instances(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
         trial.doing(
-            fmt::format("{}: eight instances, destroyed in another order than they were made", name_of(provided)));
+            fmt::format("{}: eight instances, destroyed in another order than they were created", name_of(provided)));
         std::vector<std::unique_ptr<plugin::Composition>> all;
         for (int i = 0; i < 8; ++i) {
             HK_ASSIGN(auto one, another(trial, small, small.spec));
@@ -65,8 +65,8 @@ Status test_many_instances(Trial& trial) {
         for (const std::size_t i : {3, 0, 7, 1, 6}) all[i].reset();
         HK_ASSIGN(const graph::Graph still, all[5]->build(HK_MODE_TRAIN, fields));
         if (graph::print(first) != graph::print(still))
-            trial.fail(fmt::format("{}: describes another graph after other instances went: {}", name_of(provided),
-                                   difference(graph::print(first), graph::print(still))));
+            trial.fail(fmt::format("{}: describes another graph after other instances were destroyed: {}",
+                                   name_of(provided), difference(graph::print(first), graph::print(still))));
     }
     return {};
 }
@@ -75,7 +75,7 @@ Status test_same_graph(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
         for (const int32_t mode : {HK_MODE_TRAIN, HK_MODE_EVALUATE}) {
-            trial.doing(fmt::format("{}: described again and again", name_of(provided)));
+            trial.doing(fmt::format("{}: described repeatedly", name_of(provided)));
             HK_ASSIGN(const graph::Graph first, describe(small, mode, 3, small.length));
             HK_TRY(describe(small, mode, 1, 7).status()); // another shape in between
             HK_ASSIGN(const graph::Graph second, describe(small, mode, 3, small.length));
@@ -84,7 +84,7 @@ Status test_same_graph(Trial& trial) {
             HK_ASSIGN(const graph::Graph third, other->build(mode, fields));
             for (const graph::Graph* again : {&second, &third})
                 if (graph::print(first) != graph::print(*again)) {
-                    trial.fail(fmt::format("{}: the same configuration and fields describe two graphs: {}",
+                    trial.fail(fmt::format("{}: the same configuration and fields give two graphs: {}",
                                            name_of(provided), difference(graph::print(first), graph::print(*again))));
                     break;
                 }
@@ -97,7 +97,7 @@ Status test_own_configuration(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         if (provided.interface_id != HK_ARCHITECTURE_INTERFACE) continue;
         HK_ASSIGN(const Small small, small_network(trial, provided));
-        trial.doing(fmt::format("{}: made again from what it writes of itself", name_of(provided)));
+        trial.doing(fmt::format("{}: created from the output of write_config()", name_of(provided)));
         HK_ASSIGN(const std::string written, small.composition->write_config());
         plugin::CompositionSpec spec = small.spec;
         HK_ASSIGN(spec.config, parse_json_object(written, "the config that write_config gave"));
@@ -109,7 +109,7 @@ Status test_own_configuration(Trial& trial) {
             HK_ASSIGN(const graph::Graph first, small.composition->build(mode, fields));
             HK_ASSIGN(const graph::Graph second, again->build(mode, fields));
             if (graph::print(first) == graph::print(second)) continue;
-            trial.fail(fmt::format("{}: made from what write_config says it describes another graph: {}",
+            trial.fail(fmt::format("{}: created from the output of write_config() it describes another graph: {}",
                                    name_of(provided), difference(graph::print(first), graph::print(second))));
             break;
         }
@@ -219,11 +219,11 @@ Status test_failing_host(Trial& trial) {
         constexpr int64_t kMost = 100000;
         int64_t call = 0;
         for (;; ++call) {
-            trial.doing(fmt::format("{}: call {} of the graph fails for want of memory", name_of(provided), call + 1));
+            trial.doing(fmt::format("{}: call {} of the graph runs out of memory", name_of(provided), call + 1));
             const auto graph = small.composition->build(HK_MODE_TRAIN, fields, {}, false, call);
             if (graph.ok() || call == kMost) break;
             if (graph.status().code() != Code::out_of_memory) {
-                trial.fail(fmt::format("{}: where call {} of the graph fails for want of memory it says: {}",
+                trial.fail(fmt::format("{}: if call {} of the graph runs out of memory, the error is: {}",
                                        name_of(provided), call + 1, graph.message()));
                 break;
             }
@@ -236,7 +236,7 @@ Status test_failing_host(Trial& trial) {
 Status test_used_abi(Trial& trial) {
     HK_TRY(plugin::start_trace({.file = "/dev/null"}));
     for (const plugin::Provided& provided : trial.manifest().provides) {
-        trial.doing(name_of(provided) + ": everything that is asked of it, with its calls watched");
+        trial.doing(name_of(provided) + ": all calls, traced");
         HK_ASSIGN(const Small small, small_network(trial, provided));
         for (const int32_t mode : {HK_MODE_TRAIN, HK_MODE_EVALUATE})
             HK_TRY(describe(small, mode, 2, small.length).status());
@@ -255,12 +255,12 @@ Status test_used_abi(Trial& trial) {
     }
     const uint32_t asked = trial.manifest().abi_minor_needed;
     trial.note(
-        fmt::format("the oldest host that it was seen to need is of plugin ABI {}.{} ({}); its manifest asks for "
-                    "{}.{}",
+        fmt::format("the oldest host that it needs, as far as seen, has plugin ABI {}.{} ({}); its manifest asks "
+                    "for {}.{}",
                     HK_ABI_MAJOR, newest, all, trial.manifest().abi_major, asked));
     if (asked > newest)
-        trial.note(fmt::format(
-            "where nothing newer is used elsewhere, \"abi_minor_needed\": {} lets older hosts have it", newest));
+        trial.note(fmt::format("if nothing newer is used elsewhere, \"abi_minor_needed\": {} lets older hosts load it",
+                               newest));
     return {};
 }
 
@@ -276,7 +276,7 @@ Status test_leaks(Trial& trial) {
             std::vector<data::Field> made;
             return infer::make_fields(*one, drawn, &small.data.train().examples(), 1, 2, small.length, made);
         };
-        trial.doing(fmt::format("{}: made, described and destroyed again and again", name_of(provided)));
+        trial.doing(fmt::format("{}: created, described and destroyed repeatedly", name_of(provided)));
         // What grows once is no leak: the smallest growth of three windows counts. Each is a thread, whose end gives
         // back the freed pieces that malloc keeps at hand for a thread and counts as used.
         constexpr std::size_t kCycles = 100, kLeak = kCycles * 8;
@@ -292,7 +292,7 @@ Status test_leaks(Trial& trial) {
             if (window > 0) least = std::min(least, after > before ? after - before : 0);
         }
         if (least >= kLeak)
-            trial.fail(fmt::format("{}: leaves {} bytes behind each time it is made, describes, makes a batch and is "
+            trial.fail(fmt::format("{}: leaks {} bytes each time it is created, describes, makes a batch and is "
                                    "destroyed",
                                    name_of(provided), least / kCycles));
     }

@@ -36,7 +36,7 @@ Status test_failing_memory(Trial& trial) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
         HK_ASSIGN(const std::vector<plugin::BatchField> fields, small.composition->batch_fields(2, small.length));
         std::vector<Asked> all;
-        all.push_back({"it is made, and says what it is", [&]() -> Result<std::string> {
+        all.push_back({"created, and asked for its configuration", [&]() -> Result<std::string> {
                            HK_ASSIGN(const auto made,
                                      plugin::Composition::create(trial.registry(), small.spec, small.tokenizer.get()));
                            HK_ASSIGN(std::string said, made->write_config());
@@ -48,13 +48,13 @@ Status test_failing_memory(Trial& trial) {
                            for (const std::string& port : ports) said += port + "\n";
                            return said;
                        }});
-        all.push_back({"it describes its graph", [&]() -> Result<std::string> {
+        all.push_back({"describes its graph", [&]() -> Result<std::string> {
                            HK_ASSIGN(const graph::Graph graph, small.composition->build(HK_MODE_TRAIN, fields));
                            return graph::print(graph);
                        }});
         const std::size_t rows = std::min<std::size_t>(small.examples.size(), 3);
         if (provided.interface_id == HK_OBJECTIVE_INTERFACE)
-            all.push_back({"it makes a batch", [&]() -> Result<std::string> {
+            all.push_back({"makes a batch", [&]() -> Result<std::string> {
                                HK_ASSIGN(const std::vector<data::Field> made,
                                          batch_of(small, std::span(small.examples).first(rows), 4, small.length, 1));
                                return bytes_of_fields(made);
@@ -70,7 +70,7 @@ Status test_failing_memory(Trial& trial) {
             HK_ASSIGN(std::vector<graph::Tensor> values,
                       graph::evaluate(graph, feeds_of(graph, batch, trial.seed()), wanted));
             for (std::size_t i = 0; i < ports.size(); ++i) outputs[ports[i]] = std::move(values[i]);
-            all.push_back({"it says what outputs mean", [&]() -> Result<std::string> {
+            all.push_back({"decodes outputs", [&]() -> Result<std::string> {
                                HK_ASSIGN(const auto said, infer::decode_rows(*small.composition, outputs, batch, 2));
                                std::string text;
                                for (const auto& row : said) text += row.dump() + "\n";
@@ -100,9 +100,10 @@ Status test_failing_memory(Trial& trial) {
                 }
                 if (!failed) break;
                 if (!same)
-                    trial.fail(what + ": no error, and another answer: what could not be had is left out in silence");
+                    trial.fail(what + ": no error and a different result: the failed allocation is ignored");
                 else if (!said.ok() && said.code() != Code::out_of_memory)
-                    trial.fail(fmt::format("{}: HK_OUT_OF_MEMORY was expected, it says: {}", what, said.message()));
+                    trial.fail(
+                        fmt::format("{}: HK_OUT_OF_MEMORY was expected, the error is: {}", what, said.message()));
                 else
                     continue;
                 break;

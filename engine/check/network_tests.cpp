@@ -59,7 +59,7 @@ Status test_causal(Trial& trial) {
         if (!is_body(provided)) continue;
         HK_ASSIGN(const Small small, small_network(trial, provided));
         if (!is_causal(provided, small.spec.config)) {
-            trial.skip(name_of(provided) + ": its manifest does not say \"causal\"");
+            trial.skip(name_of(provided) + ": is not causal by its manifest");
             continue;
         }
         HK_ASSIGN(std::vector<data::Field> fields,
@@ -83,8 +83,8 @@ Status test_causal(Trial& trial) {
             const double change = rows_apart(value, 0, after.at(port), 0, at);
             if (change > kSame)
                 trial.fail(
-                    fmt::format("{}: {} of tokens 0 to {} changes by {:.3g} when token {} does: it sees what it is to "
-                                "predict",
+                    fmt::format("{}: {} of tokens 0 to {} changes by {:.3g} when token {} changes: it depends on later "
+                                "tokens",
                                 name_of(provided), port, at - 1, change, at));
         }
     }
@@ -96,7 +96,7 @@ Status test_rows_apart(Trial& trial) {
         HK_ASSIGN(const Small small, small_network(trial, provided));
         const std::size_t count = std::min<std::size_t>(small.examples.size(), 3);
         const std::span examples = std::span(small.examples).first(count);
-        trial.doing(name_of(provided) + ": rows together and alone");
+        trial.doing(name_of(provided) + ": rows in one batch and alone");
         const auto rows = static_cast<int64_t>(count);
         HK_ASSIGN(const std::vector<data::Field> together, batch_of(small, examples, rows, small.length, 1));
         HK_ASSIGN(const Tensors all, ports_of(small, together, trial.seed()));
@@ -109,7 +109,7 @@ Status test_rows_apart(Trial& trial) {
                 if (!has_rows(value, rows) || !has_rows(single, 1)) continue;
                 const double change = rows_apart(value, row, single, 0, 0);
                 if (change > kSame)
-                    trial.fail(fmt::format("{}: {} of row {} is another by {:.3g} when other rows stand beside it",
+                    trial.fail(fmt::format("{}: {} of row {} differs by {:.3g} if the batch has other rows",
                                            name_of(provided), port, row, change));
             }
         }
@@ -131,11 +131,12 @@ Status test_padding(Trial& trial) {
         rows.check.text = text;
         const Result<Small> small = small_network(trial, rows);
         if (!small.ok()) {
-            trial.skip(fmt::format("{}: reads no rows of different lengths: {}", name_of(provided), small.message()));
+            trial.skip(
+                fmt::format("{}: does not read rows of different lengths: {}", name_of(provided), small.message()));
             continue;
         }
         const int64_t needed = infer::example_length(*small->composition, small->examples.front());
-        trial.doing(fmt::format("{}: a row of {} tokens with padding behind it", name_of(provided), needed));
+        trial.doing(fmt::format("{}: a row of {} tokens with padding after it", name_of(provided), needed));
         Tensors seen[2];
         const int64_t lengths[2] = {needed, needed + 5};
         std::vector<int64_t> real[2]; // the places of the row that hold a token: some families pad on the left
@@ -151,7 +152,7 @@ Status test_padding(Trial& trial) {
             }
         }
         if (real[0].size() != real[1].size()) {
-            trial.skip(name_of(provided) + ": its rows hold other tokens when they are longer");
+            trial.skip(name_of(provided) + ": longer rows contain other tokens");
             continue;
         }
         for (const auto& [port, value] : seen[0]) {
@@ -171,8 +172,8 @@ Status test_padding(Trial& trial) {
                     change = std::max(change, apart(value.data[static_cast<std::size_t>(real[0][t] * width + k)],
                                                     padded.data[static_cast<std::size_t>(real[1][t] * width + k)]));
             if (change > kSame)
-                trial.fail(fmt::format("{}: {} changes by {:.3g} when 5 tokens of padding stand behind the row: give "
-                                       "attention_mask to attention, and to what pools over tokens",
+                trial.fail(fmt::format("{}: {} changes by {:.3g} if 5 tokens of padding follow the row: use "
+                                       "attention_mask in attention and in pooling over tokens",
                                        name_of(provided), port, change));
         }
     }

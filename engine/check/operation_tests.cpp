@@ -215,7 +215,7 @@ Result<std::vector<Probe>> operation_probes(Trial& trial) {
             if (use.ok())
                 all.push_back(use.take());
             else
-                trial.fail(fmt::format("{}: its shape rule takes that, and then: {}", what, use.message()));
+                trial.fail(fmt::format("{}: its shape rule accepts that, but: {}", what, use.message()));
             Result<Probe> changed = use_of(trial, own, shapes, true);
             if (all.size() == before + 1 && changed.ok()) {
                 changed->name += ", with other attributes";
@@ -223,7 +223,7 @@ Result<std::vector<Probe>> operation_probes(Trial& trial) {
             }
         }
         if (refused)
-            trial.skip(fmt::format("{}: it takes none of the shapes that were tried ({}): give some in the manifest, "
+            trial.skip(fmt::format("{}: it accepts none of the tried shapes ({}): list some in the manifest, "
                                    "\"check\": {{\"shapes\": [[[2, 3], [3]]], \"attributes\": {{}}, \"integers\": 4}} "
                                    "(a list of uses, each with a shape for every input)",
                                    name_of(provided), why.message()));
@@ -266,18 +266,18 @@ Status test_operation_shapes(Trial& trial) {
             const Result<Probe> first = use_of(trial, own, all[i]);
             const Result<Probe> second = use_of(trial, own, all[i]);
             if (!first.ok()) {
-                trial.fail(fmt::format("{}: its shape rule takes that, and then: {}", what, first.message()));
+                trial.fail(fmt::format("{}: its shape rule accepts that, but: {}", what, first.message()));
                 continue;
             }
             if (!second.ok() || graph::print(first->graph) != graph::print(second->graph))
-                trial.fail(what + ": asked twice it has other shapes, another cost or another gradient");
+                trial.fail(what + ": two calls give different shapes, costs or gradients");
             const graph::OwnUse* use = own_use(first->graph);
             if (use == nullptr) continue;
             double stored_bytes = 0.0; // every element is stored once [operation.8], in 16 bits at least
             for (const auto& [kind, shape] : use->outputs) stored_bytes += 2.0 * static_cast<double>(shape.elements());
             if (use->bytes < stored_bytes)
                 trial.fail(
-                    fmt::format("{}: its cost says {} bytes, its outputs alone have {}: leave it 0, or count what "
+                    fmt::format("{}: its cost is {} bytes, but its outputs alone have {}: leave it 0, or count what "
                                 "is read and written",
                                 what, use->bytes, stored_bytes));
             Shapes twice = all[i];
@@ -291,7 +291,7 @@ Status test_operation_shapes(Trial& trial) {
             const graph::OwnUse* more = larger.ok() ? own_use(larger->graph) : nullptr;
             if (more != nullptr && (more->flops < use->flops || more->bytes < use->bytes))
                 trial.fail(
-                    fmt::format("{}: its cost falls where its tensors grow: {} FLOPs and {} bytes, then {} and {} "
+                    fmt::format("{}: its cost falls when its tensors grow: {} FLOPs and {} bytes, then {} and {} "
                                 "for {}",
                                 what, use->flops, use->bytes, more->flops, more->bytes, shapes_text(twice)));
         }
@@ -332,7 +332,7 @@ Status test_operation_reference(Trial& trial) {
             const std::vector<hk_attribute> attributes = plugin::raw_attributes(node->attributes);
             const hk_operation_use raw = plugin::raw_use(in, attributes, out);
             hk_error error;
-            trial.doing(probe.name + ": its reference, with a fence behind each tensor");
+            trial.doing(probe.name + ": its reference, with a guard page after each tensor");
             const int32_t code = plugin::guarded(error, [&] { return table->reference(&raw, &error); });
             const Status status = plugin::status_of(code, error, probe.name + ": reference");
             if (!status.ok()) trial.fail(status.message());
@@ -349,7 +349,7 @@ Status test_operation_reference(Trial& trial) {
                     trial.fail(fmt::format("{}: its reference writes to input {}", probe.name, i));
         }
         if (answers[0] != answers[1])
-            trial.fail(probe.name + ": its reference computes something else the second time");
+            trial.fail(probe.name + ": its reference gives a different result the second time");
     }
     return {};
 }
@@ -362,7 +362,7 @@ Status test_operation_gradient(Trial& trial) {
         const graph::OwnUse* use = own_use(probe.graph);
         if (probe.graph.losses.empty() || use == nullptr || use->gradient == nullptr) {
             if (use != nullptr && without.insert(use->operation->label()).second)
-                trial.skip(use->operation->label() + ": it has no gradient");
+                trial.skip(use->operation->label() + ": has no gradient");
             continue;
         }
         HK_TRY(compare_with_differences(trial, probe));

@@ -164,7 +164,7 @@ Status compare_with_differences(Trial& trial, const Probe& probe) {
     };
     const Gradients wanted = gradients_of(training);
     if (wanted.names.empty()) {
-        trial.skip(probe.name + ": nothing in it learns");
+        trial.skip(probe.name + ": has no trained parameters");
         return {};
     }
     HK_ASSIGN(const std::vector<graph::Tensor> gradients, graph::evaluate(training, feeds, wanted.values));
@@ -239,8 +239,9 @@ Status compare_outputs(Trial& trial, program::Runtime& runtime, const Probe& pro
     HK_ASSIGN(const std::vector<program::AccessCounts> outside, program->access_counts());
     for (const program::AccessCounts& one : outside)
         if (one.loads > 0 || one.stores > 0)
-            trial.fail(fmt::format("{}: {} reaches outside of its tensors: {} loads, {} stores (which were clamped)",
-                                   probe.name, one.name, one.loads, one.stores));
+            trial.fail(
+                fmt::format("{}: {} accesses memory outside its tensors: {} loads, {} stores (which were clamped)",
+                            probe.name, one.name, one.loads, one.stores));
     if (const gpu::ValidationCounts said = runtime.gpu().device->validation_counts(); said.errors > 0)
         trial.fail(fmt::format("{}: Vulkan's validation reports {} errors, the first: {}", probe.name, said.errors,
                                said.first));

@@ -74,8 +74,7 @@ Status test_bounds_on_device(Trial& trial) {
         const Own own = own_operations(probe.graph);
         if (own == Own::none) {
             trial.skip(
-                fmt::format("{}: its network has no operation of a plugin's; Hekla's own are tried by Hekla's tests",
-                            name_of(provided)));
+                fmt::format("{}: its network has no operation of a plugin; Hekla tests its own", name_of(provided)));
             continue;
         }
         // Accessors count what they clamp; a module that a plugin gives has none, so the validation layer watches.
@@ -92,10 +91,10 @@ Status test_learns(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const train::Recipe recipe, small_recipe(trial, provided));
         if (provided.interface_id == HK_ADAPTER_DRAFT) {
-            trial.skip(name_of(provided) + ": the body here was never trained, and an adapter cannot mend that");
+            trial.skip(name_of(provided) + ": its body is not trained here, so that an adapter cannot fit the data");
             continue;
         }
-        trial.doing(name_of(provided) + ": 32 examples are learnt");
+        trial.doing(name_of(provided) + ": trained on 32 examples");
         constexpr int64_t kSteps = 60;
         HK_ASSIGN(const std::vector<double> losses,
                   train(trial, *runtime, recipe, fmt::format("learns-{}", provided.id), kSteps));
@@ -105,7 +104,7 @@ Status test_learns(Trial& trial) {
         const double first = mean(std::span(losses).first(5)), last = mean(std::span(losses).last(10));
         // An objective that draws anew what it asks for learns more slowly than one that can be known by heart.
         if (!(last < 0.9 * first))
-            trial.fail(fmt::format("{}: after {} steps on 32 examples the loss is {:.4g}, it began with {:.4g}",
+            trial.fail(fmt::format("{}: after {} steps on 32 examples the loss is {:.4g}; it started at {:.4g}",
                                    name_of(provided), kSteps, last, first));
     }
     return {};
@@ -121,14 +120,13 @@ Status test_repeats(Trial& trial) {
         HK_ASSIGN(const std::vector<double> second, train(trial, *runtime, recipe, "twice-" + id, 4));
         for (std::size_t i = 0; i < std::min(first.size(), second.size()); ++i)
             if (first[i] != second[i]) {
-                trial.fail(fmt::format("{}: the same training has another loss in step {}: {:.9g} and {:.9g}",
+                trial.fail(fmt::format("{}: two runs have different losses in step {}: {:.9g} and {:.9g}",
                                        name_of(provided), i + 1, first[i], second[i]));
                 break;
             }
         HK_ASSIGN(const std::string a, weights_of(trial, "once-" + id));
         HK_ASSIGN(const std::string b, weights_of(trial, "twice-" + id));
-        if (a != b)
-            trial.fail(fmt::format("{}: the same training gives other weights the second time", name_of(provided)));
+        if (a != b) trial.fail(fmt::format("{}: two runs give different weights", name_of(provided)));
     }
     return {};
 }
@@ -138,7 +136,7 @@ Status test_resumes(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         HK_ASSIGN(const train::Recipe recipe, small_recipe(trial, provided));
         const std::string id(provided.id);
-        trial.doing(name_of(provided) + ": stopped after two steps, saved, loaded, gone on with");
+        trial.doing(name_of(provided) + ": stopped after two steps, saved, loaded, resumed");
         HK_TRY(train(trial, *runtime, recipe, "whole-" + id, 4).status());
         HK_TRY(train(trial, *runtime, recipe, "parts-" + id, 2).status());
         HK_TRY(train(trial, *runtime, recipe, "parts-" + id, 4).status());
@@ -146,8 +144,8 @@ Status test_resumes(Trial& trial) {
         HK_ASSIGN(const std::string b, weights_of(trial, "parts-" + id));
         if (a != b)
             trial.fail(
-                fmt::format("{}: a training that was stopped and went on has other weights than one that was not: "
-                            "write_config leaves something out, or a graph depends on more than its configuration",
+                fmt::format("{}: a run that was stopped and resumed has other weights than one that was not: "
+                            "write_config() leaves something out, or the graph depends on more than its configuration",
                             name_of(provided)));
     }
     return {};

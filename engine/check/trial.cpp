@@ -186,7 +186,7 @@ Result<Small> small_network(const Trial& trial, const plugin::Provided& provided
     HK_ASSIGN(small.spec, train::model_spec(r, trial.registry(), *small.tokenizer, small.data.facts()));
     HK_ASSIGN(small.composition, plugin::Composition::create(trial.registry(), small.spec, small.tokenizer.get()));
     if (!small.composition->can_collate())
-        return not_tried(fmt::format("objective '{}' makes no batches of examples", r.objective.id));
+        return not_tried(fmt::format("objective '{}' does not make batches", r.objective.id));
     HK_TRY(small.data.open(*small.tokenizer, *small.composition, trial.folder() / "cache", [](const std::string&) {}));
     small.length = kLength;
     const train::Split& split = small.data.train();
@@ -197,7 +197,7 @@ Result<Small> small_network(const Trial& trial, const plugin::Provided& provided
     int64_t parameters = 0;
     for (const auto& [name, value] : graph.parameters()) parameters += graph.shape(value).elements();
     if (parameters > kMostParameters)
-        return not_tried(fmt::format("its smallest known network has {} parameters, which takes too long: give a small "
+        return not_tried(fmt::format("its smallest known network has {} parameters, which takes too long: set a small "
                                      "configuration in the manifest: \"check\": {{\"config\": {{...}}}}",
                                      parameters));
     return small;

@@ -105,7 +105,7 @@ std::vector<ValueId> Builder::emit(Node node, std::span<const ValueId> inputs,
         const uint64_t hash = hash64(path, static_cast<uint64_t>(count));
         attribute.value = static_cast<int64_t>(hash & 0x7fffffff); // fits the shaders' 32-bit word
     }
-    Result<std::vector<std::pair<Kind, Shape>>> inferred = infer(graph_, node);
+    Result<std::vector<std::pair<Kind, Shape>>> inferred = infer_outputs(graph_, node);
     if (!inferred.ok()) {
         fail(inferred.status());
         return {};

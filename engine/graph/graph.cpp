@@ -120,7 +120,7 @@ Status check(const Graph& graph) {
                 node.attributes[i].value.index() != static_cast<std::size_t>(o.attributes[i].type))
                 return bad(id, fmt::format("attribute {} is not {}", i, o.attributes[i].name));
         }
-        Result<std::vector<std::pair<Kind, Shape>>> inferred = infer(graph, node);
+        Result<std::vector<std::pair<Kind, Shape>>> inferred = infer_outputs(graph, node);
         if (!inferred.ok()) return inferred.status();
         if (node.outputs.size() != inferred.value().size()) return bad(id, "wrong number of outputs");
         for (std::size_t i = 0; i < node.outputs.size(); ++i) {

@@ -99,7 +99,7 @@ const char* leaf_name_attribute(Op leaf);
 
 // Kinds and shapes of the outputs of a node whose inputs and attributes are complete (shape_inference.cpp); the error
 // contains the shapes and what does not fit.
-Result<std::vector<std::pair<Kind, Shape>>> infer(const Graph& graph, const Node& node);
+Result<std::vector<std::pair<Kind, Shape>>> infer_outputs(const Graph& graph, const Node& node);
 
 // Checks every invariant: order, counts, kinds, shapes, names. For tests and after parsing text.
 Status check(const Graph& graph);

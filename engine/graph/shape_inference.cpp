@@ -622,7 +622,7 @@ std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
     return result;
 }
 
-Result<Outputs> infer(const Graph& graph, const Node& node) {
+Result<Outputs> infer_outputs(const Graph& graph, const Node& node) {
     const Rule r{graph, node};
     if ((node.op == Op::own) != (node.own != nullptr))
         return internal_error("an operation of a plugin's own without its description");

@@ -201,7 +201,7 @@ private:
     static int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
     static Shape output_shape(const Builder& b, const Node& node) {
-        Result<std::vector<std::pair<Kind, Shape>>> inferred = infer(b.graph(), node);
+        Result<std::vector<std::pair<Kind, Shape>>> inferred = infer_outputs(b.graph(), node);
         return inferred.ok() ? inferred.value()[0].second : Shape{};
     }
 

@@ -433,7 +433,7 @@ private:
                     fmt::format("{} has {} outputs, {} are named", o->name, o->outputs.size(), names.size()));
             HK_TRY(own_node(cursor, node, own, names));
         }
-        Result<std::vector<std::pair<Kind, Shape>>> outputs = infer(graph_, node);
+        Result<std::vector<std::pair<Kind, Shape>>> outputs = infer_outputs(graph_, node);
         if (!outputs.ok()) return outputs.status();
         if (outputs.value().size() != names.size())
             return invalid_argument(

@@ -26,7 +26,7 @@ json with_defaults(const Provided& provided, const json& given) {
     return values;
 }
 
-// What the manifest says of numbers; what is null or of another type is left to the plugin's own reading.
+// Checks numbers against the ranges of the manifest. The plugin itself checks null and other types.
 Status check_ranges(const Provided& provided, const json& values, const std::string& what) {
     for (const auto& [key, minimum, maximum] : provided.ranges) {
         const auto found = values.find(key);
@@ -62,13 +62,13 @@ Status unknown_keys(const Provided& provided, const json& given, const json& val
     return {};
 }
 
-// A body that sees what it is to predict would learn to copy it.
+// A body that sees the tokens to predict would learn to copy them.
 Status check_causal(const Provided& architecture, const Provided& objective, const json& config) {
     if (objective.causal != "yes" || architecture.causal == "yes") return {};
     const auto key = config.find(architecture.causal);
     if (!architecture.causal.empty() && key != config.end() && *key == true) return {};
     return invalid_argument(fmt::format(
-        "objective '{}' predicts each token from those before it, but architecture '{}' sees what stands behind them{}",
+        "objective '{}' predicts each token from the earlier ones, but architecture '{}' uses the later ones too{}",
         objective.id, architecture.id,
         architecture.causal.empty() ? "" : fmt::format(": set {} = true", architecture.causal)));
 }
@@ -125,7 +125,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
         c->spec_.adapter = PartSpec{spec.adapter, c->adapter_.values};
     }
 
-    // What the model's own configuration says of a head or an objective counts too, eg: num_labels, problem_type.
+    // Keys of a head or objective may also be in the model's own configuration, eg: num_labels, problem_type.
     const auto completed = [&](const Provided& provided, const json& given) {
         json values = with_defaults(provided, given);
         const auto& types = architecture.model_types;
@@ -235,7 +235,7 @@ Status Composition::check_keys(const ReadKeys& read, const Log& log) const {
         HK_TRY(teacher_->check_keys(*read.teacher, log).with_context("the teacher"));
     const auto check = [&](const Part& part, const std::set<std::string>& keys) {
         if (part.entry.provided == nullptr) return Status();
-        // No file but Hekla's own says anything of an adapter.
+        // Only Hekla's own files name an adapter.
         const bool refuse = refuse_unknown_keys_ || &part == &adapter_;
         return unknown_keys(*part.entry.provided, part.given, part.values, keys, refuse, log, part.what);
     };
@@ -249,9 +249,9 @@ Composition::~Composition() = default;
 
 template<class F>
 auto Composition::described(const BuildRequest* request, F&& f) const -> decltype(f()) {
-    const std::size_t before = registry_->blamed().first;
+    const std::size_t before = registry_->failures().first;
     auto result = f();
-    const auto [count, manifest] = registry_->blamed();
+    const auto [count, manifest] = registry_->failures();
     if (result.ok() || count == before || manifest == nullptr) return result;
     const std::string again = command(request);
     return Status(result.code(), fmt::format("{}; to see it again: {}`hekla plugin check {}`", result.message(),
@@ -338,7 +338,7 @@ Result<std::set<std::string>> Composition::body_parameters(std::span<const Batch
 }
 
 Result<std::vector<BatchField>> Composition::batch_fields(int64_t batch, int64_t length) const {
-    if (!spec_.objective) return failed_precondition("there is no objective");
+    if (!spec_.objective) return failed_precondition("the model has no objective");
     const std::scoped_lock hold(lock_);
     if (const auto known = fields_.find({batch, length}); known != fields_.end()) return known->second;
     HK_ASSIGN(std::vector<BatchField> fields, described(nullptr, [&] { return parts_->batch_fields(batch, length); }));
@@ -346,12 +346,12 @@ Result<std::vector<BatchField>> Composition::batch_fields(int64_t batch, int64_t
 }
 
 Result<int64_t> Composition::tokens_per_example(int64_t length) const {
-    if (!spec_.objective) return failed_precondition("there is no objective");
+    if (!spec_.objective) return failed_precondition("the model has no objective");
     return described(nullptr, [&] { return parts_->tokens_per_example(length); });
 }
 
 Result<std::vector<ColumnNeed>> Composition::columns() const {
-    if (!spec_.objective) return failed_precondition("there is no objective");
+    if (!spec_.objective) return failed_precondition("the model has no objective");
     return described(nullptr, [&] { return parts_->columns(); });
 }
 
@@ -363,7 +363,7 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
     PartsSpec spec;
     spec.objective = PartSpec{objective, with_defaults(*entry.provided, given)};
     HK_TRY(check_ranges(*entry.provided, spec.objective->config, what));
-    const std::size_t before = registry.blamed().first;
+    const std::size_t before = registry.failures().first;
     const auto columns = [&]() -> Result<std::vector<ColumnNeed>> {
         HK_ASSIGN(const std::unique_ptr<PluginSet> parts,
                   goes_apart(registry, *entry.manifest)
@@ -372,7 +372,7 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
         return parts->columns();
     };
     Result<std::vector<ColumnNeed>> needs = columns();
-    if (needs.ok() || registry.blamed().first == before) return needs;
+    if (needs.ok() || registry.failures().first == before) return needs;
     return Status(needs.code(), fmt::format("{}; to see it again: `hekla plugin check {}`", needs.message(),
                                             shell_word(std::string(entry.manifest->library))));
 }
@@ -380,7 +380,7 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
 int64_t Composition::example_length(const hk_example& example) const {
     if (!spec_.objective) return 0;
     const Result<PluginSet*> parts = working();
-    return parts.ok() ? parts.value()->example_length(example) : 0; // collate says what is wrong
+    return parts.ok() ? parts.value()->example_length(example) : 0; // collate reports the error
 }
 
 Status Composition::collate(const hk_batch& batch, std::span<hk_field> fields) const {
@@ -397,8 +397,8 @@ Result<std::vector<std::string>> Composition::decode_ports() const {
 
 Result<std::vector<std::string>> Composition::decode(const hk_decode_input& input) const {
     if (heads_.empty() || heads_.front().entry.manifest == nullptr)
-        return unsupported(heads_.empty() ? std::string("there is no head, so nothing can be read from the outputs")
-                                          : fmt::format("{} says nothing of its outputs", heads_.front().what));
+        return unsupported(heads_.empty() ? std::string("the model has no head, so its outputs cannot be decoded")
+                                          : fmt::format("{} does not decode its outputs", heads_.front().what));
     HK_ASSIGN(PluginSet * parts, working());
     return parts->decode(input);
 }

@@ -96,7 +96,7 @@ nlohmann::ordered_json* place(hk_config_writer& writer, std::string_view key, hk
             const std::optional<std::size_t> index = index_from(head);
             if (!index || *index >= at->size()) {
                 refuse(error, HK_INVALID_ARGUMENT,
-                       fmt::format("'{}': '{}' is no element of an array of {}", key, head, at->size()));
+                       fmt::format("'{}': '{}' is not an index of an array of {}", key, head, at->size()));
                 return nullptr;
             }
             at = &(*at)[*index];
@@ -104,7 +104,7 @@ nlohmann::ordered_json* place(hk_config_writer& writer, std::string_view key, hk
             if (!at->is_object()) *at = nlohmann::ordered_json::object();
             at = &(*at)[std::string(head)];
         } else {
-            refuse(error, HK_INVALID_ARGUMENT, fmt::format("'{}' passes through a key that is no object", key));
+            refuse(error, HK_INVALID_ARGUMENT, fmt::format("'{}' passes through a key that is not an object", key));
             return nullptr;
         }
         if (dot == std::string_view::npos) return at;

@@ -27,7 +27,7 @@ std::string text(hk_string s) {
     return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
 }
 
-// Every function of the table goes through here: nothing is done after the first error, and no exception leaves.
+// Every function of the table is called through this: it does nothing after the first error, and no exception leaves.
 template<class T, class F>
 T call(hk_builder* b, T otherwise, F&& f) noexcept {
     try {
@@ -115,7 +115,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
             o = &own->operation->info();
         }
         if (o == nullptr || o->internal) {
-            fail(b, unsupported(fmt::format("there is no operation '{}'", operation)));
+            fail(b, unsupported(fmt::format("unknown operation '{}'", operation)));
             return false;
         }
         if (own == nullptr && (revision == 0 || revision > o->revision)) {
@@ -362,7 +362,7 @@ const hk_graph_interface* host_graph_interface() {
                 const auto found = b->joint.ports.find(name);
                 if (found == b->joint.ports.end())
                     return fail(
-                        b, not_found(fmt::format("ask: nobody offers the port '{}' (there are: {})", name,
+                        b, not_found(fmt::format("ask: no plugin offers the port '{}' (known ports: {})", name,
                                                  names_of(b->joint.ports, [](const auto& p) { return p.first; }))));
                 return handle_of(b, found->second);
             });

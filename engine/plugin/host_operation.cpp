@@ -99,7 +99,7 @@ Status check_inputs(const graph::Graph& graph, const graph::OwnDeclaration& d, s
     return {};
 }
 
-// What the plugin says of this use's outputs and cost.
+// Asks the plugin for this use's outputs and cost.
 Status ask_shapes(const OwnOperations& own, const OwnOperations::Known& known,
                   std::span<const hk_operation_tensor> inputs, std::span<const hk_attribute> attributes,
                   graph::OwnUse& use) {
@@ -240,7 +240,7 @@ hk_operation_tensor raw_tensor(Kind kind, const Shape& shape, const double* data
     raw.kind = static_cast<int32_t>(kind);
     raw.rank = static_cast<uint32_t>(shape.rank());
     std::ranges::copy(shape.dims(), raw.dims);
-    raw.data = const_cast<double*>(data); // inputs' are only read: the header says so
+    raw.data = const_cast<double*>(data); // data of inputs is only read, by the ABI
     return raw;
 }
 
@@ -288,7 +288,7 @@ Result<const OwnOperations::Known*> OwnOperations::find(const std::string& name,
     const Result<const Known*> older = load(id, name);
     if (older.ok() && older.value()->operation->declaration().revision == revision) return older.value();
     if (older.ok())
-        return corrupt(fmt::format("operation '{}' says that it is revision {}", id,
+        return corrupt(fmt::format("operation '{}' describes itself as revision {}", id,
                                    older.value()->operation->declaration().revision));
     if (older.code() != Code::not_found) return older.status();
     return unsupported(fmt::format("{}: revision {} was asked for, its plugin has {}: emit that one, or offer '{}' too",

@@ -20,7 +20,7 @@ namespace {
 
 graph::Kind kind_from(int32_t kind) { return static_cast<graph::Kind>(kind); }
 
-// What a plugin pushes into a list of the host's. No exception leaves a function that a plugin calls.
+// A list that a plugin fills by calling the host. No exception leaves a function that a plugin calls.
 template<class T>
 class Pushed {
 public:
@@ -30,10 +30,10 @@ public:
             if (status.ok()) make();
         } catch (...) { status = Status(Code::out_of_memory, {}); }
     }
-    // The list, or why it is not whole.
+    // The list, or why it is incomplete.
     Result<std::vector<T>> take(const std::string& what) {
         if (status.code() == Code::out_of_memory)
-            return out_of_memory(what + ": the host has no memory for what it says");
+            return out_of_memory(what + ": the host is out of memory for its results");
         if (!status.ok()) return status.with_context(what);
         return std::move(list);
     }
@@ -145,7 +145,7 @@ public:
             if (found == joint.ports.end()) {
                 std::vector<std::string> names;
                 for (const auto& [name, value] : joint.ports) names.push_back(name);
-                return not_found(fmt::format("there is no port '{}' (there are: {})", port, fmt::join(names, ", ")));
+                return not_found(fmt::format("no port '{}' (known ports: {})", port, fmt::join(names, ", ")));
             }
             joint.builder.output(port, found->second);
         }
@@ -278,7 +278,7 @@ public:
     Result<std::vector<std::string>> decode(const hk_decode_input& input) override {
         const Head& head = heads_.front();
         if (head.table == nullptr || head.table->decode == nullptr)
-            return unsupported(fmt::format("{} says nothing of its outputs", head.what));
+            return unsupported(fmt::format("{} does not decode its outputs", head.what));
         const Registry::Within within(registry_, head.manifest, "decode");
         Pushed<std::string> said;
         hk_error error;
@@ -287,7 +287,7 @@ public:
                       error, head.what + ": decode"));
         HK_ASSIGN(std::vector<std::string> rows, said.take(head.what));
         if (rows.size() != input.row_count)
-            return corrupt(fmt::format("{}: decode said something of {} rows, there are {}", head.what, rows.size(),
+            return corrupt(fmt::format("{}: decode gave results for {} rows; the batch has {}", head.what, rows.size(),
                                        input.row_count));
         return rows;
     }
@@ -318,14 +318,14 @@ private:
         return {};
     }
 
-    // A function of a plugin: its code. One that throws is blamed.
+    // Calls a function of a plugin and returns its code. An exception is reported and may disable the plugin.
     template<class Table, class F>
     Result<int32_t> code_of(const Instance<Table>& instance, const std::string& what, const char* function,
                             hk_error& error, F&& f) {
         const Registry::Within within(registry_, instance.manifest, function);
         const int32_t code = guarded(error, [&] { return f(&error); });
         if (!error.threw || instance.manifest == nullptr) return code;
-        registry_.blame(*instance.manifest, fmt::format("it threw an exception in {}()", function));
+        registry_.disable_plugin(*instance.manifest, fmt::format("it threw an exception in {}()", function));
         return Status(Code::internal, fmt::format("{}: {} in {}() of plugin '{}' ({})", what, error.message, function,
                                                   instance.manifest->plugin, instance.manifest->library));
     }
@@ -336,20 +336,20 @@ private:
         return status_of(code, error, what);
     }
 
-    // What create() said, and whether there is an instance.
+    // Checks the code of create() and that there is an instance.
     template<class Table, class F>
     Status created(Instance<Table>& instance, const nlohmann::json& values, std::set<std::string>& read, F&& create) {
         hk_config config;
         config.values = values;
-        void* made = nullptr; // what a failed call left here is no instance
+        void* made = nullptr; // not an instance if the call failed
         HK_TRY(call(instance, instance.what, "create", [&](hk_error* e) { return create(&config, &made, e); }));
-        if (made == nullptr) return corrupt(fmt::format("{}: create() said HK_OK and gave no instance", instance.what));
+        if (made == nullptr) return corrupt(fmt::format("{}: create() returned HK_OK and no instance", instance.what));
         instance.self = made;
         read = std::move(config.read);
         return {};
     }
 
-    // Runs one plugin's build through a view of its own, and closes what it left open as an error.
+    // Runs one plugin's build with a new view. A scope or region that is still open afterwards is an error.
     template<class Table, class F>
     Result<int32_t> build_part(Joint& joint, const Instance<Table>& instance, const std::string& what,
                                const char* function, F&& build) {
@@ -365,7 +365,7 @@ private:
         return code;
     }
 
-    // What the body computes with in place of one of its parameters.
+    // The value that the body uses instead of one of its parameters.
     Result<graph::ValueId> adapt(Joint& joint, const std::string& name, graph::ValueId parameter) {
         const auto said_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
                                 metrics = joint.builder.graph().metrics.size()] {
@@ -396,7 +396,7 @@ private:
         return value;
     }
 
-    // Where the body asks for a parameter: its adapter's answer.
+    // Called when the body asks for a parameter: the adapter's value.
     graph::ValueId adapted(Joint& joint, const std::string& name, graph::ValueId parameter) {
         const auto* const adapts = std::exchange(joint.adapt, nullptr); // its own parameters have none
         const std::string prefix = std::exchange(joint.prefix, joint.prefix + kAdapter);
@@ -418,7 +418,7 @@ private:
                     std::vector<GraphPart>& parts) {
         joint.mode = body_mode;
         std::map<std::string, graph::ValueId> known;
-        bool in_body = true; // a head of the architecture's own gets what the body has, and nothing more
+        bool in_body = true; // a head of the architecture's own gets the body's values
         const std::function<graph::ValueId(const std::string&, graph::ValueId)> adapts = [&](const std::string& name,
                                                                                              graph::ValueId parameter) {
             if (const auto found = known.find(name); found != known.end()) return found->second;
@@ -441,7 +441,7 @@ private:
         std::string what = architecture_.what;
         if (adapter_.table != nullptr) what += fmt::format(" with {}", adapter_.what);
         add_part(parts, joint, whose + what, architecture_.manifest);
-        // Its nodes stand among the body's; which build said them is known all the same.
+        // Its nodes are among the body's; the part names the plugin.
         if (adapter_.table != nullptr) add_part(parts, joint, whose + adapter_.what, adapter_.manifest);
         joint.mode = mode;
         for (const Head& head : heads_) {
@@ -474,28 +474,29 @@ private:
     }
 
     OwnOperations own_operations() {
-        return {
-            [this](const std::string& id) { return registry_.open<hk_operation>(HK_OPERATION_INTERFACE, id); },
-            // Whose function runs: the operation's, inside of the part that uses it.
-            [this, calls = std::make_shared<std::vector<std::unique_ptr<Registry::Within>>>()](
-                const std::string& id, const char* function, const hk_error* after) {
-                const Result<Registry::Entry> entry = registry_.find(HK_OPERATION_INTERFACE, id);
-                if (!entry.ok()) return;
-                if (after == nullptr) {
-                    calls->push_back(std::make_unique<Registry::Within>(registry_, entry.value().manifest, function));
-                    return;
-                }
-                calls->pop_back();
-                if (after->threw)
-                    registry_.blame(*entry.value().manifest, fmt::format("it threw an exception in {}()", function));
-            }};
+        return {[this](const std::string& id) { return registry_.open<hk_operation>(HK_OPERATION_INTERFACE, id); },
+                // Reports the operation's plugin as the running one, inside of the part that uses it.
+                [this, calls = std::make_shared<std::vector<std::unique_ptr<Registry::Within>>>()](
+                    const std::string& id, const char* function, const hk_error* after) {
+                    const Result<Registry::Entry> entry = registry_.find(HK_OPERATION_INTERFACE, id);
+                    if (!entry.ok()) return;
+                    if (after == nullptr) {
+                        calls->push_back(
+                            std::make_unique<Registry::Within>(registry_, entry.value().manifest, function));
+                        return;
+                    }
+                    calls->pop_back();
+                    if (after->threw)
+                        registry_.disable_plugin(*entry.value().manifest,
+                                                 fmt::format("it threw an exception in {}()", function));
+                }};
     }
 
     const Registry& registry_;
     std::unique_ptr<InProcessPlugins> teacher_;
     Instance<hk_architecture> architecture_;
     Instance<hk_adapter> adapter_;
-    Status adapter_problem_; // of the description that is made: what the body's own error would hide
+    Status adapter_problem_; // of the current description, since the body's own error would hide it
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;
     ReadKeys read_;

@@ -110,7 +110,7 @@ Result<Message> PluginProtocol::checked(Message message, const std::string& func
         return internal_error(text);
     if (const Manifest* manifest = registry_.manifest_at(at_fault);
         manifest != nullptr && purpose_ == WorkerPurpose::describing)
-        registry_.blame(*manifest, fmt::format("it threw an exception in {}()", function));
+        registry_.disable_plugin(*manifest, fmt::format("it threw an exception in {}()", function));
     if (static_cast<Code>(code) == Code::out_of_memory && registry_.processes().memory_bytes > 0)
         text += fmt::format(" (the memory limit of its process is {} MiB)", registry_.processes().memory_bytes >> 20);
     return Status(static_cast<Code>(code), text);
@@ -153,7 +153,7 @@ std::string PluginProtocol::failure_text(const Exchange& failed) {
 
 Status PluginProtocol::failure_status(const Exchange& failed) const {
     if (failed.plugin != nullptr)
-        registry_.blame(*failed.plugin, fmt::format("it {} in {}()", failed.exit_reason, failed.function));
+        registry_.disable_plugin(*failed.plugin, fmt::format("it {} in {}()", failed.exit_reason, failed.function));
     return internal_error(failure_text(failed));
 }
 

@@ -56,7 +56,7 @@ std::vector<RecordedPart> parts_of(const Described& described, const Registry& r
         const std::size_t begin = one.first == 0 ? text.find('\n') + 1 : ends[one.first - 1];
         const std::size_t end = one.end == 0 ? begin : ends[one.end - 1];
         std::string lines = text.substr(begin, end - begin);
-        if (one.end == graph.nodes.size() && &one == &described.parts.back()) { // what is minimized, by the last part
+        if (one.end == graph.nodes.size() && &one == &described.parts.back()) { // losses and metrics, in the last part
             std::istringstream rest(text.substr(end));
             for (std::string line; std::getline(rest, line);)
                 if (line.starts_with("loss ") || line.starts_with("metric ")) lines += line + "\n";
@@ -191,11 +191,11 @@ Result<std::optional<Record>> read_record(const fs::path& folder) {
     std::size_t at = 0;
     for (std::size_t i = 0; i < record.parts.size(); ++i) {
         const std::string heading = fmt::format("{}{}\n", kHeading, record.parts[i].what);
-        if (text.compare(at, heading.size(), heading) != 0) return wrong(text_file, "it is not what plugins.json says");
+        if (text.compare(at, heading.size(), heading) != 0) return wrong(text_file, "it does not match plugins.json");
         at += heading.size();
         std::size_t end = text.size();
         if (i + 1 < record.parts.size()) end = text.find(fmt::format("{}{}\n", kHeading, record.parts[i + 1].what), at);
-        if (end == std::string::npos) return wrong(text_file, "it is not what plugins.json says");
+        if (end == std::string::npos) return wrong(text_file, "it does not match plugins.json");
         record.parts[i].text = text.substr(at, end - at);
         if (to_hex(hash128(record.parts[i].text)) != record.parts[i].hash)
             return wrong(text_file, "its hash is not the one in plugins.json");

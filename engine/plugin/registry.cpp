@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kArchitecture = "hekla.architecture/1";
 
-// What this host has of interfaces that are not stable yet.
+// The drafts of this host.
 std::vector<Draft> host_drafts() { return {{HK_ADAPTER_DRAFT, nullptr}}; }
 
 // "hekla.architecture/1" -> "architecture"
@@ -34,26 +34,26 @@ std::string choices_text(std::string_view word, Texts choices) {
     const std::string_view near = nearest_name(word, choices);
     const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
     return choices.empty()
-               ? "there are none: are the folders of plugins right (--plugin-path, hk_context_options.plugin_folders)?"
-               : fmt::format("there are {}{}", fmt::join(choices, ", "), hint);
+               ? "none is known; check the plugin folders (--plugin-path, hk_context_options.plugin_folders)"
+               : fmt::format("known are {}{}", fmt::join(choices, ", "), hint);
 }
 
-// Who else may write to a file or folder; empty: nobody. The user's own group is the user: that is how systems with a
-// group a user set it.
+// Which other users may write to a file or folder; empty: none. The user's own group counts as the user, since many
+// systems have one group per user.
 std::string_view who_may_write(const struct stat& info) {
     if ((info.st_mode & S_IWOTH) != 0) return "everyone";
     return (info.st_mode & S_IWGRP) != 0 && info.st_gid != ::getegid() ? "its group" : "";
 }
 
-// Why a plugin's file is not used; empty: it is.
+// Why a plugin's file is not used; empty if it is.
 std::string not_used(const fs::path& file) {
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0 || who_may_write(info).empty()) return {};
     return fmt::format("plugin {} can be written by {}: not used (chmod go-w it)", file.string(), who_may_write(info));
 }
 
-// Why a folder is not searched; empty: it is. What stands above it counts too: who may rename it puts another there;
-// but not above the installation's own, where the program itself would be another.
+// Why a folder is not searched; empty if it is. Its parents count too, since a user who may rename them can replace the
+// folder; except for the installation's own folder, since such a user could replace the program as well.
 std::string not_searched(const fs::path& folder, bool built_in) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
@@ -65,13 +65,12 @@ std::string not_searched(const fs::path& folder, bool built_in) {
     const fs::path real = fs::canonical(folder, problem);
     for (fs::path above = real.parent_path(); !problem && above != above.parent_path(); above = above.parent_path())
         if (::stat(above.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) == 0 && !who_may_write(info).empty())
-            return fmt::format(
-                "plugin folder {} lies in {}, which can be written by {}: not used (chmod go-w that one)",
-                folder.string(), above.string(), who_may_write(info));
+            return fmt::format("plugin folder {} is in {}, which can be written by {}: not used (chmod go-w {})",
+                               folder.string(), above.string(), who_may_write(info), above.string());
     return {};
 }
 
-// What is found, one manifest after the other, until all of it is kept.
+// Collects manifests and warnings until they are stored.
 class Found {
 public:
     explicit Found(ReadOnlyArena& kept) : kept_(kept) {}
@@ -175,11 +174,11 @@ Registry::Within::~Within() {
     registry_.witness_(before_.first, before_.second);
 }
 
-void Registry::blame(const Manifest& manifest, const std::string& why) const {
+void Registry::disable_plugin(const Manifest& manifest, const std::string& why) const {
     const std::scoped_lock hold(*lock_);
-    ++blamed_.first;
-    blamed_.second = &manifest;
-    if (processes_.disable_blamed && disabled_.emplace(manifest.library, why).second)
+    ++failures_.first;
+    failures_.second = &manifest;
+    if (processes_.disable_failing && disabled_.emplace(manifest.library, why).second)
         log_.warning(fmt::format("plugin '{}' is disabled for this run: {}", manifest.plugin, why));
 }
 
@@ -191,9 +190,9 @@ Status Registry::check_enabled(const Manifest& manifest) const {
         fmt::format("plugin '{}' ({}) is disabled for this run: {}", manifest.plugin, manifest.library, found->second));
 }
 
-std::pair<std::size_t, const Manifest*> Registry::blamed() const {
+std::pair<std::size_t, const Manifest*> Registry::failures() const {
     const std::scoped_lock hold(*lock_);
-    return blamed_;
+    return failures_;
 }
 
 const Manifest* Registry::manifest_at(std::string_view file) const {

@@ -24,7 +24,7 @@ struct Processes {
     // Whether collate and decode run in worker processes too, which are restarted when they end.
     bool isolate = false;
     // Whether a plugin that crashes, hangs or throws while it describes is disabled for the rest of the run.
-    bool disable_blamed = false;
+    bool disable_failing = false;
 };
 
 // The folder of Hekla's own plugins: lib/hekla/plugins next to the folder of the program or library that contains this
@@ -96,12 +96,12 @@ public:
     };
 
     // Reports a plugin that failed while describing: "it crashed in build()". Disables it, with a warning, if
-    // Processes::disable_blamed is set. Thread: any.
-    void blame(const Manifest& manifest, const std::string& why) const;
+    // Processes::disable_failing is set. Thread: any.
+    void disable_plugin(const Manifest& manifest, const std::string& why) const;
     // failed_precondition for a disabled plugin. Thread: any.
     Status check_enabled(const Manifest& manifest) const;
     // Number of reported failures, and the manifest of the last one. Thread: any.
-    std::pair<std::size_t, const Manifest*> blamed() const;
+    std::pair<std::size_t, const Manifest*> failures() const;
 
 private:
     Registry(Log log, std::pmr::memory_resource* memory);
@@ -115,7 +115,7 @@ private:
     mutable std::pair<const Manifest*, std::string_view> running_{nullptr, {}}; // for the witness
     mutable std::unique_ptr<std::mutex> lock_;
     mutable std::map<std::string_view, std::string> disabled_; // library -> why
-    mutable std::pair<std::size_t, const Manifest*> blamed_{0, nullptr};
+    mutable std::pair<std::size_t, const Manifest*> failures_{0, nullptr};
     mutable std::map<std::string_view, Result<std::unique_ptr<Library>>> libraries_;
 };
 

@@ -13,7 +13,7 @@
 namespace hekla::plugin {
 namespace {
 
-// The host is gone, or says what no host says: nothing can be done but end.
+// The host has closed the socket or sent an invalid message; the process must end.
 struct HostGone : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -33,7 +33,7 @@ public:
     }
 
 private:
-    // The host's tokenizer, asked over the channel; what is asked of every token is asked for once.
+    // The host's tokenizer over the channel. Properties of all tokens are fetched once.
     class Asked final : public TokenizerView {
     public:
         Asked(Server& server, int64_t size) : server_(server), size_(size) {}
@@ -84,7 +84,7 @@ private:
     }
 
     void answer(const Message& message) {
-        const std::size_t blamed = registry_ ? registry_->blamed().first : 0;
+        const std::size_t before = registry_ ? registry_->failures().first : 0;
         WireWriter out;
         out.flag(true);
         Status done;
@@ -101,8 +101,9 @@ private:
             out.flag(false);
             out.integer(static_cast<int64_t>(done.code()));
             out.text(done.message());
-            const auto [count, manifest] = registry_ ? registry_->blamed() : std::pair<std::size_t, const Manifest*>{};
-            out.text(count > blamed && manifest != nullptr ? manifest->file : std::string_view());
+            const auto [count, manifest] =
+                registry_ ? registry_->failures() : std::pair<std::size_t, const Manifest*>{};
+            out.text(count > before && manifest != nullptr ? manifest->file : std::string_view());
         }
         send(MessageKind::answer, out);
     }
@@ -120,7 +121,7 @@ private:
                                            send(MessageKind::log, out);
                                        })));
         registry_->set_witness([this](const Manifest* manifest, std::string_view function) {
-            if (manifest == nullptr) return; // the next answer says so
+            if (manifest == nullptr) return; // the next answer reports it
             WireWriter out;
             out.text(manifest->file);
             out.text(function);

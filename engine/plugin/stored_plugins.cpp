@@ -107,7 +107,7 @@ private:
         for (const std::string& port : request.ports) {
             const auto found = graph.outputs.find(std::string(kPortPrefix) + port);
             if (found == graph.outputs.end())
-                return not_found(fmt::format("there is no port '{}' (there are: {})", port, fmt::join(names, ", ")));
+                return not_found(fmt::format("no port '{}' (known ports: {})", port, fmt::join(names, ", ")));
             graph.outputs[port] = found->second;
         }
         if (!request.all_ports)

@@ -102,7 +102,8 @@ void write_call(Event event, std::size_t depth, std::string_view call, const ord
     write_line(fmt::format("{:10.3f} {} {}{} {} {}{}{}{}{}", milliseconds(), thread_number(),
                            std::string(2 * depth, ' '), static_cast<char>(event), plugin_here(), call,
                            event == Event::leave ? "" : fmt::format("({})", text), result.empty() ? "" : " = " + result,
-                           error.empty() ? "" : " " + quoted_text(error), took >= 0 ? fmt::format(" {:.3f} ms", took) : ""));
+                           error.empty() ? "" : " " + quoted_text(error),
+                           took >= 0 ? fmt::format(" {:.3f} ms", took) : ""));
 }
 
 void note_use(std::string_view table, uint32_t since) {

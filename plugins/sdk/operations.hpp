@@ -62,7 +62,7 @@ inline Value mul(Value a, Value b, Place at = Place::here()) {
     return graph_of({a, b}, at).emit("mul", 1, {a, b}, {}, 1, at)[0];
 }
 
-// a / b; of integers the quotient rounded to zero.
+// a / b; for integers the quotient rounded to zero.
 inline Value div(Value a, Value b, Place at = Place::here()) {
     return graph_of({a, b}, at).emit("div", 1, {a, b}, {}, 1, at)[0];
 }
@@ -224,7 +224,7 @@ inline Value stop_gradient(Value x, Place at = Place::here()) {
 struct SumOptions {
     int64_t keep = 0;
 };
-// Sum over axes; the axes go, or stay as 1 with keep.
+// Sum over axes; the axes are removed, or kept as 1 with keep.
 inline Value sum(Value x, const std::vector<int64_t>& axes, const SumOptions& options = {}, Place at = Place::here()) {
     return graph_of({x}, at).emit("sum", 1, {x}, {attribute("axes", axes), attribute("keep", options.keep)}, 1, at)[0];
 }
@@ -256,7 +256,7 @@ inline Value logsumexp(Value x, const std::vector<int64_t>& axes, const Logsumex
 struct ArgmaxOptions {
     int64_t axis = -1;
 };
-// int32 index of the first maximum along an axis, which goes.
+// int32 index of the first maximum along an axis, which is removed.
 inline Value argmax(Value x, const ArgmaxOptions& options = {}, Place at = Place::here()) {
     return graph_of({x}, at).emit("argmax", 1, {x}, {attribute("axis", options.axis)}, 1, at)[0];
 }
@@ -299,8 +299,8 @@ struct MatmulOptions {
     int64_t transpose_a = 0;
     int64_t transpose_b = 0;
 };
-// a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag means the last two
-// dimensions are stored the other way round.
+// a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag: the last two
+// dimensions are swapped in memory.
 inline Value matmul(Value a, Value b, const MatmulOptions& options = {}, Place at = Place::here()) {
     return graph_of({a, b}, at).emit("matmul", 1, {a, b}, {attribute("transpose_a", options.transpose_a), attribute("transpose_b", options.transpose_b)}, 1, at)[0];
 }
@@ -356,8 +356,8 @@ struct RotaryOptions {
     int64_t inverse = 0;
 };
 // Rotates pairs of x [B, H, T, D] by position (Su et al. 2021): cosine and sine are tables [P, R/2], R <= D; the
-// first R elements turn, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32 picks the
-// row (default: the token's position, cache included). inverse turns back.
+// first R elements are rotated, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32
+// picks the row (default: the token's position, cache included). inverse: rotates back.
 inline Value rotary(Value x, Value cosine, Value sine, const RotaryOptions& options = {}, Place at = Place::here()) {
     return graph_of({x, cosine, sine}, at).emit("rotary", 1, {x, cosine, sine, options.positions}, {attribute("interleaved", options.interleaved), attribute("inverse", options.inverse)}, 1, at)[0];
 }
@@ -460,7 +460,7 @@ struct CrossEntropyOptions {
     int64_t ignore_index = -100;
     double smoothing = 0.0;
 };
-// logits [..., V], labels [...] int32 -> loss [...] float32 a row: -w[label] log softmax(logits)[label], 0 where
+// logits [..., V], labels [...] int32 -> loss [...] float32 per row: -w[label] log softmax(logits)[label], 0 where
 // label = ignore_index; with smoothing s: (1 - s) times that + s/V sum_c w[c] (-log softmax)[c]. weights [V], default
 // 1.
 inline Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options = {}, Place at = Place::here()) {
@@ -482,7 +482,7 @@ inline Value state_write(Value x, const std::string& name, Place at = Place::her
     return graph_of({x}, at).emit("state_write", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }
 
-// x itself: a place, by name, where an adapter may act.
+// x itself: a named place where an adapter may act.
 inline Value site(Value x, const std::string& name, Place at = Place::here()) {
     return graph_of({x}, at).emit("site", 1, {x}, {attribute("name", name)}, 1, at)[0];
 }

@@ -47,7 +47,7 @@ Processes apart(double seconds = 60.0) {
     p.describe = Processes::Describe::child;
     p.program = HEKLA_DESCRIBE_PROGRAM;
     p.seconds = seconds;
-    p.disable_blamed = true;
+    p.disable_failing = true;
     return p;
 }
 

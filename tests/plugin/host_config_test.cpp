@@ -42,17 +42,17 @@ TEST_CASE("arrays of a configuration are written element by element") {
     CHECK(w.writer.values.dump() == R"({"kinds":["sliding","full"],"none":[],"deep":{"list":[{"size":4},[7]]}})");
 }
 
-TEST_CASE("what is no element of an array is refused") {
+TEST_CASE("an index outside of an array is refused") {
     Writer w;
     REQUIRE(w.array("a", 2) == HK_OK);
     for (const char* key : {"a.2", "a.x", "a.-1", "a.", "a.0x", "a.99999999999999999999"}) {
         CAPTURE(key);
         CHECK(w.integer(key, 1) == HK_INVALID_ARGUMENT);
-        CHECK(w.error.message.find("is no element of an array of 2") != std::string::npos);
+        CHECK(w.error.message.find("is not an index of an array of 2") != std::string::npos);
     }
     CHECK(w.integer("a.0", 1) == HK_OK);
     CHECK(w.integer("a.0.b", 1) == HK_INVALID_ARGUMENT);
-    CHECK(w.error.message.find("passes through a key that is no object") != std::string::npos);
+    CHECK(w.error.message.find("passes through a key that is not an object") != std::string::npos);
     CHECK(w.array("b", uint64_t{1} << 60) == HK_INVALID_ARGUMENT);
     CHECK(w.error.message.find("at most 1048576 are possible") != std::string::npos);
 }

@@ -209,7 +209,7 @@ TEST_CASE("library: create() that says it worked gives an instance") {
         return plugin::objective_columns(registry, "h", nlohmann::json::object()).status();
     };
     CHECK(columns("nothing").ok());
-    CHECK(columns("no_instance").message() == "objective 'h': create() said HK_OK and gave no instance");
+    CHECK(columns("no_instance").message() == "objective 'h': create() returned HK_OK and no instance");
 }
 
 TEST_CASE("library: loaded twice it is initialized once, and serves until the last is gone") {

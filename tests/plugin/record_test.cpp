@@ -120,7 +120,7 @@ TEST_CASE("record: files that are none are refused by name") {
     refused("{\"fields\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", text,
             "nested deeper than 64");
     refused(good, text.substr(0, text.size() - 3), "plugins.txt: its hash is not the one");
-    refused(good, "", "plugins.txt: it is not what plugins.json says");
+    refused(good, "", "plugins.txt: it does not match plugins.json");
     json changed = json::parse(good);
     changed["fields"][0]["shape"] = {1 << 20, 1 << 20};
     refused(changed.dump(), text, "at most 2^24 elements");

@@ -77,6 +77,10 @@ for language in $languages; do
   "$hekla" --plugin-path "$language/head/build/plugins" predict "$language/head/whole" --text 'a good film' >"$language/said" 2>/dev/null
   grep -q '"label"' "$language/said"
 
+  # A folder is converted under the names of its architecture's manifest; what is missing there is named.
+  if "$hekla" --plugin-path "$language/architecture/build/plugins" convert "$language/architecture/whole" converted >/dev/null 2>err.log; then exit 1; fi
+  grep -q '"classes": \[{"class": "MyModelForTask", "head": "lm", "objective": "clm"}\]' err.log || { cat err.log; exit 1; }
+
   # An operation of its own has its place in lists and graphs, its kernel computes what its reference does, and where the GLSL
   # is wrong the compiler's message names the line of the author's source.
   operation=("$hekla" --plugin-path "$language/operation/build/plugins")
@@ -159,7 +163,7 @@ sed 's/load_x(i) \*/load_x(i + 1000000) */' right.cpp >$operation
 if cmp -s $operation right.cpp; then printf 'the template does not load x where it was expected\n'; exit 1; fi
 logged build.log cmake --build cpp/operation/build
 if "${operation_check[@]}" --only device.bounds >check.log; then cat check.log; exit 1; fi
-grep -q 'my-operation.gate.* reaches outside of its tensors: [1-9][0-9]* loads, 0 stores' check.log || { cat check.log; exit 1; }
+grep -q 'my-operation.gate.* accesses memory outside its tensors: [1-9][0-9]* loads, 0 stores' check.log || { cat check.log; exit 1; }
 cp right.cpp $operation
 logged build.log cmake --build cpp/operation/build
 logged check.log "${operation_check[@]}" --only device.
@@ -180,7 +184,7 @@ grep -q 'is not the file that its manifest was written for' err.log || { cat err
 if "$hekla" plugin new --kind head 'No Name' >/dev/null 2>err.log; then exit 1; fi
 grep -q "small letters" err.log
 if "$hekla" plugin new --kind head cpp >/dev/null 2>err.log; then exit 1; fi
-grep -q "is there and not empty" err.log
+grep -q "exists and is not empty" err.log
 
 # Built by one compiler call with what pkg-config says; and with a target that the headers do not have, which does not compile.
 if command -v pkg-config >/dev/null; then

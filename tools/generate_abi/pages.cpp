@@ -103,7 +103,8 @@ std::string page(const Description& d, const Header& h) {
 std::string operations_page(const std::vector<Operation>& operations) {
     std::string s =
         std::string(kPagesNotice) +
-        "# Operations\n\nWhat a graph is made of. In C `hk_NAME(graph, builder, ...)` of operations.h, in C++ and Rust "
+        "# Operations\n\nThe operations of graphs. In C `hk_NAME(graph, builder, ...)` of operations.h, in C++ and "
+        "Rust "
         "`NAME(...)`. Inputs and attributes in brackets may be left out. `any`: float or int32; `float`: float or "
         "float32; "
         "`int`: int32.\n";
@@ -132,38 +133,38 @@ std::string operations_page(const std::vector<Operation>& operations) {
 }
 
 std::string index_page(const Description& d) {
-    std::string s = fmt::format("{}# The plugin ABI {}.{}\n\nOne page a header of `hekla/plugin/`. A plugin runs on "
-                                "hosts of the same major version from its "
-                                "`abi_minor_needed` on.\n\n| header | |\n| --- | --- |\n",
+    std::string s = fmt::format("{}# The plugin ABI {}.{}\n\nOne page per header of `hekla/plugin/`. A plugin runs on "
+                                "every host of the same major version whose minor version is at least its "
+                                "`abi_minor_needed`.\n\n| header | |\n| --- | --- |\n",
                                 kPagesNotice, d.major, d.minor);
     for (const Header& h : d.headers) s += fmt::format("| [{0}.h]({0}.md) | {1} |\n", h.name, cell(h.title));
     s += "| [operations.h](operations.md) | A typed call for every operation. |\n";
     for (const Header& h : d.drafts)
         s += fmt::format("| [draft/{}.h]({}) | {} |\n", h.name, page_name(h), cell(h.title));
-    s += "\n## Threads\n\n| tag | a function may be called |\n| --- | --- |\n";
+    s += "\n## Threads\n\n| tag | the function may be called |\n| --- | --- |\n";
     for (const auto& [name, about] : d.threads) s += fmt::format("| {} | {} |\n", name, about);
-    s += "\n## Who enforces a rule\n\n| | |\n| --- | --- |\n"
-         "| host | it is refused with an error where it is broken |\n"
-         "| compiler | what breaks it does not compile |\n"
-         "| build | `hekla_add_plugin`, and the flags that pkg-config gives |\n"
-         "| author | nobody else can |\n"
-         "\n## What stays, and what a minor version may bring\n\n"
-         "Everything here is stable from 1.0 on; drafts stand behind a door of their own ([drafts.h](drafts.md)).\n\n"
+    s += "\n## What enforces a rule\n\n| | |\n| --- | --- |\n"
+         "| host | the host refuses a violation with an error |\n"
+         "| compiler | a violation does not compile |\n"
+         "| build | `hekla_add_plugin` and the flags of pkg-config |\n"
+         "| author | it cannot be enforced |\n"
+         "\n## Compatibility\n\n"
+         "Everything here is stable from 1.0 on, except drafts ([drafts.h](drafts.md)).\n\n"
          "* A plugin that was built for 1.N runs on every host of 1.N and later, unchanged. A host of an older minor "
-         "version refuses it with what to do.\n"
+         "version refuses it with an error that says what to do.\n"
          "* A minor version may add: a function at the end of a struct that the host gives; a member at the end of a "
          "data struct; a constant; an interface; an operation, or another revision of one; a rule for what is new. Its "
          "name is declared from that `HK_TARGET_ABI_MINOR` on.\n"
-         "* It never removes, reorders, retypes or renames what is there, nor gives it another meaning. What is "
-         "better said in another way gets another id, and the old one goes on working.\n"
+         "* It never removes, reorders, retypes or renames anything, nor changes its meaning. An improved interface "
+         "gets another id, and the old one still works.\n"
          "* A struct of functions that plugins give never grows. Limits are raised, never lowered.\n"
-         "* Not promised: texts of messages, names of kernels, speed, and bits of results, which are those of a "
+         "* Not promised: texts of messages, names of kernels, speed, and bits of results, which depend on the "
          "device, driver and choice of kernels. The values of constants are promised, their number is not.\n"
          "* The layout of every released version is kept in `tests/abi/golden/`, with plugins that were built for it; "
-         "both are tried at every change.\n"
+         "both are tested at every change.\n"
          "\n## Rules\n\n"
-         "Traced: `hekla plugin trace` names the rule where it sees it broken. Tests: what fails where it is broken, "
-         "`check NAME` being one of `hekla plugin check`, the others files of `tests/`.\n\n"
+         "Traced: `hekla plugin trace` reports a violation. Tests: what fails if the rule is broken: "
+         "`check NAME` is a test of `hekla plugin check`, the others are files of `tests/`.\n\n"
          "| | rule | enforced by | traced | tests |\n| --- | --- | --- | --- | --- |\n";
     for (const std::vector<Header>* headers : {&d.headers, &d.drafts})
         for (const Header& h : *headers)

@@ -1,4 +1,4 @@
-// hekla plugin list: what is there, from manifests alone. hekla describe: what a plugin says, as a graph.
+// hekla plugin list: lists plugins from their manifests. hekla describe: prints the graph that plugins describe.
 #include "base/json.hpp"
 #include "command.hpp"
 #include "described.hpp"
@@ -101,7 +101,7 @@ Result<json> read_config(const std::string& given, const char* option) {
     return parse_json_object(content, given[0] == '{' ? std::string(option) : fmt::format("{} {}", option, given));
 }
 
-// "n_layer=2": the value as JSON, or as a text where it is none.
+// "n_layer=2": the value as JSON, or as a string if it is not JSON.
 Status set_key(json& config, const std::string& text) {
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos)
@@ -171,7 +171,7 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
                                                           {"encode", HK_MODE_ENCODE},
                                                           {"decode", HK_MODE_DECODE}};
     const auto mode = std::ranges::find_if(kModes, [&](const auto& m) { return a.mode == m.first; });
-    // Without an objective and without ports nothing would be asked of the model: then everything is shown.
+    // Without an objective and ports the graph would be empty, so show everything.
     const bool everything = a.all_ports || (a.objective.empty() && a.ports.empty());
     HK_ASSIGN(graph::Graph graph, composition->build(mode->second, fields, a.ports, everything));
     if (a.backward) { HK_ASSIGN(graph, train::training_graph(graph)); }
@@ -182,12 +182,12 @@ Result<std::string> describe(const Globals& globals, const DescribeArguments& a)
 } // namespace
 
 void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* group = app.add_subcommand("plugin", "The plugins there are, and new ones.");
+    CLI::App* group = app.add_subcommand("plugin", "List, create, check, trace and develop plugins.");
     group->require_subcommand(1);
     CLI::App* list =
-        group->add_subcommand("list", "Every plugin that is found, and where. Manifests are read; nothing is loaded.");
+        group->add_subcommand("list", "List every plugin and its file, from the manifests; no library is loaded.");
     const auto as_json = std::make_shared<bool>(false);
-    list->add_flag("--json", *as_json, "as JSON on standard output, with every parameter and default");
+    list->add_flag("--json", *as_json, "print JSON, with every parameter and default");
     list->footer("Example: hekla plugin list");
     verbs.push_back({list, [&globals, as_json] { return run_list(globals, *as_json); }});
 
@@ -196,12 +196,12 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_plugin_dev(*group, globals, verbs);
     add_plugin_new(*group, verbs);
 
-    CLI::App* parser = app.add_subcommand(
-        "describe", "The graph that an architecture, head and objective describe, as text that reads back.");
+    CLI::App* parser =
+        app.add_subcommand("describe", "Print the graph that an architecture, head and objective describe, as text.");
     const auto a = std::make_shared<DescribeArguments>();
     parser->add_option("architecture", a->architecture, "a plugin's id")->required();
     parser->add_option("--config", a->config, "the architecture's config: JSON, or a file (a model's config.json)");
-    parser->add_option("--set", a->keys, "one key of it: n_layer=2 (may be repeated)")->allow_extra_args(false);
+    parser->add_option("--set", a->keys, "one key of the config: n_layer=2 (may be repeated)")->allow_extra_args(false);
     parser->add_option("--head", a->head, "a head's id");
     parser->add_option("--adapter", a->adapter, "an adapter's id");
     parser->add_option("--adapter-config", a->adapter_config, "JSON, or a file");
@@ -210,22 +210,22 @@ void add_plugin(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--objective-config", a->objective_config, "JSON, or a file");
     parser
         ->add_option("--field", a->fields,
-                     "a field of the batch, NAME:KIND:SIZES (may be repeated); left out: the objective's own")
+                     "a field of the batch, NAME:KIND:SIZES (may be repeated); default: those of the objective")
         ->allow_extra_args(false);
-    parser->add_option("--batch", a->batch, "rows, where no field is given")
+    parser->add_option("--batch", a->batch, "rows of the batch, without --field")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
-    parser->add_option("--length", a->length, "tokens a row, where no field is given")
+    parser->add_option("--length", a->length, "tokens per row, without --field")
         ->check(CLI::Range(1, 1 << 24))
         ->capture_default_str();
-    parser->add_option("--mode", a->mode, "what the graph is for")
+    parser->add_option("--mode", a->mode, "purpose of the graph")
         ->check(CLI::IsMember({"train", "evaluate", "encode", "decode"}))
         ->capture_default_str();
     parser->add_option("--port", a->ports, "a port to keep as an output (may be repeated)")->allow_extra_args(false);
     parser->add_flag("--all-ports", a->all_ports, "keep every port, as port.NAME");
-    parser->add_flag("--backward", a->backward, "with gradients, as training runs it");
-    parser->add_flag("--full", a->full, "print long constants whole, as a file (-o) always has them");
-    parser->add_option("-o,--output", a->output, "a file instead of standard output");
+    parser->add_flag("--backward", a->backward, "add the gradients, as in training");
+    parser->add_flag("--full", a->full, "print long constants whole; a file (-o) always has them");
+    parser->add_option("-o,--output", a->output, "write to this file instead of standard output");
     parser->footer(
         "Example: hekla describe gpt2 --set n_layer=2 --set n_embd=64 --set n_head=2 --head lm --objective clm");
     verbs.push_back({parser, [&globals, a] {

@@ -1,4 +1,4 @@
-// hekla plugin check: everything that a plugin promises by its ABI, tried.
+// hekla plugin check: tests every promise that a plugin makes by its ABI.
 #include "command.hpp"
 #include "output.hpp"
 
@@ -106,21 +106,25 @@ int run_check(const Globals& globals, const CheckArguments& a) {
 void add_plugin_check(CLI::App& plugin, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = plugin.add_subcommand(
         "check",
-        "Try everything that a plugin promises, each test in a process of its own: its file, its entry, what it "
-        "describes and batches, its gradients, and a training.");
+        "Test every promise of a plugin, each test in its own process: its file, entry, graphs, batches, gradients, "
+        "decode mode and training. Exit status 1 if a test fails.");
     const auto a = std::make_shared<CheckArguments>();
-    parser->add_option("plugin", a->plugin, "the library, or the manifest beside it");
-    parser->add_option("--only", a->only, "this test; with a dot at the end, all that begin so (may be repeated)")
+    parser->add_option("plugin", a->plugin, "the library or its manifest");
+    parser
+        ->add_option("--only", a->only,
+                     "run this test; with a dot at the end, all tests with this prefix (may be repeated)")
         ->allow_extra_args(false);
-    parser->add_option("--level", a->level, "1: the file and its entry; 2: also what it describes; 3: also trained")
+    parser
+        ->add_option("--level", a->level,
+                     "1: the file and its entry; 2: also graphs and batches; 3: also the device and training")
         ->check(CLI::Range(1, 3))
         ->capture_default_str();
-    parser->add_option("--seed", a->seed, "of everything that is drawn")->capture_default_str();
-    parser->add_option("--patience", a->patience, "times every limit of time")->check(CLI::Range(0.01, 1000.0));
-    parser->add_flag("--list", a->list, "the tests there are");
-    parser->add_flag("--json", a->json, "as JSON on standard output");
-    parser->add_option("--one", a->one, "one test, in this process; what it finds as JSON lines")->group("");
-    parser->footer("Example: hekla plugin check build/mixer.so --level 2\nExit status 1 where a test failed.");
+    parser->add_option("--seed", a->seed, "seed of all random numbers")->capture_default_str();
+    parser->add_option("--patience", a->patience, "factor of all time limits")->check(CLI::Range(0.01, 1000.0));
+    parser->add_flag("--list", a->list, "list the tests and exit");
+    parser->add_flag("--json", a->json, "print JSON");
+    parser->add_option("--one", a->one, "run one test in this process and print its findings as JSON lines")->group("");
+    parser->footer("Example: hekla plugin check build/mixer.so --level 2");
     verbs.push_back({parser, [&globals, a] { return run_check(globals, *a); }});
 }
 

@@ -1,4 +1,4 @@
-// hekla plugin new: a folder with a plugin that builds against an installed Hekla, works, and is to be changed.
+// hekla plugin new: writes a folder with a working plugin, to be changed, that builds against an installed Hekla.
 #include "command.hpp"
 
 #include "base/file.hpp"
@@ -20,15 +20,15 @@ struct NewArguments {
     std::string name;
     std::string kind;
     std::string language = "cpp";
-    std::string output; // empty: a folder of the plugin's name
+    std::string output; // empty: a folder with the name of the plugin
 };
 
 struct Language {
     const char* option;
     const char* name;
     const char* extension;
-    const char* build_file; // beside the source
-    const char* build;      // the one command
+    const char* build_file; // next to the source
+    const char* build;      // the command that builds it
 };
 constexpr Language kLanguages[] = {
     {"c", "C", ".c", "CMakeLists.txt", "cmake -S . -B build -DCMAKE_PREFIX_PATH=%PREFIX% && cmake --build build"},
@@ -37,7 +37,7 @@ constexpr Language kLanguages[] = {
     {"rust", "Rust", ".rs", "build.sh", "sh build.sh"},
 };
 
-// What may be a file, a target of CMake and an id in a recipe at once.
+// Names that are valid as a file, a CMake target and an id in a recipe.
 bool is_plugin_name(std::string_view name) {
     const auto small = [](char c) { return c >= 'a' && c <= 'z'; };
     return !name.empty() && name.size() <= 64 && small(name[0]) && std::ranges::all_of(name, [&](char c) {
@@ -75,15 +75,15 @@ std::string with_underscores(std::string name) {
 
 Status write_plugin(const NewArguments& a, const Language& language, const fs::path& folder, const fs::path& prefix) {
     if (!is_plugin_name(a.name))
-        return invalid_argument(fmt::format("'{}': a plugin's name is of small letters, digits, - and _, and begins "
-                                            "with a letter",
+        return invalid_argument(fmt::format("'{}': expected a name of small letters, digits, - and _ that begins with "
+                                            "a letter",
                                             a.name));
     std::error_code problem;
     if (fs::exists(folder, problem) && !fs::is_empty(folder, problem))
         return failed_precondition(
-            fmt::format("{}: is there and not empty: choose another name or -o", folder.string()));
+            fmt::format("{}: exists and is not empty; choose another name or another folder (-o)", folder.string()));
     fs::create_directories(folder, problem);
-    if (problem) return io_error(fmt::format("{}: the folder cannot be made: {}", folder.string(), problem.message()));
+    if (problem) return io_error(fmt::format("{}: cannot create the folder: {}", folder.string(), problem.message()));
     const std::string source = a.name + language.extension;
     const std::map<std::string, std::string> values{
         {"%BUILD%", filled(language.build, {{"%PREFIX%", prefix.string()}})},
@@ -131,7 +131,7 @@ int run_new(const NewArguments& a) {
                filled(language.build, {{"%PREFIX%", prefix.string()}}), program.string());
     if (!fs::exists(prefix / "lib" / "cmake" / "hekla" / "hekla-config.cmake", problem))
         fmt::print(
-            "\nThis program is not installed, and a plugin builds against what is: cmake --install BUILD --prefix "
+            "\nThis program is not installed; plugins build against an installation: cmake --install BUILD --prefix "
             "FOLDER, then {}.\n",
             a.language == "rust" ? "HEKLA=FOLDER sh build.sh" : "-DCMAKE_PREFIX_PATH=FOLDER");
     return kDone;
@@ -140,16 +140,17 @@ int run_new(const NewArguments& a) {
 } // namespace
 
 void add_plugin_new(CLI::App& plugin, Verbs& verbs) {
-    CLI::App* parser = plugin.add_subcommand("new", "A folder with a plugin that builds, works, and is to be changed.");
+    CLI::App* parser = plugin.add_subcommand("new", "Write a folder with a working plugin, to be changed.");
     const auto a = std::make_shared<NewArguments>();
-    parser->add_option("name", a->name, "its id, and the folder's name: small letters, digits, - and _")->required();
-    parser->add_option("--kind", a->kind, "architecture, objective, head or operation")
+    parser->add_option("name", a->name, "id of the plugin and name of the folder: small letters, digits, - and _")
+        ->required();
+    parser->add_option("--kind", a->kind, "kind of plugin: architecture, objective, head or operation")
         ->required()
         ->check(CLI::IsMember({"architecture", "objective", "head", "operation"}));
-    parser->add_option("--lang", a->language, "c, cpp (C++20) or rust (1.63 or newer, no crate)")
+    parser->add_option("--lang", a->language, "language: c, cpp (C++20) or rust (1.63 or newer, without crates)")
         ->capture_default_str()
         ->check(CLI::IsMember({"c", "cpp", "rust"}));
-    parser->add_option("-o,--output", a->output, "another folder");
+    parser->add_option("-o,--output", a->output, "write to this folder");
     parser->footer("Example: hekla plugin new --lang rust --kind architecture gated-mixer");
     verbs.push_back({parser, [a] { return run_new(*a); }});
 }

@@ -1,4 +1,4 @@
-// hekla plugin trace: any command with every call between the host and plugins written down, and broken rules named.
+// hekla plugin trace: runs a command, writes every call between the host and plugins, and reports broken rules.
 #include "command.hpp"
 
 #include "base/file.hpp"
@@ -22,16 +22,16 @@ struct TraceArguments {
     std::vector<std::string> command;
 };
 
-// The command becomes this process, with the options that trace it.
+// Replaces this process by the command, with the options for tracing.
 int run_trace(const Globals& globals, const TraceArguments& a) {
     if (globals.describe == "child" || globals.isolate_plugins)
         return fail(
-            "a trace is of what plugins do in its own process: leave --describe-in child and --isolate-plugins out");
+            "a trace covers plugins in its own process only; do not use --describe-in child or --isolate-plugins");
     Globals traced = globals;
     traced.describe = "process";
     traced.trace_json = a.json;
     traced.trace = a.output;
-    if (a.output != "-") { // processes of the command append to it, wherever they run
+    if (a.output != "-") { // processes of the command append to it, in any folder
         std::error_code problem;
         traced.trace = fs::absolute(a.output, problem).string();
         if (const Status emptied = write_file_atomically(traced.trace, ""); !emptied.ok()) return fail(emptied);
@@ -60,7 +60,7 @@ Status begin_trace(const Globals& globals) {
 int end_trace(const Globals& globals, int status) {
     if (!plugin::tracing()) return status;
     const plugin::TraceSummary summary = plugin::trace_summary();
-    if (summary.calls == 0) return status; // no plugin was loaded here, but perhaps by processes that this one started
+    if (summary.calls == 0) return status; // no plugin was loaded here; child processes may have loaded some
     std::string rules;
     for (const auto& [rule, times] : summary.broken)
         rules += fmt::format("{}{} ({} time{})", rules.empty() ? "" : ", ", rule, times, times == 1 ? "" : "s");
@@ -68,20 +68,20 @@ int end_trace(const Globals& globals, int status) {
     std::fprintf(stderr, "hekla: %llu calls between the host and plugins%s%s; %s%s\n",
                  static_cast<unsigned long long>(summary.calls), globals.trace == "-" ? "" : " in ",
                  globals.trace == "-" ? "" : globals.trace.c_str(),
-                 rules.empty() ? "no rule was seen broken" : "rules broken: ", rules.c_str());
+                 rules.empty() ? "no broken rules" : "rules broken: ", rules.c_str());
     return status == kDone && !rules.empty() ? kFailed : status;
 }
 
 void add_plugin_trace(CLI::App& plugin, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = plugin.add_subcommand(
-        "trace", "Run a command with every call between the host and plugins written down, and name every rule of the "
-                 "reference that is seen broken.");
+        "trace", "Run a command, write every call between the host and plugins, and report broken rules of the "
+                 "reference.");
     const auto a = std::make_shared<TraceArguments>();
-    parser->add_option("-o,--output", a->output, "a file; - is standard error")->capture_default_str();
-    parser->add_flag("--json", a->json, "an object a line");
-    parser->add_option("command", a->command, "behind --: a verb of hekla and its arguments")->required();
+    parser->add_option("-o,--output", a->output, "file for the trace; - is standard error")->capture_default_str();
+    parser->add_flag("--json", a->json, "one JSON object per line");
+    parser->add_option("command", a->command, "after --: a verb of hekla and its arguments")->required();
     parser->footer("Example: hekla --plugin-path build/plugins plugin trace -o calls.txt -- train recipe.toml "
-                   "train.max_steps=2\nExit status: the command's, or 1 where a rule was broken.");
+                   "train.max_steps=2\nExit status: that of the command, or 1 if a rule was broken.");
     verbs.push_back({parser, [&globals, a] { return run_trace(globals, *a); }});
 }
 

@@ -119,7 +119,7 @@ pub fn mul<'g>(a: Value<'g>, b: Value<'g>) -> Value<'g> {
     a.graph().emit("mul", 1, &[a.id(), b.id()], &[], 1)[0]
 }
 
-/// a / b; of integers the quotient rounded to zero.
+/// a / b; for integers the quotient rounded to zero.
 #[track_caller]
 pub fn div<'g>(a: Value<'g>, b: Value<'g>) -> Value<'g> {
     a.graph().emit("div", 1, &[a.id(), b.id()], &[], 1)[0]
@@ -367,7 +367,7 @@ impl SumOptions {
     }
 }
 
-/// Sum over axes; the axes go, or stay as 1 with keep.
+/// Sum over axes; the axes are removed, or kept as 1 with keep.
 #[track_caller]
 pub fn sum<'g>(x: Value<'g>, axes: &[i64]) -> Value<'g> {
     sum_with(x, axes, SumOptions::default())
@@ -483,7 +483,7 @@ impl ArgmaxOptions {
     }
 }
 
-/// int32 index of the first maximum along an axis, which goes.
+/// int32 index of the first maximum along an axis, which is removed.
 #[track_caller]
 pub fn argmax<'g>(x: Value<'g>) -> Value<'g> {
     argmax_with(x, ArgmaxOptions::default())
@@ -616,8 +616,8 @@ impl MatmulOptions {
     }
 }
 
-/// a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag means the last two
-/// dimensions are stored the other way round.
+/// a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag: the last two
+/// dimensions are swapped in memory.
 #[track_caller]
 pub fn matmul<'g>(a: Value<'g>, b: Value<'g>) -> Value<'g> {
     matmul_with(a, b, MatmulOptions::default())
@@ -823,8 +823,8 @@ impl<'g> RotaryOptions<'g> {
 }
 
 /// Rotates pairs of x [B, H, T, D] by position (Su et al. 2021): cosine and sine are tables [P, R/2], R <= D; the
-/// first R elements turn, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32 picks the
-/// row (default: the token's position, cache included). inverse turns back.
+/// first R elements are rotated, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32
+/// picks the row (default: the token's position, cache included). inverse: rotates back.
 #[track_caller]
 pub fn rotary<'g>(x: Value<'g>, cosine: Value<'g>, sine: Value<'g>) -> Value<'g> {
     rotary_with(x, cosine, sine, RotaryOptions::default())
@@ -1183,7 +1183,7 @@ impl<'g> CrossEntropyOptions<'g> {
     }
 }
 
-/// logits [..., V], labels [...] int32 -> loss [...] float32 a row: -w[label] log softmax(logits)[label], 0 where
+/// logits [..., V], labels [...] int32 -> loss [...] float32 per row: -w[label] log softmax(logits)[label], 0 where
 /// label = ignore_index; with smoothing s: (1 - s) times that + s/V sum_c w[c] (-log softmax)[c]. weights [V],
 /// default 1.
 #[track_caller]
@@ -1213,7 +1213,7 @@ pub fn state_write<'g>(x: Value<'g>, name: &str) -> Value<'g> {
     x.graph().emit("state_write", 1, &[x.id()], &[("name", Attribute::Text(name))], 1)[0]
 }
 
-/// x itself: a place, by name, where an adapter may act.
+/// x itself: a named place where an adapter may act.
 #[track_caller]
 pub fn site<'g>(x: Value<'g>, name: &str) -> Value<'g> {
     x.graph().emit("site", 1, &[x.id()], &[("name", Attribute::Text(name))], 1)[0]

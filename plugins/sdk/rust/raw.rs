@@ -39,23 +39,23 @@ pub const HK_MAX_RANK: usize = 6;
 // ---- error.h
 
 pub const HK_OK: i32 = 0;
-/// what was given cannot be
+/// the value is not allowed
 pub const HK_INVALID_ARGUMENT: i32 = 1;
 pub const HK_NOT_FOUND: i32 = 2;
-/// it could be, but not with this version, device or build
+/// allowed, but not with this version, device or build
 pub const HK_UNSUPPORTED: i32 = 3;
-/// something had to happen before
+/// a required earlier call or state is missing
 pub const HK_FAILED_PRECONDITION: i32 = 4;
 pub const HK_OUT_OF_MEMORY: i32 = 5;
 pub const HK_IO: i32 = 6;
-/// data that is damaged
+/// damaged data
 pub const HK_CORRUPT: i32 = 7;
 pub const HK_DEVICE_LOST: i32 = 8;
 pub const HK_CANCELLED: i32 = 9;
-/// a mistake in the code that says so
+/// an error in the code that reports it
 pub const HK_INTERNAL: i32 = 10;
 
-/// Made by whoever calls, filled by whoever fails.
+/// Created by the caller, filled by the function that fails.
 #[repr(C)]
 pub struct hk_error {
     _private: [u8; 0],
@@ -83,8 +83,8 @@ pub const HK_LOG_INTERFACE: &str = "hekla.log/1";
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_log_interface {
-    /// Hands a message to the host, which adds the plugin's id and decides where it goes. host: what init() was
-    /// given. severity: HK_LOG_*; a message of another one is dropped. The message is copied.
+    /// Passes a message to the host, which adds the plugin's id and writes it to its log. host: the argument of
+    /// init(). severity: HK_LOG_*; messages with another value are dropped. The message is copied.
     /// Thread: any-thread.
     pub write: Option<unsafe extern "C" fn(host: *const hk_host, severity: i32, message: hk_string)>,
 }
@@ -108,11 +108,11 @@ pub const HK_CONFIG_INTERFACE: &str = "hekla.config/1";
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_config_interface {
-    /// 1 if the key is there and not null, else 0. Marks the key as read.
+    /// Returns 1 if the key exists and is not null, else 0. Marks the key as read.
     /// Thread: describe.
     pub has: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string) -> i32>,
-    /// The value of a key that must be there with this type: HK_NOT_FOUND if it is not there or null,
-    /// HK_INVALID_ARGUMENT if it is of another type; error (may be null) then says so.
+    /// Returns the value of a required key of this type: HK_NOT_FOUND if the key is missing or null,
+    /// HK_INVALID_ARGUMENT if the value has another type, with the message in error (may be null).
     /// Thread: describe.
     pub get_integer: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut i64, error: *mut hk_error) -> i32>,
     /// As get_integer(). Integers are accepted as reals, not the other way.
@@ -121,13 +121,13 @@ pub struct hk_config_interface {
     /// As get_integer(); writes 1 or 0.
     /// Thread: describe.
     pub get_boolean: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut i32, error: *mut hk_error) -> i32>,
-    /// As get_integer(). The text is the host's and valid as long as the config: copy what you keep.
+    /// As get_integer(). The text is owned by the host and valid as long as the config; copy it to keep it.
     /// Thread: describe.
     pub get_text: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut hk_string, error: *mut hk_error) -> i32>,
     /// The number of members of an object or elements of an array; errors as of get_integer().
     /// Thread: describe.
     pub get_count: Option<unsafe extern "C" fn(config: *const hk_config, key: hk_string, out: *mut u64, error: *mut hk_error) -> i32>,
-    /// Writes one key of a configuration; objects on the way are made, arrays must have been (set_array).
+    /// Writes one key of a configuration. Objects on its path are created; arrays must be created before (set_array).
     /// HK_INVALID_ARGUMENT where the path leads through a number or a text, or beyond the end of an array.
     /// Thread: describe.
     pub set_integer: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, value: i64, error: *mut hk_error) -> i32>,
@@ -143,7 +143,7 @@ pub struct hk_config_interface {
     /// As set_integer().
     /// Thread: describe.
     pub set_null: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, error: *mut hk_error) -> i32>,
-    /// Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
+    /// Creates an array of `count` elements, at most 2^20, which are then written as "KEY.0", "KEY.1", ...: each must
     /// be, as a value, an object or an array of its own. [config.3]
     /// Thread: describe.
     pub set_array: Option<unsafe extern "C" fn(writer: *mut hk_config_writer, key: hk_string, count: u64, error: *mut hk_error) -> i32>,
@@ -165,15 +165,15 @@ pub struct hk_tokenizer_interface {
     /// Number of ids: 0 .. size - 1.
     /// Thread: any-thread.
     pub vocabulary_size: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer) -> i64>,
-    /// The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if
-    /// none.
+    /// The id of the token with a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1
+    /// if none.
     /// Thread: any-thread.
     pub id_of_role: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, role: hk_string) -> i64>,
     /// 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.
     /// Thread: any-thread.
     pub is_word_start: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, id: i64) -> i32>,
     /// Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With a null or
-    /// too small buffer nothing is written and HK_OK is returned: ask again.
+    /// too small buffer nothing is written and HK_OK is returned: call again with more space.
     /// Thread: any-thread.
     pub decode: Option<unsafe extern "C" fn(tokenizer: *const hk_tokenizer, ids: *const i64, count: u64, text: *mut c_char, size: *mut u64, error: *mut hk_error) -> i32>,
     /// 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
@@ -190,25 +190,26 @@ pub struct hk_builder {
     _private: [u8; 0],
 }
 
-// What the whole network is described for. The plugin describes the same network in each; the host cuts.
+// The purpose for which the network is described. The plugin describes the same network in each; the host removes
+// what is not needed.
 pub const HK_MODE_TRAIN: i32 = 0;
 pub const HK_MODE_EVALUATE: i32 = 1;
 pub const HK_MODE_ENCODE: i32 = 2;
-/// lengths are chunks of new tokens; attention with a cache name sees what came before
+/// lengths are chunks of new tokens; attention with a cache name also sees the earlier ones
 pub const HK_MODE_DECODE: i32 = 3;
 
-// How a parameter begins when no file gives it.
-/// a everywhere
+// Initial values of a parameter that no file provides.
+/// the constant a
 pub const HK_INITIALIZE_CONSTANT: i32 = 0;
 /// mean a, deviation b
 pub const HK_INITIALIZE_NORMAL: i32 = 1;
 /// from a to b
 pub const HK_INITIALIZE_UNIFORM: i32 = 2;
-/// mean a, deviation b, cut at two deviations
+/// mean a, deviation b, truncated at two deviations
 pub const HK_INITIALIZE_TRUNCATED_NORMAL: i32 = 3;
 
 // Flags of a parameter.
-/// never decayed; by default parameters of rank 2 and more are
+/// no weight decay; by default parameters of rank 2 and more have it
 pub const HK_PARAMETER_NO_DECAY: u32 = 1;
 
 // Types of attributes.
@@ -231,7 +232,7 @@ pub struct hk_attribute {
     pub text: hk_string,
     pub integers: *const i64,
     pub reals: *const f64,
-    /// of integers or reals
+    /// number of integers or reals
     pub count: u64,
 }
 
@@ -247,12 +248,12 @@ pub struct hk_graph_interface {
     /// 1 if the batch has this field, else 0.
     /// Thread: describe.
     pub has_field: Option<unsafe extern "C" fn(builder: *mut hk_builder, field: hk_string) -> i32>,
-    /// A field of the batch, with the kind and shape that the batch gives it (see shape()). A field that it lacks is
-    /// an error that names those it has.
+    /// A field of the batch, with the kind and shape that the batch gives it (see shape()). A missing field is an
+    /// error that lists the existing ones.
     /// Thread: describe.
     pub input: Option<unsafe extern "C" fn(builder: *mut hk_builder, field: hk_string) -> hk_value>,
-    /// A trained tensor by the name it has in the files of the reference implementation. Asked for twice by one name
-    /// it is shared; shape and flags must agree, and the first initializer counts. initializer: HK_INITIALIZE_*, with
+    /// A trained tensor by its name in the files of the reference implementation. The same name gives the same
+    /// parameter; shape and flags must agree, and the first initializer is used. initializer: HK_INITIALIZE_*, with
     /// its numbers a and b. flags: HK_PARAMETER_*.
     /// Thread: describe.
     pub parameter: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, dims: *const i64, rank: u32, initializer: i32, a: f64, b: f64, flags: u32) -> hk_value>,
@@ -262,16 +263,18 @@ pub struct hk_graph_interface {
     /// A tensor that the plugin computes (sinusoids, tables). values: row-major, as many as the shape holds; copied.
     /// Thread: describe.
     pub constant: Option<unsafe extern "C" fn(builder: *mut hk_builder, kind: i32, dims: *const i64, rank: u32, values: *const f64) -> hk_value>,
-    /// One number everywhere.
+    /// A tensor filled with one number.
     /// Thread: describe.
     pub fill: Option<unsafe extern "C" fn(builder: *mut hk_builder, kind: i32, dims: *const i64, rank: u32, value: f64) -> hk_value>,
     /// int32 [length]: start, start + step, ...
     /// Thread: describe.
     pub iota: Option<unsafe extern "C" fn(builder: *mut hk_builder, length: i64, start: i64, step: i64) -> hk_value>,
-    /// int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode the cached ones count.
+    /// int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode counted from the
+    /// tokens in the cache.
     /// Thread: describe.
     pub positions: Option<unsafe extern "C" fn(builder: *mut hk_builder, batch: i64, length: i64) -> hk_value>,
-    /// A float32 number [] that a schedule of the recipe or the host sets, step by step, without a rebuild.
+    /// A float32 scalar [] that a schedule of the recipe or the host sets at each step, without describing the graph
+    /// again.
     /// Thread: describe.
     pub step_scalar: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, initial: f64) -> hk_value>,
     /// One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that
@@ -279,44 +282,45 @@ pub struct hk_graph_interface {
     /// or the code of the sticky error.
     /// Thread: describe.
     pub emit: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, revision: u32, inputs: *const hk_value, input_count: u32, attributes: *const hk_attribute, attribute_count: u32, outputs: *mut hk_value, output_count: u32) -> i32>,
-    /// The newest revision of an operation that this host has; 0 if it has none.
+    /// The newest revision of an operation that this host supports; 0 if it does not support the operation.
     /// Thread: describe.
     pub operation_revision: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string) -> u32>,
-    /// Kind and shape of a value: writes *rank and that many of the HK_MAX_RANK places of dims. Returns the kind, or
-    /// -1 after an error with nothing written.
+    /// Kind and shape of a value: writes *rank and that many of the HK_MAX_RANK elements of dims. Returns the kind,
+    /// or -1 after an error with nothing written.
     /// Thread: describe.
     pub shape: Option<unsafe extern "C" fn(builder: *mut hk_builder, value: hk_value, dims: *mut i64, rank: *mut u32) -> i32>,
-    /// Names for messages, dumps and random streams: "block.3", "attention". [graph.7]
+    /// Opens a scope, whose name is used in messages, dumps and random streams: "block.3", "attention". [graph.7]
     /// Thread: describe.
     pub scope_begin: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string)>,
-    /// Closes the scope that was begun last.
+    /// Closes the innermost scope.
     /// Thread: describe.
     pub scope_end: Option<unsafe extern "C" fn(builder: *mut hk_builder)>,
-    /// A region whose activations may be dropped after use and computed again for the gradient. [graph.7]
+    /// Opens a region whose activations may be dropped after use and recomputed for the gradient. [graph.7]
     /// Thread: describe.
     pub recompute_begin: Option<unsafe extern "C" fn(builder: *mut hk_builder)>,
     /// Closes the region.
     /// Thread: describe.
     pub recompute_end: Option<unsafe extern "C" fn(builder: *mut hk_builder)>,
-    /// Ports: an architecture offers values by name, eg: "hidden", "layer.3.hidden", "encoder.hidden"; a head asks
-    /// for them and offers others, eg: "logits"; an objective asks. One name is offered once.
+    /// Offers a value as a port. An architecture offers values by name, eg: "hidden", "layer.3.hidden",
+    /// "encoder.hidden"; a head asks for them and offers others, eg: "logits"; an objective asks for both. A name can
+    /// be offered once.
     /// Thread: describe.
     pub offer: Option<unsafe extern "C" fn(builder: *mut hk_builder, port: hk_string, value: hk_value)>,
-    /// 1 if somebody offered the port, else 0.
+    /// 1 if the port was offered, else 0.
     /// Thread: describe.
     pub has_port: Option<unsafe extern "C" fn(builder: *mut hk_builder, port: hk_string) -> i32>,
-    /// The value of a port. A port that nobody offers is an error that names those that are there.
+    /// The value of a port. A port that was not offered is an error that lists the existing ones.
     /// Thread: describe.
     pub ask: Option<unsafe extern "C" fn(builder: *mut hk_builder, port: hk_string) -> hk_value>,
-    /// Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (labels
-    /// that count, rows), so that it can be known for all micro-batches before the first: accumulation then equals
-    /// the big batch. Where count is 0 the term is 0.
+    /// Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (number
+    /// of labels, rows), so that it is known for all micro-batches in advance: gradient accumulation then equals one
+    /// large batch. Where count is 0 the term is 0.
     /// Thread: describe.
     pub loss: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, sum: hk_value, count: hk_value, weight: f64)>,
     /// A number to report, sum / count over all batches of an evaluation, eg: "accuracy". Never differentiated.
     /// Thread: describe.
     pub metric: Option<unsafe extern "C" fn(builder: *mut hk_builder, name: hk_string, sum: hk_value, count: hk_value)>,
-    /// Makes the author's own error sticky. The message is copied.
+    /// Sets the plugin's own error as the sticky error. The message is copied.
     /// Thread: describe.
     pub fail: Option<unsafe extern "C" fn(builder: *mut hk_builder, code: i32, message: hk_string)>,
     /// HK_OK or the code of the first error; error (may be null) gets its message.
@@ -329,7 +333,7 @@ pub struct hk_graph_interface {
 /// 'HKPL'
 pub const HK_ENTRY_MAGIC: u32 = 0x4C504B48;
 
-/// What the host is and offers. Owned by the host, valid from init() until deinit() returns.
+/// Identity and interfaces of the host. Owned by the host, valid from init() until deinit() returns.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_host {
@@ -348,7 +352,7 @@ pub struct hk_host {
     pub get_interface: Option<unsafe extern "C" fn(host: *const hk_host, id: hk_string) -> *const c_void>,
 }
 
-/// What a plugin is. Owned by the plugin, constant, valid as long as its code is mapped.
+/// Identity and functions of the plugin. Owned by the plugin, constant, valid as long as its code is mapped.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_plugin_entry {
@@ -360,7 +364,7 @@ pub struct hk_plugin_entry {
     pub abi_major: u32,
     /// HK_TARGET_ABI_MINOR: the oldest host that can run this plugin
     pub abi_minor_needed: u32,
-    /// HK_ABI_MINOR: for messages only
+    /// HK_ABI_MINOR; used in messages only
     pub abi_minor_built: u32,
     /// zero
     pub reserved: u32,
@@ -369,7 +373,7 @@ pub struct hk_plugin_entry {
     /// Called before anything else. An error refuses the plugin, and deinit() is not called. [entry.8]
     /// Thread: any-thread.
     pub init: Option<unsafe extern "C" fn(host: *const hk_host, error: *mut hk_error) -> i32>,
-    /// The last call. The code stays mapped. [entry.7]
+    /// Called last. The code stays mapped. [entry.7]
     /// Thread: any-thread.
     pub deinit: Option<unsafe extern "C" fn()>,
     /// The plugin's implementation of (interface, id), eg: ("hekla.architecture/1", "gpt2"), or null if it has none.
@@ -378,7 +382,7 @@ pub struct hk_plugin_entry {
     pub get_interface: Option<unsafe extern "C" fn(interface_id: hk_string, id: hk_string) -> *const c_void>,
 }
 
-/// the one export: const hk_plugin_entry* hekla_plugin_entry(void);
+/// the only export: const hk_plugin_entry* hekla_plugin_entry(void);
 pub const HK_ENTRY_SYMBOL: &str = "hekla_plugin_entry";
 
 // ---- drafts.h
@@ -426,20 +430,20 @@ pub struct hk_field {
 
 // ---- example.h
 
-// What a column holds.
-/// ids of a text, without special tokens; parts: its sentences, where they count
+// Contents of a column.
+/// ids of a text, without special tokens; parts: its sentences, where they matter
 pub const HK_COLUMN_TOKENS: i32 = 0;
-/// ids of words that the data gives one by one; parts: the words
+/// ids of a text that the data has as separate words; parts: the words
 pub const HK_COLUMN_WORDS: i32 = 1;
-/// ids of several texts, one behind the other; parts: the texts
+/// ids of several texts, one after the other; parts: the texts
 pub const HK_COLUMN_CHOICES: i32 = 2;
-/// numbers of classes: one of a row, or one a word
+/// numbers of classes: one per row, or one per word
 pub const HK_COLUMN_CLASSES: i32 = 3;
 /// real numbers
 pub const HK_COLUMN_NUMBERS: i32 = 4;
-/// Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
-/// tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers
-/// that the objective names behind it, at which character of the text it begins; else it is the first such part.
+/// Position of a part of a text: ids are its first token and one past its last, in the nearest column of tokens that
+/// the objective names before it. The data has the part itself and, in the column of numbers that the objective names
+/// after it, possibly the character of the text at which it begins; otherwise it is the first such part.
 pub const HK_COLUMN_SPANS: i32 = 5;
 
 /// One column of an example. Only the members of its kind are read.
@@ -450,33 +454,33 @@ pub struct hk_column {
     /// HK_COLUMN_*
     pub kind: i32,
     pub name: hk_string,
-    /// all kinds but numbers; -1 stands for a class that is not known
+    /// all kinds but numbers; -1 is an unknown class
     pub ids: *const i32,
     pub numbers: *const f32,
-    /// of ids or numbers
+    /// number of ids or numbers
     pub size: u64,
-    /// where each part begins in ids, ascending from 0
+    /// start of each part in ids, ascending from 0
     pub parts: *const u64,
     pub part_count: u64,
 }
 
-/// One example. `index` and `epoch`, with the seed of the batch, key every random number of it.
+/// One example. `index` and `epoch`, with the seed of the batch, are the key of every random number for it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_example {
     pub struct_size: u32,
     pub column_count: u32,
-    /// of sizeof(hk_column) as their struct_size says
+    /// elements have the size that their struct_size gives
     pub columns: *const hk_column,
     /// in the corpus
     pub index: u64,
-    /// UINT64_MAX in evaluations: every one of them draws the same
+    /// UINT64_MAX in evaluations, so that all evaluations draw the same numbers
     pub epoch: u64,
-    /// which text it was cut from; examples of one text stand behind each other
+    /// number of the text that it was cut from; examples of one text are consecutive
     pub document: u64,
 }
 
-/// Every example of the split that a batch was drawn from, eg for a sentence that does not follow.
+/// All examples of the split that a batch was drawn from, eg: to find a sentence that does not follow.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_corpus {
@@ -487,21 +491,21 @@ pub struct hk_corpus {
     /// for get()
     pub context: *mut c_void,
     /// Writes the example of an index below example_count into one whose struct_size is set [abi.5]; valid until the
-    /// collate that asked returns.
+    /// calling collate() returns.
     /// Thread: worker.
     pub get: Option<unsafe extern "C" fn(context: *mut c_void, index: u64, example: *mut hk_example, error: *mut hk_error) -> i32>,
 }
 
-/// What collate makes fields of.
+/// Input of collate().
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_batch {
     pub struct_size: u32,
-    /// may be fewer than the fields have rows: the rest must count nothing in any loss or metric
+    /// may be less than the number of rows of the fields: the other rows must have no weight in any loss or metric
     pub example_count: u32,
-    /// one a row
+    /// one per row
     pub examples: *const hk_example,
-    /// null where there is none: the examples are all there is
+    /// null: only the examples above exist
     pub corpus: *const hk_corpus,
     pub seed: u64,
 }
@@ -523,8 +527,9 @@ pub struct hk_architecture {
     /// Describes the body and offers its ports. [architecture.2]
     /// Thread: describe.
     pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32>,
-    /// Describes the head that this family has under that id, eg: "lm", after build() on the same builder: the ports
-    /// are there. Returns HK_NOT_FOUND, error untouched, when it has none: a head plugin of that id then serves.
+    /// Describes the architecture's own head of that id, eg: "lm", after build() on the same builder, so that the
+    /// ports exist. Returns HK_NOT_FOUND, with error untouched, if it has no such head; a head plugin of that id is
+    /// then used.
     /// Thread: describe.
     pub build_head: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, head: hk_string, error: *mut hk_error) -> i32>,
     /// Writes config.json as the reference implementation reads it. [architecture.3]
@@ -534,18 +539,18 @@ pub struct hk_architecture {
 
 // ---- objective.h
 
-// What one example is.
+// Kinds of examples.
 /// consecutive tokens of the corpus, tokens_per_example() of them: column "text"
 pub const HK_EXAMPLE_WINDOW: i32 = 0;
 /// consecutive sentences of one text, about as many tokens: column "text"
 pub const HK_EXAMPLE_DOCUMENT: i32 = 1;
-/// the columns that columns() names, of a table
+/// a row of a table, with the columns that columns() names
 pub const HK_EXAMPLE_ROW: i32 = 2;
 
 // Flags of a column.
 /// the data may lack the column
 pub const HK_COLUMN_OPTIONAL: u32 = 1;
-/// what is to be predicted: absent where nobody knows it yet. A loss then counts nothing of the row. [objective.5]
+/// the target of the prediction; absent where it is not known. The row then has no weight in the loss. [objective.5]
 pub const HK_COLUMN_TARGET: u32 = 2;
 
 /// A column that an objective reads.
@@ -567,8 +572,8 @@ pub const HK_OBJECTIVE_INTERFACE: &str = "hekla.objective/1";
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_objective {
-    /// tokenizer may be null where a graph is only described for fields that are given, or columns are asked for. It
-    /// stays valid until destroy(); config is valid during the call only. [objective.1]
+    /// tokenizer may be null where a graph is only described for given fields, or only columns() is called. It is
+    /// valid until destroy(); config is valid during the call only. [objective.1]
     /// Thread: any-thread.
     pub create: Option<unsafe extern "C" fn(config: *const hk_config, tokenizer: *const hk_tokenizer, this: *mut *mut c_void, error: *mut hk_error) -> i32>,
     /// Frees what create() made.
@@ -578,26 +583,26 @@ pub struct hk_objective {
     /// Thread: any-thread.
     pub example_kind: Option<unsafe extern "C" fn(this: *mut c_void) -> i32>,
     /// Windows and documents: how many raw tokens fill one row of the given length, eg: length + 1 for next-token
-    /// prediction, length - 2 where two special tokens stand around them.
+    /// prediction, length - 2 where two special tokens are added.
     /// Thread: any-thread.
     pub tokens_per_example: Option<unsafe extern "C" fn(this: *mut c_void, length: i64) -> i64>,
-    /// Rows: says the columns, by calling `push` once for each, which copies it. Null for windows and documents.
+    /// Rows: lists the columns by calling `push` once for each, which copies it. Null for windows and documents.
     /// Thread: any-thread.
     pub columns: Option<unsafe extern "C" fn(this: *mut c_void, push: Option<unsafe extern "C" fn(context: *mut c_void, column: *const hk_column_need)>, context: *mut c_void, error: *mut hk_error) -> i32>,
-    /// The length of a row that cuts nothing off the example; where rows are longer than any example, time is lost.
-    /// Null: every example fills a row.
+    /// The length of a row that holds the whole example, in tokens; longer rows waste time. Null: every example fills
+    /// a row.
     /// Thread: worker.
     pub example_length: Option<unsafe extern "C" fn(this: *mut c_void, example: *const hk_example) -> i64>,
-    /// Says the fields of a batch of that many rows and tokens a row, by calling `push` once for each, which copies
-    /// it. [objective.3]
+    /// Lists the fields of a batch with this number of rows and tokens per row, by calling `push` once for each,
+    /// which copies it. [objective.3]
     /// Thread: any-thread.
     pub fields: Option<unsafe extern "C" fn(this: *mut c_void, batch: i64, length: i64, push: Option<unsafe extern "C" fn(context: *mut c_void, field: *const hk_field)>, context: *mut c_void, error: *mut hk_error) -> i32>,
     /// Asks for fields and ports, adds losses and metrics. [objective.4]
     /// Thread: describe.
     pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32>,
-    /// Fills the fields of one batch, which are those of fields(), in order. A row that is too short for an example
-    /// cuts it off, as fits the objective. Null where fields cannot be made from examples: such an objective only
-    /// measures given batches. [objective.2] [objective.5]
+    /// Fills the fields of one batch, in the order of fields(). An example that is longer than a row is truncated in
+    /// a way that suits the objective. Null if fields cannot be made from examples: such an objective only evaluates
+    /// given batches. [objective.2] [objective.5]
     /// Thread: worker.
     pub collate: Option<unsafe extern "C" fn(this: *mut c_void, batch: *const hk_batch, fields: *mut hk_field, field_count: u32, error: *mut hk_error) -> i32>,
 }
@@ -616,7 +621,7 @@ pub struct hk_output {
     pub dims: [i64; HK_MAX_RANK],
 }
 
-/// What decode reads. All of it is the host's and valid until decode() returns.
+/// Input of decode(). Owned by the host, valid until decode() returns.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_decode_input {
@@ -626,7 +631,7 @@ pub struct hk_decode_input {
     /// of the batch
     pub fields: *const hk_field,
     pub field_count: u32,
-    /// of the fields' rows, the first ones that stand for an example
+    /// the number of rows with an example; these are the first rows of the fields
     pub row_count: u32,
     /// may be null
     pub tokenizer: *const hk_tokenizer,
@@ -643,16 +648,16 @@ pub struct hk_head {
     /// Frees what create() made.
     /// Thread: any-thread.
     pub destroy: Option<unsafe extern "C" fn(this: *mut c_void)>,
-    /// Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of
-    /// this id itself; decode then reads that one's ports.
+    /// Asks for ports of the body and offers its own, eg: "logits". Not called if the architecture has its own head
+    /// of this id; decode then reads the ports of that head.
     /// Thread: describe.
     pub build: Option<unsafe extern "C" fn(this: *mut c_void, builder: *mut hk_builder, error: *mut hk_error) -> i32>,
-    /// Says the ports that decode reads, by calling `push` once for each. Null if there is no decode.
+    /// Lists the ports that decode() reads, by calling `push` once for each. Null if decode is null.
     /// Thread: any-thread.
     pub decode_ports: Option<unsafe extern "C" fn(this: *mut c_void, push: Option<unsafe extern "C" fn(context: *mut c_void, port: hk_string)>, context: *mut c_void, error: *mut hk_error) -> i32>,
-    /// Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
-    /// order. The texts are copied by push. Null if the head has nothing to say. Members that hosts know, and score
-    /// against the columns of the example:
+    /// Turns the outputs of a batch into one JSON object per row, by calling `push` once for each of row_count rows
+    /// in order. push copies the texts. Null if the head's outputs are not decoded. Members that hosts know, and
+    /// score against the columns of the example:
     /// Thread: worker.
     pub decode: Option<unsafe extern "C" fn(this: *mut c_void, input: *const hk_decode_input, push: Option<unsafe extern "C" fn(context: *mut c_void, json: hk_string)>, context: *mut c_void, error: *mut hk_error) -> i32>,
 }
@@ -677,11 +682,11 @@ pub struct hk_operation_attribute {
     /// HK_ATTRIBUTE_*
     pub r#type: i32,
     pub name: hk_string,
-    /// its value where a use leaves it out (its name is not read); null: it must be given
+    /// default value (its name is not read); null: the attribute is required
     pub fallback: *const hk_attribute,
 }
 
-/// What never changes within a revision. Elements of an array all have the struct_size of the first.
+/// The constant part of a revision. Elements of an array all have the struct_size of the first.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_operation_description {
@@ -699,9 +704,9 @@ pub struct hk_operation_description {
     pub outputs: *const hk_string,
     /// or empty, with spirv
     pub glsl: hk_string,
-    /// for messages: where the text stands in the author's sources; may be empty
+    /// source file of the text, for messages; may be empty
     pub glsl_file: hk_string,
-    /// the line there of the text's first line; 0: count from 1
+    /// line of the text's first line in glsl_file; 0: lines count from 1
     pub glsl_line: u32,
     /// zero
     pub reserved: u32,
@@ -739,8 +744,8 @@ pub struct hk_operation_use {
     pub outputs: *mut hk_operation_tensor,
 }
 
-/// What a use takes. 0 leaves a member to the host: one invocation an element of the first output (rounded up to
-/// local_size), one FLOP an element of each output, each tensor read or written once.
+/// Cost of a use. 0 selects the host's default: one invocation per element of the first output (rounded up to
+/// local_size), one FLOP per element of each output, every tensor read or written once.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_operation_cost {
@@ -753,7 +758,8 @@ pub struct hk_operation_cost {
     pub bytes: f64,
 }
 
-/// Values in the builder of the gradient's graph. output_gradients: 0 for int32 outputs, zeros where nobody read one.
+/// Values in the builder of the gradient's graph. output_gradients: 0 for int32 outputs, zeros for outputs that are
+/// not used.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct hk_operation_gradient {
@@ -765,7 +771,7 @@ pub struct hk_operation_gradient {
     pub attributes: *const hk_attribute,
     pub outputs: *const hk_value,
     pub output_gradients: *const hk_value,
-    /// to be written: of the input's shape, or 0: none reaches it, as behind stop_gradient
+    /// written by the plugin: a value of the input's shape, or 0 for no gradient, as after stop_gradient
     pub input_gradients: *mut hk_value,
 }
 
@@ -778,16 +784,16 @@ pub struct hk_operation {
     /// Valid until deinit() returns.
     /// Thread: any-thread.
     pub describe: Option<unsafe extern "C" fn() -> *const hk_operation_description>,
-    /// Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or says what is wrong
-    /// with the shapes or attributes. Called whenever the operation is emitted: kinds of inputs and types of
-    /// attributes are right already.
+    /// Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or returns an error
+    /// for the shapes or attributes. Called whenever the operation is emitted, after the host has checked the kinds
+    /// of inputs and types of attributes.
     /// Thread: any-thread.
     pub shape: Option<unsafe extern "C" fn(r#use: *const hk_operation_use, cost: *mut hk_operation_cost, error: *mut hk_error) -> i32>,
-    /// Describes the gradients with operations of `builder`, own ones too. Null: it has none, and nothing that learns
-    /// may stand before it. [operation.7]
+    /// Describes the gradients with operations of `builder`, including plugins' own. Null: the operation has no
+    /// gradient, and its inputs must not depend on trained parameters. [operation.7]
     /// Thread: describe.
     pub gradient: Option<unsafe extern "C" fn(builder: *mut hk_builder, r#use: *const hk_operation_gradient, error: *mut hk_error) -> i32>,
-    /// Computes the outputs, whose data is zeros. What the kernel is checked against.
+    /// Computes the outputs, whose data is zeros at first. The kernel is checked against it.
     /// Thread: any-thread.
     pub reference: Option<unsafe extern "C" fn(r#use: *const hk_operation_use, error: *mut hk_error) -> i32>,
 }

@@ -31,23 +31,23 @@ pub const HK_MAX_RANK: usize = 6;
 // ---- error.h
 
 pub const HK_OK: i32 = 0;
-// what was given cannot be
+// the value is not allowed
 pub const HK_INVALID_ARGUMENT: i32 = 1;
 pub const HK_NOT_FOUND: i32 = 2;
-// it could be, but not with this version, device or build
+// allowed, but not with this version, device or build
 pub const HK_UNSUPPORTED: i32 = 3;
-// something had to happen before
+// a required earlier call or state is missing
 pub const HK_FAILED_PRECONDITION: i32 = 4;
 pub const HK_OUT_OF_MEMORY: i32 = 5;
 pub const HK_IO: i32 = 6;
-// data that is damaged
+// damaged data
 pub const HK_CORRUPT: i32 = 7;
 pub const HK_DEVICE_LOST: i32 = 8;
 pub const HK_CANCELLED: i32 = 9;
-// a mistake in the code that says so
+// an error in the code that reports it
 pub const HK_INTERNAL: i32 = 10;
 
-// Made by whoever calls, filled by whoever fails.
+// Created by the caller, filled by the function that fails.
 pub const hk_error = opaque {};
 
 pub const HK_ERROR_INTERFACE = "hekla.error/1";
@@ -66,8 +66,8 @@ pub const HK_LOG_ERROR: i32 = 3;
 
 pub const HK_LOG_INTERFACE = "hekla.log/1";
 pub const hk_log_interface = extern struct {
-    // Hands a message to the host, which adds the plugin's id and decides where it goes. host: what init() was given.
-    // severity: HK_LOG_*; a message of another one is dropped. The message is copied.
+    // Passes a message to the host, which adds the plugin's id and writes it to its log. host: the argument of
+    // init(). severity: HK_LOG_*; messages with another value are dropped. The message is copied.
     // [any-thread]
     @"write": ?*const fn ([*c]const hk_host, i32, hk_string) callconv(.C) void,
 };
@@ -82,11 +82,11 @@ pub const hk_config_writer = opaque {};
 
 pub const HK_CONFIG_INTERFACE = "hekla.config/1";
 pub const hk_config_interface = extern struct {
-    // 1 if the key is there and not null, else 0. Marks the key as read.
+    // Returns 1 if the key exists and is not null, else 0. Marks the key as read.
     // [describe]
     @"has": ?*const fn (?*const hk_config, hk_string) callconv(.C) i32,
-    // The value of a key that must be there with this type: HK_NOT_FOUND if it is not there or null,
-    // HK_INVALID_ARGUMENT if it is of another type; error (may be null) then says so.
+    // Returns the value of a required key of this type: HK_NOT_FOUND if the key is missing or null,
+    // HK_INVALID_ARGUMENT if the value has another type, with the message in error (may be null).
     // [describe]
     @"get_integer": ?*const fn (?*const hk_config, hk_string, [*c]i64, ?*hk_error) callconv(.C) i32,
     // As get_integer(). Integers are accepted as reals, not the other way.
@@ -95,13 +95,13 @@ pub const hk_config_interface = extern struct {
     // As get_integer(); writes 1 or 0.
     // [describe]
     @"get_boolean": ?*const fn (?*const hk_config, hk_string, [*c]i32, ?*hk_error) callconv(.C) i32,
-    // As get_integer(). The text is the host's and valid as long as the config: copy what you keep.
+    // As get_integer(). The text is owned by the host and valid as long as the config; copy it to keep it.
     // [describe]
     @"get_text": ?*const fn (?*const hk_config, hk_string, [*c]hk_string, ?*hk_error) callconv(.C) i32,
     // The number of members of an object or elements of an array; errors as of get_integer().
     // [describe]
     @"get_count": ?*const fn (?*const hk_config, hk_string, [*c]u64, ?*hk_error) callconv(.C) i32,
-    // Writes one key of a configuration; objects on the way are made, arrays must have been (set_array).
+    // Writes one key of a configuration. Objects on its path are created; arrays must be created before (set_array).
     // HK_INVALID_ARGUMENT where the path leads through a number or a text, or beyond the end of an array.
     // [describe]
     @"set_integer": ?*const fn (?*hk_config_writer, hk_string, i64, ?*hk_error) callconv(.C) i32,
@@ -117,7 +117,7 @@ pub const hk_config_interface = extern struct {
     // As set_integer().
     // [describe]
     @"set_null": ?*const fn (?*hk_config_writer, hk_string, ?*hk_error) callconv(.C) i32,
-    // Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
+    // Creates an array of `count` elements, at most 2^20, which are then written as "KEY.0", "KEY.1", ...: each must
     // be, as a value, an object or an array of its own. [config.3]
     // [describe]
     @"set_array": ?*const fn (?*hk_config_writer, hk_string, u64, ?*hk_error) callconv(.C) i32,
@@ -133,15 +133,15 @@ pub const hk_tokenizer_interface = extern struct {
     // Number of ids: 0 .. size - 1.
     // [any-thread]
     @"vocabulary_size": ?*const fn (?*const hk_tokenizer) callconv(.C) i64,
-    // The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if
-    // none.
+    // The id of the token with a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1
+    // if none.
     // [any-thread]
     @"id_of_role": ?*const fn (?*const hk_tokenizer, hk_string) callconv(.C) i64,
     // 1 if the token begins a word, else 0. Ids outside the vocabulary: 0.
     // [any-thread]
     @"is_word_start": ?*const fn (?*const hk_tokenizer, i64) callconv(.C) i32,
     // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With a null or
-    // too small buffer nothing is written and HK_OK is returned: ask again.
+    // too small buffer nothing is written and HK_OK is returned: call again with more space.
     // [any-thread]
     @"decode": ?*const fn (?*const hk_tokenizer, [*c]const i64, u64, [*c]u8, [*c]u64, ?*hk_error) callconv(.C) i32,
     // 1 if the token ends a sentence (its text ends in a full stop, a question or exclamation mark, or a line end),
@@ -155,25 +155,26 @@ pub const hk_tokenizer_interface = extern struct {
 // Owned by the host; valid until the build call returns. [graph.8]
 pub const hk_builder = opaque {};
 
-// What the whole network is described for. The plugin describes the same network in each; the host cuts.
+// The purpose for which the network is described. The plugin describes the same network in each; the host removes
+// what is not needed.
 pub const HK_MODE_TRAIN: i32 = 0;
 pub const HK_MODE_EVALUATE: i32 = 1;
 pub const HK_MODE_ENCODE: i32 = 2;
-// lengths are chunks of new tokens; attention with a cache name sees what came before
+// lengths are chunks of new tokens; attention with a cache name also sees the earlier ones
 pub const HK_MODE_DECODE: i32 = 3;
 
-// How a parameter begins when no file gives it.
-// a everywhere
+// Initial values of a parameter that no file provides.
+// the constant a
 pub const HK_INITIALIZE_CONSTANT: i32 = 0;
 // mean a, deviation b
 pub const HK_INITIALIZE_NORMAL: i32 = 1;
 // from a to b
 pub const HK_INITIALIZE_UNIFORM: i32 = 2;
-// mean a, deviation b, cut at two deviations
+// mean a, deviation b, truncated at two deviations
 pub const HK_INITIALIZE_TRUNCATED_NORMAL: i32 = 3;
 
 // Flags of a parameter.
-// never decayed; by default parameters of rank 2 and more are
+// no weight decay; by default parameters of rank 2 and more have it
 pub const HK_PARAMETER_NO_DECAY: u32 = 1;
 
 // Types of attributes.
@@ -194,7 +195,7 @@ pub const hk_attribute = extern struct {
     @"text": hk_string,
     @"integers": [*c]const i64,
     @"reals": [*c]const f64,
-    // of integers or reals
+    // number of integers or reals
     @"count": u64,
 };
 
@@ -207,12 +208,12 @@ pub const hk_graph_interface = extern struct {
     // 1 if the batch has this field, else 0.
     // [describe]
     @"has_field": ?*const fn (?*hk_builder, hk_string) callconv(.C) i32,
-    // A field of the batch, with the kind and shape that the batch gives it (see shape()). A field that it lacks is
-    // an error that names those it has.
+    // A field of the batch, with the kind and shape that the batch gives it (see shape()). A missing field is an
+    // error that lists the existing ones.
     // [describe]
     @"input": ?*const fn (?*hk_builder, hk_string) callconv(.C) hk_value,
-    // A trained tensor by the name it has in the files of the reference implementation. Asked for twice by one name
-    // it is shared; shape and flags must agree, and the first initializer counts. initializer: HK_INITIALIZE_*, with
+    // A trained tensor by its name in the files of the reference implementation. The same name gives the same
+    // parameter; shape and flags must agree, and the first initializer is used. initializer: HK_INITIALIZE_*, with
     // its numbers a and b. flags: HK_PARAMETER_*.
     // [describe]
     @"parameter": ?*const fn (?*hk_builder, hk_string, [*c]const i64, u32, i32, f64, f64, u32) callconv(.C) hk_value,
@@ -222,16 +223,18 @@ pub const hk_graph_interface = extern struct {
     // A tensor that the plugin computes (sinusoids, tables). values: row-major, as many as the shape holds; copied.
     // [describe]
     @"constant": ?*const fn (?*hk_builder, i32, [*c]const i64, u32, [*c]const f64) callconv(.C) hk_value,
-    // One number everywhere.
+    // A tensor filled with one number.
     // [describe]
     @"fill": ?*const fn (?*hk_builder, i32, [*c]const i64, u32, f64) callconv(.C) hk_value,
     // int32 [length]: start, start + step, ...
     // [describe]
     @"iota": ?*const fn (?*hk_builder, i64, i64, i64) callconv(.C) hk_value,
-    // int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode the cached ones count.
+    // int32 [batch, length]: the position of each token in its row: 0, 1, ...; in decode mode counted from the tokens
+    // in the cache.
     // [describe]
     @"positions": ?*const fn (?*hk_builder, i64, i64) callconv(.C) hk_value,
-    // A float32 number [] that a schedule of the recipe or the host sets, step by step, without a rebuild.
+    // A float32 scalar [] that a schedule of the recipe or the host sets at each step, without describing the graph
+    // again.
     // [describe]
     @"step_scalar": ?*const fn (?*hk_builder, hk_string, f64) callconv(.C) hk_value,
     // One operation by name and revision. Optional inputs may be 0; trailing ones may be left out. Attributes that
@@ -239,44 +242,45 @@ pub const hk_graph_interface = extern struct {
     // or the code of the sticky error.
     // [describe]
     @"emit": ?*const fn (?*hk_builder, hk_string, u32, [*c]const hk_value, u32, [*c]const hk_attribute, u32, [*c]hk_value, u32) callconv(.C) i32,
-    // The newest revision of an operation that this host has; 0 if it has none.
+    // The newest revision of an operation that this host supports; 0 if it does not support the operation.
     // [describe]
     @"operation_revision": ?*const fn (?*hk_builder, hk_string) callconv(.C) u32,
-    // Kind and shape of a value: writes *rank and that many of the HK_MAX_RANK places of dims. Returns the kind, or
+    // Kind and shape of a value: writes *rank and that many of the HK_MAX_RANK elements of dims. Returns the kind, or
     // -1 after an error with nothing written.
     // [describe]
     @"shape": ?*const fn (?*hk_builder, hk_value, [*c]i64, [*c]u32) callconv(.C) i32,
-    // Names for messages, dumps and random streams: "block.3", "attention". [graph.7]
+    // Opens a scope, whose name is used in messages, dumps and random streams: "block.3", "attention". [graph.7]
     // [describe]
     @"scope_begin": ?*const fn (?*hk_builder, hk_string) callconv(.C) void,
-    // Closes the scope that was begun last.
+    // Closes the innermost scope.
     // [describe]
     @"scope_end": ?*const fn (?*hk_builder) callconv(.C) void,
-    // A region whose activations may be dropped after use and computed again for the gradient. [graph.7]
+    // Opens a region whose activations may be dropped after use and recomputed for the gradient. [graph.7]
     // [describe]
     @"recompute_begin": ?*const fn (?*hk_builder) callconv(.C) void,
     // Closes the region.
     // [describe]
     @"recompute_end": ?*const fn (?*hk_builder) callconv(.C) void,
-    // Ports: an architecture offers values by name, eg: "hidden", "layer.3.hidden", "encoder.hidden"; a head asks for
-    // them and offers others, eg: "logits"; an objective asks. One name is offered once.
+    // Offers a value as a port. An architecture offers values by name, eg: "hidden", "layer.3.hidden",
+    // "encoder.hidden"; a head asks for them and offers others, eg: "logits"; an objective asks for both. A name can
+    // be offered once.
     // [describe]
     @"offer": ?*const fn (?*hk_builder, hk_string, hk_value) callconv(.C) void,
-    // 1 if somebody offered the port, else 0.
+    // 1 if the port was offered, else 0.
     // [describe]
     @"has_port": ?*const fn (?*hk_builder, hk_string) callconv(.C) i32,
-    // The value of a port. A port that nobody offers is an error that names those that are there.
+    // The value of a port. A port that was not offered is an error that lists the existing ones.
     // [describe]
     @"ask": ?*const fn (?*hk_builder, hk_string) callconv(.C) hk_value,
-    // Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (labels
-    // that count, rows), so that it can be known for all micro-batches before the first: accumulation then equals the
-    // big batch. Where count is 0 the term is 0.
+    // Adds weight * sum / count to the loss. sum and count are scalars []; count must depend on fields alone (number
+    // of labels, rows), so that it is known for all micro-batches in advance: gradient accumulation then equals one
+    // large batch. Where count is 0 the term is 0.
     // [describe]
     @"loss": ?*const fn (?*hk_builder, hk_string, hk_value, hk_value, f64) callconv(.C) void,
     // A number to report, sum / count over all batches of an evaluation, eg: "accuracy". Never differentiated.
     // [describe]
     @"metric": ?*const fn (?*hk_builder, hk_string, hk_value, hk_value) callconv(.C) void,
-    // Makes the author's own error sticky. The message is copied.
+    // Sets the plugin's own error as the sticky error. The message is copied.
     // [describe]
     @"fail": ?*const fn (?*hk_builder, i32, hk_string) callconv(.C) void,
     // HK_OK or the code of the first error; error (may be null) gets its message.
@@ -289,7 +293,7 @@ pub const hk_graph_interface = extern struct {
 // 'HKPL'
 pub const HK_ENTRY_MAGIC: u32 = 0x4C504B48;
 
-// What the host is and offers. Owned by the host, valid from init() until deinit() returns.
+// Identity and interfaces of the host. Owned by the host, valid from init() until deinit() returns.
 pub const hk_host = extern struct {
     @"struct_size": u32,
     @"abi_major": u32,
@@ -306,7 +310,7 @@ pub const hk_host = extern struct {
     @"get_interface": ?*const fn ([*c]const hk_host, hk_string) callconv(.C) ?*const anyopaque,
 };
 
-// What a plugin is. Owned by the plugin, constant, valid as long as its code is mapped.
+// Identity and functions of the plugin. Owned by the plugin, constant, valid as long as its code is mapped.
 pub const hk_plugin_entry = extern struct {
     // HK_ENTRY_MAGIC
     @"magic": u32,
@@ -316,7 +320,7 @@ pub const hk_plugin_entry = extern struct {
     @"abi_major": u32,
     // HK_TARGET_ABI_MINOR: the oldest host that can run this plugin
     @"abi_minor_needed": u32,
-    // HK_ABI_MINOR: for messages only
+    // HK_ABI_MINOR; used in messages only
     @"abi_minor_built": u32,
     // zero
     @"reserved": u32,
@@ -325,7 +329,7 @@ pub const hk_plugin_entry = extern struct {
     // Called before anything else. An error refuses the plugin, and deinit() is not called. [entry.8]
     // [any-thread]
     @"init": ?*const fn ([*c]const hk_host, ?*hk_error) callconv(.C) i32,
-    // The last call. The code stays mapped. [entry.7]
+    // Called last. The code stays mapped. [entry.7]
     // [any-thread]
     @"deinit": ?*const fn () callconv(.C) void,
     // The plugin's implementation of (interface, id), eg: ("hekla.architecture/1", "gpt2"), or null if it has none.
@@ -334,7 +338,7 @@ pub const hk_plugin_entry = extern struct {
     @"get_interface": ?*const fn (hk_string, hk_string) callconv(.C) ?*const anyopaque,
 };
 
-// the one export: const hk_plugin_entry* hekla_plugin_entry(void);
+// the only export: const hk_plugin_entry* hekla_plugin_entry(void);
 pub const HK_ENTRY_SYMBOL = "hekla_plugin_entry";
 
 // ---- drafts.h
@@ -374,20 +378,20 @@ pub const hk_field = extern struct {
 
 // ---- example.h
 
-// What a column holds.
-// ids of a text, without special tokens; parts: its sentences, where they count
+// Contents of a column.
+// ids of a text, without special tokens; parts: its sentences, where they matter
 pub const HK_COLUMN_TOKENS: i32 = 0;
-// ids of words that the data gives one by one; parts: the words
+// ids of a text that the data has as separate words; parts: the words
 pub const HK_COLUMN_WORDS: i32 = 1;
-// ids of several texts, one behind the other; parts: the texts
+// ids of several texts, one after the other; parts: the texts
 pub const HK_COLUMN_CHOICES: i32 = 2;
-// numbers of classes: one of a row, or one a word
+// numbers of classes: one per row, or one per word
 pub const HK_COLUMN_CLASSES: i32 = 3;
 // real numbers
 pub const HK_COLUMN_NUMBERS: i32 = 4;
-// Where a part of a text stands: ids are its first token and one past its last, counted in the nearest column of
-// tokens that the objective names before it. The data has the part itself, and perhaps, in the column of numbers that
-// the objective names behind it, at which character of the text it begins; else it is the first such part.
+// Position of a part of a text: ids are its first token and one past its last, in the nearest column of tokens that
+// the objective names before it. The data has the part itself and, in the column of numbers that the objective names
+// after it, possibly the character of the text at which it begins; otherwise it is the first such part.
 pub const HK_COLUMN_SPANS: i32 = 5;
 
 // One column of an example. Only the members of its kind are read.
@@ -396,31 +400,31 @@ pub const hk_column = extern struct {
     // HK_COLUMN_*
     @"kind": i32,
     @"name": hk_string,
-    // all kinds but numbers; -1 stands for a class that is not known
+    // all kinds but numbers; -1 is an unknown class
     @"ids": [*c]const i32,
     @"numbers": [*c]const f32,
-    // of ids or numbers
+    // number of ids or numbers
     @"size": u64,
-    // where each part begins in ids, ascending from 0
+    // start of each part in ids, ascending from 0
     @"parts": [*c]const u64,
     @"part_count": u64,
 };
 
-// One example. `index` and `epoch`, with the seed of the batch, key every random number of it.
+// One example. `index` and `epoch`, with the seed of the batch, are the key of every random number for it.
 pub const hk_example = extern struct {
     @"struct_size": u32,
     @"column_count": u32,
-    // of sizeof(hk_column) as their struct_size says
+    // elements have the size that their struct_size gives
     @"columns": [*c]const hk_column,
     // in the corpus
     @"index": u64,
-    // UINT64_MAX in evaluations: every one of them draws the same
+    // UINT64_MAX in evaluations, so that all evaluations draw the same numbers
     @"epoch": u64,
-    // which text it was cut from; examples of one text stand behind each other
+    // number of the text that it was cut from; examples of one text are consecutive
     @"document": u64,
 };
 
-// Every example of the split that a batch was drawn from, eg for a sentence that does not follow.
+// All examples of the split that a batch was drawn from, eg: to find a sentence that does not follow.
 pub const hk_corpus = extern struct {
     @"struct_size": u32,
     // zero
@@ -429,19 +433,19 @@ pub const hk_corpus = extern struct {
     // for get()
     @"context": ?*anyopaque,
     // Writes the example of an index below example_count into one whose struct_size is set [abi.5]; valid until the
-    // collate that asked returns.
+    // calling collate() returns.
     // [worker]
     @"get": ?*const fn (?*anyopaque, u64, [*c]hk_example, ?*hk_error) callconv(.C) i32,
 };
 
-// What collate makes fields of.
+// Input of collate().
 pub const hk_batch = extern struct {
     @"struct_size": u32,
-    // may be fewer than the fields have rows: the rest must count nothing in any loss or metric
+    // may be less than the number of rows of the fields: the other rows must have no weight in any loss or metric
     @"example_count": u32,
-    // one a row
+    // one per row
     @"examples": [*c]const hk_example,
-    // null where there is none: the examples are all there is
+    // null: only the examples above exist
     @"corpus": [*c]const hk_corpus,
     @"seed": u64,
 };
@@ -460,8 +464,9 @@ pub const hk_architecture = extern struct {
     // Describes the body and offers its ports. [architecture.2]
     // [describe]
     @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
-    // Describes the head that this family has under that id, eg: "lm", after build() on the same builder: the ports
-    // are there. Returns HK_NOT_FOUND, error untouched, when it has none: a head plugin of that id then serves.
+    // Describes the architecture's own head of that id, eg: "lm", after build() on the same builder, so that the
+    // ports exist. Returns HK_NOT_FOUND, with error untouched, if it has no such head; a head plugin of that id is
+    // then used.
     // [describe]
     @"build_head": ?*const fn (?*anyopaque, ?*hk_builder, hk_string, ?*hk_error) callconv(.C) i32,
     // Writes config.json as the reference implementation reads it. [architecture.3]
@@ -471,18 +476,18 @@ pub const hk_architecture = extern struct {
 
 // ---- objective.h
 
-// What one example is.
+// Kinds of examples.
 // consecutive tokens of the corpus, tokens_per_example() of them: column "text"
 pub const HK_EXAMPLE_WINDOW: i32 = 0;
 // consecutive sentences of one text, about as many tokens: column "text"
 pub const HK_EXAMPLE_DOCUMENT: i32 = 1;
-// the columns that columns() names, of a table
+// a row of a table, with the columns that columns() names
 pub const HK_EXAMPLE_ROW: i32 = 2;
 
 // Flags of a column.
 // the data may lack the column
 pub const HK_COLUMN_OPTIONAL: u32 = 1;
-// what is to be predicted: absent where nobody knows it yet. A loss then counts nothing of the row. [objective.5]
+// the target of the prediction; absent where it is not known. The row then has no weight in the loss. [objective.5]
 pub const HK_COLUMN_TARGET: u32 = 2;
 
 // A column that an objective reads.
@@ -499,8 +504,8 @@ pub const hk_column_need = extern struct {
 
 pub const HK_OBJECTIVE_INTERFACE = "hekla.objective/1";
 pub const hk_objective = extern struct {
-    // tokenizer may be null where a graph is only described for fields that are given, or columns are asked for. It
-    // stays valid until destroy(); config is valid during the call only. [objective.1]
+    // tokenizer may be null where a graph is only described for given fields, or only columns() is called. It is
+    // valid until destroy(); config is valid during the call only. [objective.1]
     // [any-thread]
     @"create": ?*const fn (?*const hk_config, ?*const hk_tokenizer, [*c]?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Frees what create() made.
@@ -510,26 +515,26 @@ pub const hk_objective = extern struct {
     // [any-thread]
     @"example_kind": ?*const fn (?*anyopaque) callconv(.C) i32,
     // Windows and documents: how many raw tokens fill one row of the given length, eg: length + 1 for next-token
-    // prediction, length - 2 where two special tokens stand around them.
+    // prediction, length - 2 where two special tokens are added.
     // [any-thread]
     @"tokens_per_example": ?*const fn (?*anyopaque, i64) callconv(.C) i64,
-    // Rows: says the columns, by calling `push` once for each, which copies it. Null for windows and documents.
+    // Rows: lists the columns by calling `push` once for each, which copies it. Null for windows and documents.
     // [any-thread]
     @"columns": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, [*c]const hk_column_need) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
-    // The length of a row that cuts nothing off the example; where rows are longer than any example, time is lost.
-    // Null: every example fills a row.
+    // The length of a row that holds the whole example, in tokens; longer rows waste time. Null: every example fills
+    // a row.
     // [worker]
     @"example_length": ?*const fn (?*anyopaque, [*c]const hk_example) callconv(.C) i64,
-    // Says the fields of a batch of that many rows and tokens a row, by calling `push` once for each, which copies
-    // it. [objective.3]
+    // Lists the fields of a batch with this number of rows and tokens per row, by calling `push` once for each, which
+    // copies it. [objective.3]
     // [any-thread]
     @"fields": ?*const fn (?*anyopaque, i64, i64, ?*const fn (?*anyopaque, [*c]const hk_field) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
     // Asks for fields and ports, adds losses and metrics. [objective.4]
     // [describe]
     @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
-    // Fills the fields of one batch, which are those of fields(), in order. A row that is too short for an example
-    // cuts it off, as fits the objective. Null where fields cannot be made from examples: such an objective only
-    // measures given batches. [objective.2] [objective.5]
+    // Fills the fields of one batch, in the order of fields(). An example that is longer than a row is truncated in a
+    // way that suits the objective. Null if fields cannot be made from examples: such an objective only evaluates
+    // given batches. [objective.2] [objective.5]
     // [worker]
     @"collate": ?*const fn (?*anyopaque, [*c]const hk_batch, [*c]hk_field, u32, ?*hk_error) callconv(.C) i32,
 };
@@ -546,7 +551,7 @@ pub const hk_output = extern struct {
     @"dims": [HK_MAX_RANK]i64,
 };
 
-// What decode reads. All of it is the host's and valid until decode() returns.
+// Input of decode(). Owned by the host, valid until decode() returns.
 pub const hk_decode_input = extern struct {
     @"struct_size": u32,
     @"output_count": u32,
@@ -554,7 +559,7 @@ pub const hk_decode_input = extern struct {
     // of the batch
     @"fields": [*c]const hk_field,
     @"field_count": u32,
-    // of the fields' rows, the first ones that stand for an example
+    // the number of rows with an example; these are the first rows of the fields
     @"row_count": u32,
     // may be null
     @"tokenizer": ?*const hk_tokenizer,
@@ -568,15 +573,15 @@ pub const hk_head = extern struct {
     // Frees what create() made.
     // [any-thread]
     @"destroy": ?*const fn (?*anyopaque) callconv(.C) void,
-    // Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of
-    // this id itself; decode then reads that one's ports.
+    // Asks for ports of the body and offers its own, eg: "logits". Not called if the architecture has its own head of
+    // this id; decode then reads the ports of that head.
     // [describe]
     @"build": ?*const fn (?*anyopaque, ?*hk_builder, ?*hk_error) callconv(.C) i32,
-    // Says the ports that decode reads, by calling `push` once for each. Null if there is no decode.
+    // Lists the ports that decode() reads, by calling `push` once for each. Null if decode is null.
     // [any-thread]
     @"decode_ports": ?*const fn (?*anyopaque, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
-    // Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
-    // order. The texts are copied by push. Null if the head has nothing to say. Members that hosts know, and score
+    // Turns the outputs of a batch into one JSON object per row, by calling `push` once for each of row_count rows in
+    // order. push copies the texts. Null if the head's outputs are not decoded. Members that hosts know, and score
     // against the columns of the example:
     // [worker]
     @"decode": ?*const fn (?*anyopaque, [*c]const hk_decode_input, ?*const fn (?*anyopaque, hk_string) callconv(.C) void, ?*anyopaque, ?*hk_error) callconv(.C) i32,
@@ -598,11 +603,11 @@ pub const hk_operation_attribute = extern struct {
     // HK_ATTRIBUTE_*
     @"type": i32,
     @"name": hk_string,
-    // its value where a use leaves it out (its name is not read); null: it must be given
+    // default value (its name is not read); null: the attribute is required
     @"fallback": [*c]const hk_attribute,
 };
 
-// What never changes within a revision. Elements of an array all have the struct_size of the first.
+// The constant part of a revision. Elements of an array all have the struct_size of the first.
 pub const hk_operation_description = extern struct {
     @"struct_size": u32,
     // from 1 [operation.3]
@@ -618,9 +623,9 @@ pub const hk_operation_description = extern struct {
     @"outputs": [*c]const hk_string,
     // or empty, with spirv
     @"glsl": hk_string,
-    // for messages: where the text stands in the author's sources; may be empty
+    // source file of the text, for messages; may be empty
     @"glsl_file": hk_string,
-    // the line there of the text's first line; 0: count from 1
+    // line of the text's first line in glsl_file; 0: lines count from 1
     @"glsl_line": u32,
     // zero
     @"reserved": u32,
@@ -654,8 +659,8 @@ pub const hk_operation_use = extern struct {
     @"outputs": [*c]hk_operation_tensor,
 };
 
-// What a use takes. 0 leaves a member to the host: one invocation an element of the first output (rounded up to
-// local_size), one FLOP an element of each output, each tensor read or written once.
+// Cost of a use. 0 selects the host's default: one invocation per element of the first output (rounded up to
+// local_size), one FLOP per element of each output, every tensor read or written once.
 pub const hk_operation_cost = extern struct {
     @"struct_size": u32,
     // zero
@@ -666,7 +671,8 @@ pub const hk_operation_cost = extern struct {
     @"bytes": f64,
 };
 
-// Values in the builder of the gradient's graph. output_gradients: 0 for int32 outputs, zeros where nobody read one.
+// Values in the builder of the gradient's graph. output_gradients: 0 for int32 outputs, zeros for outputs that are
+// not used.
 pub const hk_operation_gradient = extern struct {
     @"struct_size": u32,
     @"input_count": u32,
@@ -676,7 +682,7 @@ pub const hk_operation_gradient = extern struct {
     @"attributes": [*c]const hk_attribute,
     @"outputs": [*c]const hk_value,
     @"output_gradients": [*c]const hk_value,
-    // to be written: of the input's shape, or 0: none reaches it, as behind stop_gradient
+    // written by the plugin: a value of the input's shape, or 0 for no gradient, as after stop_gradient
     @"input_gradients": [*c]hk_value,
 };
 
@@ -686,16 +692,16 @@ pub const hk_operation = extern struct {
     // Valid until deinit() returns.
     // [any-thread]
     @"describe": ?*const fn () callconv(.C) [*c]const hk_operation_description,
-    // Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or says what is wrong
-    // with the shapes or attributes. Called whenever the operation is emitted: kinds of inputs and types of
-    // attributes are right already.
+    // Writes kind, rank and dims of every output (all are float, rank 0 before), and the cost; or returns an error
+    // for the shapes or attributes. Called whenever the operation is emitted, after the host has checked the kinds of
+    // inputs and types of attributes.
     // [any-thread]
     @"shape": ?*const fn ([*c]const hk_operation_use, [*c]hk_operation_cost, ?*hk_error) callconv(.C) i32,
-    // Describes the gradients with operations of `builder`, own ones too. Null: it has none, and nothing that learns
-    // may stand before it. [operation.7]
+    // Describes the gradients with operations of `builder`, including plugins' own. Null: the operation has no
+    // gradient, and its inputs must not depend on trained parameters. [operation.7]
     // [describe]
     @"gradient": ?*const fn (?*hk_builder, [*c]const hk_operation_gradient, ?*hk_error) callconv(.C) i32,
-    // Computes the outputs, whose data is zeros. What the kernel is checked against.
+    // Computes the outputs, whose data is zeros at first. The kernel is checked against it.
     // [any-thread]
     @"reference": ?*const fn ([*c]const hk_operation_use, ?*hk_error) callconv(.C) i32,
 };

@@ -1,29 +1,30 @@
-// The ground of Hekla's plugin ABI: types, calling convention and versions that every other header uses.
+// The basis of Hekla's plugin ABI: types, calling convention and versions that every other header uses.
 //
 // Plain C: fixed-width integers, no enum, bool, bitfield or long in a struct or signature.
 // Every function ends its comment with a thread tag. [any-thread]: from any thread, and from several at once.
-// [describe]: one thread at a time an instance or builder. [worker]: many threads at once, also on one instance.
-// A number in brackets, as in [abi.1], is that of a rule; the reference says who enforces it.
+// [describe]: one thread at a time for each instance or builder. [worker]: several threads at once, also for one
+// instance.
+// A number in brackets, such as [abi.1], refers to a rule; the reference lists what enforces it.
 //
 // - A string is a pointer and a size in UTF-8. It need not end in 0, and is borrowed until the call returns; a null
 //   pointer is the empty string. [abi.1]
 // - A function that can fail returns int32_t: HK_OK, or a code of error.h after filling the caller's hk_error. Its
 //   outputs are untouched on error. [abi.2]
 // - Nothing is allocated on one side and freed on the other. [abi.3]
-// - No exception, panic, abort or longjmp crosses, in either direction. A C++ exception that does is caught and said;
-//   the others end the program. [abi.4]
-// - A data struct begins with struct_size, set by whoever makes it, and only grows at the end. Who reads one uses no
-//   member beyond its struct_size, and steps through an array of them by the struct_size of the first. Where the
-//   other side is to fill one, the caller sets struct_size to the room there is, and nothing behind it is written.
+// - No exception, panic, abort or longjmp crosses, in either direction. A C++ exception that does is caught and
+//   reported; the others end the program. [abi.4]
+// - A data struct begins with struct_size, set by the side that makes it, and only grows at the end. A reader uses no
+//   member beyond its struct_size, and steps through an array by the struct_size of the first element. Where the
+//   other side fills a struct, the caller sets struct_size to the space available, and nothing is written after it.
 //   [abi.5]
-// - A struct of functions is frozen under its id; a new ability is a new id, as in "hekla.graph/2", or a function at
-//   the end of one that the host gives, from a minor version on that its comment names. [abi.6]
+// - A struct of functions is frozen under its id. A new feature is a new id, such as "hekla.graph/2", or a function
+//   at the end of a struct that the host gives; its comment names the minor version that added it. [abi.6]
 // - What is newer than HK_TARGET_ABI_MINOR is not declared, so a plugin cannot use by mistake what its oldest host
 //   lacks. [abi.7]
-// - Members and parameters named reserved are zero, and so are bits of flags that have no name. They are refused, so
-//   that they can come to mean something. [abi.8]
-// - A function is called from the threads that its tag allows. What several threads may call at once changes nothing
-//   in its instance. [abi.9]
+// - Members and parameters named reserved are zero, and so are bits of flags that have no name. Other values are
+//   refused, so that they can get a meaning later. [abi.8]
+// - A function is called from the threads that its tag allows. A function that several threads may call at once does
+//   not change its instance. [abi.9]
 // - A host gives a plugin no constant (a mode, a kind, a code) that is newer than the plugin's abi_minor_needed.
 //   [abi.10]
 //

@@ -1,9 +1,9 @@
 // An architecture: the body of a network, from fields of the batch to ports, and its own ("native") heads.
 //
-// - create() may be called many times, in many processes; instances share nothing. After HK_OK *self is not null, and
-//   it is given back to destroy() once. [architecture.1]
+// - create() may be called many times, in many processes; instances share no state. After HK_OK *self is not null;
+//   destroy() is called with it once. [architecture.1]
 // - The same fields and mode give the same graph, whatever was built before. [architecture.2]
-// - What write_config() writes, create() reads back to the same network. [architecture.3]
+// - create() with the output of write_config() gives the same network. [architecture.3]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
@@ -30,8 +30,9 @@ typedef struct hk_architecture {
     // [describe]
     int32_t(HK_ABI* build)(void* self, hk_builder* builder, hk_error* error);
 
-    // Describes the head that this family has under that id, eg: "lm", after build() on the same builder: the ports
-    // are there. Returns HK_NOT_FOUND, error untouched, when it has none: a head plugin of that id then serves.
+    // Describes the architecture's own head of that id, eg: "lm", after build() on the same builder, so that the
+    // ports exist. Returns HK_NOT_FOUND, with error untouched, if it has no such head; a head plugin of that id is
+    // then used.
     // [describe]
     int32_t(HK_ABI* build_head)(void* self, hk_builder* builder, hk_string head, hk_error* error);
 

@@ -1,9 +1,9 @@
-// Configuration: what an instance was asked for (a recipe's table, or a model's config.json), with the defaults of
-// the plugin's manifest already filled in. Keys are paths: "rope_parameters.rope_theta", "layers.0.width".
+// Configuration of an instance: a table of a recipe or a model's config.json, completed by the defaults of the
+// plugin's manifest. Keys are paths: "rope_parameters.rope_theta", "layers.0.width".
 //
-// - Every read marks its key. A key of a recipe that nobody read is the user's mistake, and the host says so.
+// - Every read marks its key. A key of a recipe that was never read is an error of the user, which the host reports.
 //   [config.1]
-// - Defaults stand in the manifest and nowhere else: a parameter that has one is always there. [config.2]
+// - Defaults are in the manifest and nowhere else: a parameter that has one is always set. [config.2]
 // - Every element of an array that set_array() made is written before write_config() returns. [config.3]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
@@ -22,12 +22,12 @@ typedef struct hk_config_writer hk_config_writer;
 #define HK_CONFIG_INTERFACE "hekla.config/1"
 
 typedef struct hk_config_interface {
-    // 1 if the key is there and not null, else 0. Marks the key as read.
+    // Returns 1 if the key exists and is not null, else 0. Marks the key as read.
     // [describe]
     int32_t(HK_ABI* has)(const hk_config* config, hk_string key);
 
-    // The value of a key that must be there with this type: HK_NOT_FOUND if it is not there or null,
-    // HK_INVALID_ARGUMENT if it is of another type; error (may be null) then says so.
+    // Returns the value of a required key of this type: HK_NOT_FOUND if the key is missing or null,
+    // HK_INVALID_ARGUMENT if the value has another type, with the message in error (may be null).
     // [describe]
     int32_t(HK_ABI* get_integer)(const hk_config* config, hk_string key, int64_t* out, hk_error* error);
 
@@ -39,7 +39,7 @@ typedef struct hk_config_interface {
     // [describe]
     int32_t(HK_ABI* get_boolean)(const hk_config* config, hk_string key, int32_t* out, hk_error* error);
 
-    // As get_integer(). The text is the host's and valid as long as the config: copy what you keep.
+    // As get_integer(). The text is owned by the host and valid as long as the config; copy it to keep it.
     // [describe]
     int32_t(HK_ABI* get_text)(const hk_config* config, hk_string key, hk_string* out, hk_error* error);
 
@@ -47,7 +47,7 @@ typedef struct hk_config_interface {
     // [describe]
     int32_t(HK_ABI* get_count)(const hk_config* config, hk_string key, uint64_t* out, hk_error* error);
 
-    // Writes one key of a configuration; objects on the way are made, arrays must have been (set_array).
+    // Writes one key of a configuration. Objects on its path are created; arrays must be created before (set_array).
     // HK_INVALID_ARGUMENT where the path leads through a number or a text, or beyond the end of an array.
     // [describe]
     int32_t(HK_ABI* set_integer)(hk_config_writer* writer, hk_string key, int64_t value, hk_error* error);
@@ -68,7 +68,7 @@ typedef struct hk_config_interface {
     // [describe]
     int32_t(HK_ABI* set_null)(hk_config_writer* writer, hk_string key, hk_error* error);
 
-    // Makes an array of `count` elements, at most 2^20, which then are written as "KEY.0", "KEY.1", ...: each must
+    // Creates an array of `count` elements, at most 2^20, which are then written as "KEY.0", "KEY.1", ...: each must
     // be, as a value, an object or an array of its own. [config.3]
     // [describe]
     int32_t(HK_ABI* set_array)(hk_config_writer* writer, hk_string key, uint64_t count, hk_error* error);

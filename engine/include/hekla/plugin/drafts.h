@@ -1,13 +1,13 @@
-// Drafts: interfaces that are not stable yet, behind a door of their own.
+// Drafts: unstable interfaces; a plugin must opt in through its manifest.
 //
-// A draft may change or go with any release of the host. Its header lies in hekla/plugin/draft/, and plugin.h does
-// not include it. The door itself is stable.
+// A draft may change or be removed in any release of the host. Its header is in hekla/plugin/draft/, and plugin.h
+// does not include it. The interfaces of this header are stable.
 //
-// - The id of a draft has the word draft before its number, as in "hekla.adapter.draft/1". Another layout is another
-//   number, and the stable interface has another id: "hekla.adapter/1". [drafts.1]
-// - A plugin that uses or provides a draft names it in its manifest's "drafts", and a host without this very draft
+// - The id of a draft has the word draft before its number, such as "hekla.adapter.draft/1". A new layout gets a new
+//   number, and the stable interface gets another id: "hekla.adapter/1". [drafts.1]
+// - A plugin that uses or provides a draft names it in its manifest's "drafts", and a host without this exact draft
 //   refuses it. A plugin that names none claims to be stable, and gets none. [drafts.2]
-// - The get_interface() of neither side gives a draft. [drafts.3]
+// - get_interface() never gives a draft, on either side. [drafts.3]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off

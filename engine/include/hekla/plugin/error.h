@@ -1,6 +1,6 @@
 // Errors: a code, and a message that the host owns.
 //
-// - A message says what was given, what was expected and what to do. [error.1]
+// - A message contains what was given, what was expected and what to do. [error.1]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
@@ -10,18 +10,18 @@
 #include "abi.h"
 
 #define HK_OK ((int32_t)0)
-#define HK_INVALID_ARGUMENT ((int32_t)1) // what was given cannot be
+#define HK_INVALID_ARGUMENT ((int32_t)1) // the value is not allowed
 #define HK_NOT_FOUND ((int32_t)2)
-#define HK_UNSUPPORTED ((int32_t)3) // it could be, but not with this version, device or build
-#define HK_FAILED_PRECONDITION ((int32_t)4) // something had to happen before
+#define HK_UNSUPPORTED ((int32_t)3) // allowed, but not with this version, device or build
+#define HK_FAILED_PRECONDITION ((int32_t)4) // a required earlier call or state is missing
 #define HK_OUT_OF_MEMORY ((int32_t)5)
 #define HK_IO ((int32_t)6)
-#define HK_CORRUPT ((int32_t)7) // data that is damaged
+#define HK_CORRUPT ((int32_t)7) // damaged data
 #define HK_DEVICE_LOST ((int32_t)8)
 #define HK_CANCELLED ((int32_t)9)
-#define HK_INTERNAL ((int32_t)10) // a mistake in the code that says so
+#define HK_INTERNAL ((int32_t)10) // an error in the code that reports it
 
-// Made by whoever calls, filled by whoever fails.
+// Created by the caller, filled by the function that fails.
 typedef struct hk_error hk_error;
 
 #define HK_ERROR_INTERFACE "hekla.error/1"

@@ -1,9 +1,9 @@
 // A head: from ports of the body to outputs, and from outputs to what a user reads.
 //
-// - create() may be called many times, in many processes; instances share nothing. After HK_OK *self is not null, and
-//   it is given back to destroy() once. [head.1]
-// - decode() says something of each of row_count rows, in order. [head.2]
-// - What decode() says of a row depends on that row alone. [head.3]
+// - create() may be called many times, in many processes; instances share no state. After HK_OK *self is not null;
+//   destroy() is called with it once. [head.1]
+// - decode() gives one result for each of row_count rows, in order. [head.2]
+// - The result of decode() for a row depends on that row alone. [head.3]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
@@ -25,14 +25,14 @@ typedef struct hk_output {
     int64_t dims[HK_MAX_RANK];
 } hk_output;
 
-// What decode reads. All of it is the host's and valid until decode() returns.
+// Input of decode(). Owned by the host, valid until decode() returns.
 typedef struct hk_decode_input {
     uint32_t struct_size;
     uint32_t output_count;
     const hk_output* outputs;
     const hk_field* fields;        // of the batch
     uint32_t field_count;
-    uint32_t row_count;            // of the fields' rows, the first ones that stand for an example
+    uint32_t row_count;            // the number of rows with an example; these are the first rows of the fields
     const hk_tokenizer* tokenizer; // may be null
 } hk_decode_input;
 
@@ -47,22 +47,22 @@ typedef struct hk_head {
     // [any-thread]
     void(HK_ABI* destroy)(void* self);
 
-    // Asks for ports of the body and offers its own, eg: "logits". Not called where the architecture has a head of
-    // this id itself; decode then reads that one's ports.
+    // Asks for ports of the body and offers its own, eg: "logits". Not called if the architecture has its own head of
+    // this id; decode then reads the ports of that head.
     // [describe]
     int32_t(HK_ABI* build)(void* self, hk_builder* builder, hk_error* error);
 
-    // Says the ports that decode reads, by calling `push` once for each. Null if there is no decode.
+    // Lists the ports that decode() reads, by calling `push` once for each. Null if decode is null.
     // [any-thread]
     int32_t(HK_ABI* decode_ports)(void* self, void(HK_ABI* push)(void* context, hk_string port), void* context,
                                   hk_error* error);
 
-    // Turns the outputs of a batch into one JSON object a row, by calling `push` once for each of row_count rows in
-    // order. The texts are copied by push. Null if the head has nothing to say. Members that hosts know, and score
+    // Turns the outputs of a batch into one JSON object per row, by calling `push` once for each of row_count rows in
+    // order. push copies the texts. Null if the head's outputs are not decoded. Members that hosts know, and score
     // against the columns of the example:
-    //   "label": a class, "probabilities": of all; "labels": several classes, or one a word
+    //   "label": a class, "probabilities": of all; "labels": several classes, or one per word
     //   "value": a number; "choice": which of several; "next": a text
-    //   "embedding": numbers; "masks": what stood behind each mask
+    //   "embedding": numbers; "masks": the prediction for each mask
     // [worker]
     int32_t(HK_ABI* decode)(void* self, const hk_decode_input* input, void(HK_ABI* push)(void* context, hk_string json),
                             void* context, hk_error* error);

@@ -17,8 +17,8 @@
 struct hk_host;
 
 typedef struct hk_log_interface {
-    // Hands a message to the host, which adds the plugin's id and decides where it goes. host: what init() was given.
-    // severity: HK_LOG_*; a message of another one is dropped. The message is copied.
+    // Passes a message to the host, which adds the plugin's id and writes it to its log. host: the argument of
+    // init(). severity: HK_LOG_*; messages with another value are dropped. The message is copied.
     // [any-thread]
     void(HK_ABI* write)(const struct hk_host* host, int32_t severity, hk_string message);
 } hk_log_interface;

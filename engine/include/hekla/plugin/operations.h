@@ -171,7 +171,7 @@ static inline hk_value hk_mul(const hk_graph_interface* graph, hk_builder* build
     return output;
 }
 
-// a / b; of integers the quotient rounded to zero.
+// a / b; for integers the quotient rounded to zero.
 static inline hk_value hk_div(const hk_graph_interface* graph, hk_builder* builder, hk_value a, hk_value b) {
     hk_value inputs[] = {a, b};
     hk_value output = 0;
@@ -459,7 +459,7 @@ static inline hk_sum_options hk_sum_defaults(void) {
     return options;
 }
 
-// Sum over axes; the axes go, or stay as 1 with keep.
+// Sum over axes; the axes are removed, or kept as 1 with keep.
 static inline hk_value hk_sum(const hk_graph_interface* graph, hk_builder* builder, hk_value x, const int64_t* axes, uint64_t axes_count, const hk_sum_options* options) {
     const hk_sum_options chosen = options ? *options : hk_sum_defaults();
     hk_value inputs[] = {x};
@@ -548,7 +548,7 @@ static inline hk_argmax_options hk_argmax_defaults(void) {
     return options;
 }
 
-// int32 index of the first maximum along an axis, which goes.
+// int32 index of the first maximum along an axis, which is removed.
 static inline hk_value hk_argmax(const hk_graph_interface* graph, hk_builder* builder, hk_value x, const hk_argmax_options* options) {
     const hk_argmax_options chosen = options ? *options : hk_argmax_defaults();
     hk_value inputs[] = {x};
@@ -644,8 +644,8 @@ static inline hk_matmul_options hk_matmul_defaults(void) {
     return options;
 }
 
-// a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag means the last two
-// dimensions are stored the other way round.
+// a [..., M, K] x b [..., K, N] -> [..., M, N]; leading dimensions broadcast; a transpose flag: the last two
+// dimensions are swapped in memory.
 static inline hk_value hk_matmul(const hk_graph_interface* graph, hk_builder* builder, hk_value a, hk_value b, const hk_matmul_options* options) {
     const hk_matmul_options chosen = options ? *options : hk_matmul_defaults();
     hk_value inputs[] = {a, b};
@@ -784,8 +784,8 @@ static inline hk_rotary_options hk_rotary_defaults(void) {
 }
 
 // Rotates pairs of x [B, H, T, D] by position (Su et al. 2021): cosine and sine are tables [P, R/2], R <= D; the
-// first R elements turn, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32 picks the
-// row (default: the token's position, cache included). inverse turns back.
+// first R elements are rotated, pairs are (i, i + R/2), or (2i, 2i + 1) with interleaved. positions [B, T] int32
+// picks the row (default: the token's position, cache included). inverse: rotates back.
 static inline hk_value hk_rotary(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_value cosine, hk_value sine, const hk_rotary_options* options) {
     const hk_rotary_options chosen = options ? *options : hk_rotary_defaults();
     hk_value inputs[] = {x, cosine, sine, chosen.positions};
@@ -968,7 +968,7 @@ static inline hk_cross_entropy_options hk_cross_entropy_defaults(void) {
     return options;
 }
 
-// logits [..., V], labels [...] int32 -> loss [...] float32 a row: -w[label] log softmax(logits)[label], 0 where
+// logits [..., V], labels [...] int32 -> loss [...] float32 per row: -w[label] log softmax(logits)[label], 0 where
 // label = ignore_index; with smoothing s: (1 - s) times that + s/V sum_c w[c] (-log softmax)[c]. weights [V], default
 // 1.
 static inline hk_value hk_cross_entropy(const hk_graph_interface* graph, hk_builder* builder, hk_value logits, hk_value labels, const hk_cross_entropy_options* options) {
@@ -1012,7 +1012,7 @@ static inline hk_value hk_state_write(const hk_graph_interface* graph, hk_builde
     return output;
 }
 
-// x itself: a place, by name, where an adapter may act.
+// x itself: a named place where an adapter may act.
 static inline hk_value hk_site(const hk_graph_interface* graph, hk_builder* builder, hk_value x, hk_string name) {
     hk_value inputs[] = {x};
     hk_attribute attributes[1];

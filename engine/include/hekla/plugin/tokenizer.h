@@ -1,4 +1,4 @@
-// What an objective or a head may ask of the run's tokenizer.
+// The run's tokenizer, as objectives and heads see it.
 //
 // - Where a tokenizer may be null, no function is called with it. [tokenizer.1]
 //
@@ -19,8 +19,8 @@ typedef struct hk_tokenizer_interface {
     // [any-thread]
     int64_t(HK_ABI* vocabulary_size)(const hk_tokenizer* tokenizer);
 
-    // The id that plays a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1 if
-    // none.
+    // The id of the token with a role: "bos" "eos" "pad" "unk" "mask" "separator" "classifier", "sentinel.0" ...; -1
+    // if none.
     // [any-thread]
     int64_t(HK_ABI* id_of_role)(const hk_tokenizer* tokenizer, hk_string role);
 
@@ -29,7 +29,7 @@ typedef struct hk_tokenizer_interface {
     int32_t(HK_ABI* is_word_start)(const hk_tokenizer* tokenizer, int64_t id);
 
     // Writes the text of ids into a caller's buffer of *size bytes; *size becomes the bytes needed. With a null or
-    // too small buffer nothing is written and HK_OK is returned: ask again.
+    // too small buffer nothing is written and HK_OK is returned: call again with more space.
     // [any-thread]
     int32_t(HK_ABI* decode)(const hk_tokenizer* tokenizer, const int64_t* ids, uint64_t count, char* text,
                             uint64_t* size, hk_error* error);

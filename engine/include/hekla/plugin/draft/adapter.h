@@ -1,19 +1,19 @@
-// Draft: an adapter, which changes the weights that a trained body computes with.
+// Draft: an adapter, which changes the weights of a trained body.
 //
-// A body that was trained stays as it is, and something small learns in its place: a pair of low rank beside a matrix
-// (LoRA, Hu et al. 2021), a factor a row, a shift. While a body is described, its adapter is asked about each of its
-// parameters and answers with what is computed with instead, a graph of the parameter and of parameters of the
-// adapter's own. It is the engine that differentiates, fuses, plans and computes it like everything else.
-// The body's parameters are frozen then; the adapter's and those of a head outside of the body learn. A trained
-// model's folder holds these alone and names the folder of the body. What stands between two layers (a bottleneck of
-// Houlsby et al. 2019) is no weight, and a draft with another number.
+// A trained body stays fixed, and a small addition is trained instead: a low-rank pair of matrices (LoRA, Hu et al.
+// 2021), a factor per row, a shift. While a body is described, its adapter is called for each of its parameters and
+// gives the value to compute with instead: a graph of the parameter and of the adapter's own parameters. The engine
+// differentiates, fuses, plans and computes it like every other graph.
+// The body's parameters are frozen; those of the adapter and of a head outside of the body are trained. A trained
+// model's folder contains only these and names the folder of the body. Adapters between layers (Houlsby et al. 2019)
+// do not replace weights and are not covered by this draft.
 //
-// - create() may be called many times, in many processes; instances share nothing. After HK_OK *self is not null, and
-//   it is given back to destroy() once. [adapter.1]
-// - What is computed with has the shape of the parameter, and is float. [adapter.2]
+// - create() may be called many times, in many processes; instances share no state. After HK_OK *self is not null;
+//   destroy() is called with it once. [adapter.1]
+// - The adapted value is float and has the shape of the parameter. [adapter.2]
 // - adapt() offers no port, adds no loss or metric, and leaves no scope or region open. [adapter.3]
 // - The same configuration, name and shape give the same graph, whatever was described before. [adapter.4]
-// - Before the first step a body with its adapter computes what it computes without. [adapter.5]
+// - Before the first step, a body with its adapter gives the same results as without. [adapter.5]
 //
 // Made by tools/generate_abi from engine/plugin/abi.json. Edit that instead.
 // clang-format off
@@ -36,11 +36,11 @@ typedef struct hk_adapter {
     // [any-thread]
     void(HK_ABI* destroy)(void* self);
 
-    // Describes what the body computes with in place of its parameter of that name, eg: "h.0.attn.c_attn.weight",
-    // whose value is given: once for each that build() of the architecture asks for; a head of the architecture's own
-    // gets the same. *adapted is 0 before: left so, the parameter is computed with. The host puts "adapter." before
-    // the names of parameters that the adapter asks for; they begin with the name of the body's, so that each has its
-    // own. [adapter.2] [adapter.3] [adapter.4] [adapter.5]
+    // Describes the value that the body uses instead of its parameter of that name, eg: "h.0.attn.c_attn.weight".
+    // Called once for each parameter that build() of the architecture asks for; the architecture's own heads get the
+    // same value. *adapted is 0 before; if it stays 0, the parameter itself is used. The host puts "adapter." before
+    // the names of the adapter's parameters, which begin with the name of the body's parameter, so that they are
+    // unique. [adapter.2] [adapter.3] [adapter.4] [adapter.5]
     // [describe]
     int32_t(HK_ABI* adapt)(void* self, hk_builder* builder, hk_string parameter, hk_value value, hk_value* adapted,
                            hk_error* error);
