@@ -150,7 +150,8 @@ TEST_CASE("recipes that ask an adapter for what it cannot are refused") {
         CHECK(ran.status == 1);
         return ran.err;
     };
-    CHECK(has(refused({"body.toml", "adapter.id=lora"}), "[adapter] needs a trained model: set model.from to its folder"));
+    CHECK(has(refused({"body.toml", "adapter.id=lora"}),
+              "[adapter] needs a trained model: set model.from to its folder"));
     CHECK(has(refused({"body.toml", "adapter.rank=4"}), "[adapter] needs `id`"));
     CHECK(has(refused({"adapter.toml", "model.layers=[0]"}), "[adapter] cannot change the network of model.from"));
     succeed(place.run({"train", "body.toml", "train.max_steps=1", "train.eval_steps=0"}));

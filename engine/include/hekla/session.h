@@ -205,8 +205,8 @@ HK_EXPORT int32_t hk_session_prompt(hk_session session, const hk_string* prompts
 
 // Sets a step scalar: a number that the graph of a plugin names with hk_graph_interface.step_scalar. It holds from the
 // next step (training) or pass (forward) on, replaces a schedule of the recipe, and is kept in checkpoints. Errors: the
-// session is still being prepared, has ended or generates text; a name that the graph does not have; a value that is not
-// a finite float32 number. [any-thread]
+// session is still being prepared, has ended or generates text; a name that the graph does not have; a value that is
+// not a finite float32 number. [any-thread]
 HK_EXPORT int32_t hk_session_set_scalar(hk_session session, hk_string name, double value, hk_error* error);
 
 // Describes the session, as soon as it has prepared or `nanoseconds` have passed; 0 does not wait. [any-thread]
