@@ -58,7 +58,7 @@ void LogReader::read() {
 }
 
 void LogReader::take(const std::string& line) {
-    const nlohmann::json record = json_or_null(line);
+    const nlohmann::json record = hekla::json_or_null(line);
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) {
         ++bad_lines_;
         return;
