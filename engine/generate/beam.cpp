@@ -78,7 +78,7 @@ void BeamSearch::keep_finished(std::size_t prompt, std::span<const Candidate> ca
     const bool full = std::ranges::all_of(results, &Beam::finished);
     if (!may_improve_[prompt] || (full && options_.early_stopping == EarlyStopping::when_full)) return;
     const double divisor = std::pow(static_cast<double>(made_ + 1), options_.length_penalty);
-    // Only the first `beams` may be results: those behind are there so that enough beams go on.
+    // Only the first `beams` candidates may be results; the others ensure that enough beams continue.
     for (std::size_t i = 0; i < std::min(beams_, candidates.size()); ++i) {
         const Candidate& c = candidates[i];
         if (!c.ends) continue;

@@ -1,5 +1,6 @@
-// Beam search over scores that someone else computes. It holds ids, scores and parents; the caller's caches are never
-// moved: a step says from which row each beam goes on, and the caller permutes the table through which caches are read.
+// Beam search over scores that the caller computes. It holds ids, scores and parents. The caller's caches are not
+// moved: a step returns the row that each beam continues, and the caller permutes the table through which caches are
+// read.
 #pragma once
 
 #include "generate/sampler.hpp"
@@ -19,18 +20,18 @@ public:
     std::size_t rows() const { return running_.size(); }
     bool done() const { return done_; }
 
-    // logits [rows, vocabulary] of every beam's next token (before the first step all beams of a prompt are alike).
-    // Afterwards parents()[row] is the row that beam `row` goes on from, tokens()[row] what it has said last.
+    // logits [rows, vocabulary] of every beam's next token (before the first step all beams of a prompt are equal).
+    // Afterwards parents()[row] is the row that beam `row` continues, tokens()[row] its last token.
     Status step(std::span<const float> logits);
     const std::vector<int32_t>& parents() const { return parents_; }
     const std::vector<int32_t>& tokens() const { return tokens_; }
 
     struct Sequence {
         std::vector<int32_t> ids; // the prompt included
-        double score = 0.0;       // log probability of what was made / its length ^ length_penalty
+        double score = 0.0;       // log probability of the generated tokens / their number ^ length_penalty
     };
-    // The best `options.sequences` of each prompt, best first; prompt after prompt. Before done(): those that have
-    // ended, then the best of those still under way.
+    // Returns the best `options.sequences` of each prompt, best first; prompt after prompt. Before done(): the finished
+    // ones, then the best running ones.
     std::vector<Sequence> best() const;
 
 private:

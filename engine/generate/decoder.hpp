@@ -1,5 +1,5 @@
-// What generation needs of a model: rows of tokens with caches behind them, fed in chunks, and the scores of each row's
-// next token. Two things do it: programs on a device (decoder_program.hpp) and the float64 interpreter
+// The interface of generation to a model: rows of tokens with caches, fed in chunks, and the scores of each row's next
+// token. Implemented by programs on a device (decoder_program.hpp) and by the float64 interpreter
 // (decoder_reference.hpp).
 #pragma once
 
@@ -21,11 +21,11 @@ using Logits = ResourceVector<float>;
 struct DecodeBatch {
     int64_t rows = 1;
     int64_t length = 1; // the greatest number of tokens that a row will hold
-    // Encoder-decoders: the encoder's fields ("input_ids", perhaps "attention_mask"), [rows / repeats, ...]; each of
-    // their rows serves `repeats` neighbouring rows (beams of one prompt).
+    // Encoder-decoders: the encoder's fields ("input_ids", possibly "attention_mask"), [rows / repeats, ...]; each of
+    // their rows serves `repeats` adjacent rows (beams of one prompt).
     Fields sources;
     int64_t repeats = 1;
-    // Not 0: a model that reads prompts from both sides. Each prompt is one step of so many tokens (Step::both_sides).
+    // Above 0: a model that reads prompts from both sides, in one step of this many tokens (Step::both_sides).
     int64_t prompt_chunk = 0;
 };
 
@@ -38,7 +38,7 @@ struct Step {
     std::span<const int32_t> count;     // [rows], at most chunk; start + count at most the session's length
     std::span<const int32_t> cache_row; // [rows, capacity()]: in which row's cache each position of a row lies
     std::span<const int32_t> parent;    // [rows]: whose recurrent state the row goes on from; empty: its own
-    bool both_sides = false;            // the tokens of a row see all of each other, not only those before them
+    bool both_sides = false; // the tokens of a row attend to each other in both directions, not only backwards
 };
 
 class Decoder {
@@ -48,13 +48,13 @@ public:
     virtual bool encoder_decoder() const = 0;
     virtual int64_t vocabulary() const = 0; // scores of a token; after begin()
 
-    // The greatest length of a row, up to the session's, that the model can take. Error: it takes none.
+    // Returns the greatest length of a row, up to the batch's, that the model can take. Error: it cannot take any.
     virtual Result<int64_t> longest(const DecodeBatch& session) const = 0;
 
-    // Starts anew with empty caches, and runs the encoder if there is one. Errors: the model cannot take rows of that
-    // length (in the words of its architecture), missing fields.
+    // Starts with empty caches, and runs the encoder if there is one. Errors: the model cannot take rows of that length
+    // (the architecture's message), missing fields.
     virtual Status begin(const DecodeBatch& session) = 0;
-    // After begin(): makes everything that decode() may need for this session, and runs it once without a row.
+    // After begin(): prepares everything that decode() may need, and runs it once without a row.
     virtual Status prepare() { return {}; }
     virtual int64_t capacity() const = 0;                   // positions of the caches, a power of two
     virtual const std::vector<int64_t>& chunks() const = 0; // ascending; 1 is always there

@@ -22,7 +22,7 @@ constexpr int64_t kChunks[] = {1, 16, 128};
 constexpr const char* kLogits = "logits";
 const std::string kPorts[] = {kLogits};
 
-// Takes one place of every row, as early as what stands between allows.
+// Selects one position of every row, as early in the graph as the operations after it allow.
 class LastToken {
 public:
     LastToken(Builder& builder, ValueId index, int64_t batch, int64_t length)
@@ -126,7 +126,7 @@ std::vector<plugin::BatchField> DecoderGraphs::fields(int64_t rows, int64_t leng
 
 Result<DecoderGraphs> DecoderGraphs::create(const plugin::Composition& composition) {
     DecoderGraphs graphs(composition);
-    // Given both, an encoder-decoder reads the decoder's ids and nobody else does.
+    // Only an encoder-decoder reads the decoder's ids when both fields are given.
     const plugin::BatchField both[] = {{"input_ids", Kind::int32, Shape{1, 1}},
                                        {"decoder_input_ids", Kind::int32, Shape{1, 1}}};
     HK_ASSIGN(const Graph described, composition.build(HK_MODE_DECODE, both, kPorts));

@@ -1,5 +1,5 @@
-// The graphs that generation runs, made of a model's description: one turn of the decoder for so many rows, tokens and
-// cache positions, and the encoder's pass. Both decoders are made of these.
+// The graphs of generation, made from a model's description: one step of the decoder for a number of rows, tokens and
+// cache positions, and the encoder's pass. Both decoders use them.
 #pragma once
 
 #include "generate/decoder.hpp"
@@ -16,26 +16,26 @@ public:
     static Result<DecoderGraphs> create(const plugin::Composition& composition);
 
     bool encoder_decoder() const { return encoder_decoder_; }
-    // A state is carried from token to token: every turn is of one token a row.
+    // Returns whether a state is carried from token to token, so that every step takes one token per row.
     bool recurrent() const { return recurrent_; }
-    // The field that generated tokens are fed by.
+    // Returns the field for generated tokens.
     const char* token_field() const { return encoder_decoder_ ? "decoder_input_ids" : "input_ids"; }
 
     // One turn. Inputs: token_field() [rows, chunk], "decode.start", "decode.count", "decode.cache_row" (as far as they
     // are read), "once.*", "state.*", the sources' fields [rows, ...]. Outputs: "logits" [rows, 1, vocabulary] of each
     // row's last valid token (the head works on that alone), "state.*".
-    // With `both_sides` its tokens see all of each other.
+    // With `both_sides` its tokens attend to each other in both directions.
     Result<graph::Graph> turn(int64_t rows, int64_t chunk, int64_t capacity, const Fields& sources,
                               bool both_sides = false) const;
     // Outputs "once.*" and "state.*" from the sources' fields and, for their number of rows, from `rows`.
     Result<graph::Graph> encode(int64_t rows, const Fields& sources) const;
 
-    // Whether the model can take rows of so many tokens; the error is the architecture's.
+    // Checks that the model can take rows of `length` tokens; the error is the architecture's.
     Status check_length(int64_t length, const Fields& sources) const;
-    // The greatest length up to `length` that it can take; the architecture's error where that is none at all.
+    // Returns the greatest length up to `length` that it can take; the architecture's error where there is none.
     Result<int64_t> longest(int64_t length, const Fields& sources) const;
-    // The chunks that can be used with these caches: 1, 16 and 128 as far as they fit the model; 1 alone where a
-    // recurrent state is carried along.
+    // Returns the chunk sizes for these caches: 1, 16 and 128 as far as they fit the model; only 1 with a recurrent
+    // state.
     Result<std::vector<int64_t>> chunks(int64_t capacity, const Fields& sources) const;
 
 private:
@@ -46,14 +46,14 @@ private:
     bool recurrent_ = false;
 };
 
-// The smallest power of two that holds `length` positions, and at least 16.
+// Returns the smallest power of two that holds `length` positions, at least 16.
 int64_t capacity_for(int64_t length);
 
-// `graph` with its output "logits" [B, T, V] replaced by [B, 1, V]: each row's at place max(0, count - 1), where count
-// is the field "decode.count" [B]. Linear and pointwise operations in front of it work on that place alone.
+// Returns `graph` with its output "logits" [B, T, V] replaced by [B, 1, V]: each row's at position max(0, count - 1),
+// where count is the field "decode.count" [B]. Linear and pointwise operations before it compute that position only.
 Result<graph::Graph> last_token_only(graph::Graph graph);
 
-// The rows of a tensor, each `repeats` times.
+// Returns the rows of a tensor, each `repeats` times.
 graph::Tensor repeat_rows(const graph::Tensor& tensor, int64_t repeats);
 
 } // namespace hekla::generate

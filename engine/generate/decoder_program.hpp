@@ -11,13 +11,13 @@
 namespace hekla::generate {
 
 // All three must outlive it; `store` holds the model's weights (and its buffers, as states). Programs are compiled when
-// a chunk size is first needed and kept for sessions of the same number of rows, capacity and source shapes. Caches of
+// a chunk size is first needed and kept for batches of the same number of rows, capacity and source shapes. Caches of
 // other shapes stay in the store.
 Result<std::unique_ptr<Decoder>> make_program_decoder(program::Runtime& runtime, program::ParameterStore& store,
                                                       const plugin::Composition& composition);
 
-// Adds what the decoder of a session makes, its store apart: its caches and the program of every chunk size. A unit is
-// a token of every row. Errors: as Decoder::begin.
+// Adds the caches of a batch's decoder and its program of every chunk size, without the store. A unit is a token of
+// every row. Errors: as Decoder::begin.
 Status estimate_decoder(program::Estimator& estimator, const plugin::Composition& composition,
                         const DecodeBatch& session);
 

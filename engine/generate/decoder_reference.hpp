@@ -1,4 +1,4 @@
-// The decoder on the float64 interpreter: slow, and what the device's is held against.
+// The decoder on the float64 interpreter: slow; the reference for the device's decoder.
 #pragma once
 
 #include "generate/decoder_graph.hpp"

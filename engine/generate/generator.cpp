@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-// Rows of a decoder: how far each cache is filled, and in whose cache each position lies.
+// Rows of a decoder: how far each cache is filled, and which row's cache holds each position.
 class Rows {
 public:
     // prompt_chunk: DecodeBatch::prompt_chunk.
@@ -86,7 +86,7 @@ public:
                     static_cast<int32_t>(row));
     }
 
-    // Row r goes on from row parents[r]: what that one sees it sees too, and what comes now is its own.
+    // Row r continues row parents[r]: it attends to the positions of that row, and its new positions are its own.
     void follow(std::span<const int32_t> parents) {
         const ResourceVector<int32_t> old = cache_row_;
         const std::vector<std::size_t> lengths = length_;
@@ -109,7 +109,7 @@ private:
     }
 
     Status decode(std::size_t chunk, bool both_sides, Logits& logits) {
-        // A place that this row writes now is its own, whoever it followed.
+        // A position that this row writes now is its own, whichever row it continued.
         for (std::size_t row = 0; row < length_.size(); ++row)
             for (int32_t i = 0; i < count_[row]; ++i)
                 cache_row_[row * capacity_ + static_cast<std::size_t>(start_[row] + i)] = static_cast<int32_t>(row);
@@ -167,7 +167,7 @@ public:
 
     Result<Output> run() {
         HK_TRY(check(options_));
-        if (request_.prompts.empty()) return invalid_argument("there is no prompt to go on from");
+        if (request_.prompts.empty()) return invalid_argument("no prompts were given: give at least one");
         for (std::size_t row = 0; row < request_.prompts.size(); ++row)
             if (request_.prompts[row].empty())
                 return invalid_argument(
@@ -232,7 +232,7 @@ private:
         HK_ASSIGN(session.prompt_chunk, decoder_.longest(room));
         return {};
     }
-    // What a row goes on from when nothing more fits behind `ids`.
+    // The tokens that a row continues from when nothing more fits after `ids`.
     Ids last_half(const Ids& ids) const {
         return {ids.end() - static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, context_ / 2)), ids.end()};
     }
@@ -313,18 +313,18 @@ private:
         }
     }
 
-    // The next token of every row; a row that has no room for it begins anew with the last half of its text, so that
-    // what a row says does not depend on its neighbours.
+    // The next token of every row. A row without room for it restarts from the last half of its text, so that its
+    // tokens do not depend on the other rows.
     Status feed(Rows& rows, const Ids& tokens, const std::vector<char>& over, Logits& logits) {
         if (context_ == 0) return rows.feed(tokens, over, logits);
         std::vector<char> waits = over;
-        std::vector<Ids> anew(over.size());
+        std::vector<Ids> restarts(over.size());
         bool some_full = false;
         for (std::size_t row = 0; row < over.size(); ++row) {
             if (over[row] || rows.length(row) < context_) continue;
             some_full = true;
             waits[row] = 1;
-            anew[row] = last_half(output_.rows[row].ids);
+            restarts[row] = last_half(output_.rows[row].ids);
             rows.forget(row);
         }
         if (std::ranges::any_of(waits, [](char w) { return w == 0; })) {
@@ -333,7 +333,7 @@ private:
             logits = std::move(next);
         }
         if (!some_full) return {};
-        HK_ASSIGN(const bool fed, rows.feed_prompts(anew, logits, stop_));
+        HK_ASSIGN(const bool fed, rows.feed_prompts(restarts, logits, stop_));
         output_.stopped = !fed;
         return {};
     }

@@ -15,21 +15,22 @@ struct Request {
     // Encoder-decoders: more fields of the encoder, [prompts, ...]. Without "attention_mask" one is made where prompts
     // differ in length.
     Fields fields;
-    // Room for rows of so many tokens, where the prompts need less: a next request of as many rows that needs no more
-    // finds everything ready. 0: what is needed now.
+    // Length of the rows to prepare, in tokens, where the prompts need less: a later request of as many rows that needs
+    // no more finds everything ready. 0: what is needed now.
     int64_t length = 0;
-    // The model learnt to read prompts from both sides (a prefix language model): each is fed in one piece, and what is
-    // generated sees all of it. With Options::slide_context what a row begins anew with is such a prompt too.
+    // The model was trained to read prompts from both sides (a prefix language model): each is fed in one step, and the
+    // generated tokens attend to all of it. With Options::slide_context the text that a row restarts from is such a
+    // prompt too.
     bool both_sides = false;
     std::function<Status()> begun = {}; // called before the first token is fed
 };
 
-// Called for every token as it is chosen, with the row of Output::rows that it belongs to; with beams, when they are
-// all done. false ends generation: rows stay as they are then.
+// Called for every token when it is chosen, with its row of Output::rows; with beams, when all are done. Returns false
+// to end generation: rows stay as they are then.
 using OnToken = std::function<bool(std::size_t row, int32_t token)>;
 
-// Asked before every turn of the model, beams included; true ends generation: rows stay as they are then, beams give
-// the best there is.
+// Called before every step of the model, also with beams; true ends generation: rows stay as they are then, and beams
+// return the best so far.
 using Stop = std::function<bool()>;
 
 struct Statistics {

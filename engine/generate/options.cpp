@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Arguments that change nothing here: what is returned beside the ids, and how the reference computes.
+// Arguments without an effect here: extra outputs besides the ids, and how the reference computes.
 constexpr const char* kWithoutEffect[] = {"use_cache",
                                           "return_dict_in_generate",
                                           "output_scores",
@@ -152,8 +152,8 @@ Status check(const Options& o) {
         return invalid_argument(
             fmt::format("repetition_penalty is {}, expected above 0 (1: off)", o.repetition_penalty));
     if (!(o.temperature > 0.0) || !std::isfinite(o.temperature))
-        return invalid_argument(fmt::format(
-            "temperature is {}, expected above 0; for the likeliest token turn sampling off", o.temperature));
+        return invalid_argument(
+            fmt::format("temperature is {}, expected above 0; for greedy decoding turn sampling off", o.temperature));
     if (!(o.top_p > 0.0 && o.top_p <= 1.0))
         return invalid_argument(fmt::format("top_p is {}, expected above 0 and at most 1 (1: off)", o.top_p));
     if (!std::isfinite(o.length_penalty))

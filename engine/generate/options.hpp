@@ -1,4 +1,4 @@
-// What a user asks of generation. Names and meanings are those of transformers' generate().
+// Options of generation, with the names and meanings of transformers' generate().
 #pragma once
 
 #include "base/status.hpp"
@@ -21,10 +21,10 @@ enum class EarlyStopping : uint8_t {
 
 struct Options {
     int64_t max_new_tokens = 20; // at least 1
-    // A row that fills the model's context begins anew with the last half of it, and goes on. false, with beams and in
-    // an encoder-decoder: more tokens than the context holds are an error before anything is generated.
+    // A row that fills the model's context restarts from its last half and continues. false, with beams and in an
+    // encoder-decoder: more tokens than the context holds are an error before anything is generated.
     bool slide_context = false;
-    int64_t min_new_tokens = 0; // no end before so many
+    int64_t min_new_tokens = 0; // the least number before an end token
     std::vector<int32_t> eos;   // any of these ends a row; empty: only the length does
     std::optional<int32_t> pad; // only where rows are made equally long for a caller
     // Encoder-decoders: the first token of every row.
@@ -35,7 +35,7 @@ struct Options {
     double repetition_penalty = 1.0;          // above 1 makes what was there less likely (Keskar et al. 2019)
     int64_t no_repeat_ngram_size = 0;         // 0: off
     int64_t encoder_no_repeat_ngram_size = 0; // no n-gram of the source
-    bool sample = false;                      // false: the likeliest token
+    bool sample = false;                      // false: the most likely token (greedy)
     double temperature = 1.0;                 // above 0
     int64_t top_k = 0;                        // 0: all
     double top_p = 1.0;                       // above 0 (Holtzman et al. 2020)
@@ -46,16 +46,16 @@ struct Options {
     int64_t sequences = 1; // of each prompt; with beams at most as many as beams
 };
 
-// invalid_argument names the option, what it is and what it may be.
+// Checks the options. Error: invalid_argument, with the option, its value and the range.
 Status check(const Options& options);
 
-// A folder's configuration (config.json or generation_config.json) and then the call's own arguments, null included,
-// which takes a setting away. Arguments that are not known are invalid_argument; keys of a configuration that do not
-// speak of generation are passed over. `prompt_length` turns max_length into new tokens.
+// Returns the options of a folder's configuration (config.json or generation_config.json), overridden by the call's
+// arguments; null removes a setting. Unknown arguments are invalid_argument; other keys of a configuration are ignored.
+// `prompt_length` converts max_length to new tokens.
 Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length);
 
-// An end that a configuration does not name is the tokenizer's, of an encoder-decoder the one that a target ends with;
-// ids that the tokenizer does not have mean nothing (a default of another model's).
+// Sets the end token that a configuration does not name: the tokenizer's, or the end of a target in an encoder-decoder.
+// Removes ids that the tokenizer does not have (a default of another model).
 void end_as(Options& options, const text::Tokenizer& tokenizer, bool encoder_decoder);
 
 } // namespace hekla::generate

@@ -1,5 +1,5 @@
-// Generation that the reference implementation has done before: prompts, arguments and the ids that came out. Running
-// it again says whether a decoder does the same.
+// Generation recorded from the reference implementation: prompts, arguments and resulting ids. Running it again
+// compares a decoder with the reference.
 #pragma once
 
 #include "generate/generator.hpp"
@@ -9,13 +9,13 @@ namespace hekla::generate {
 struct RecordedCase {
     std::vector<std::vector<int32_t>> prompts;  // equally long
     nlohmann::json arguments;                   // of transformers' generate()
-    Fields fields;                              // that went along: "attention_mask"
+    Fields fields;                              // other fields: "attention_mask"
     std::vector<std::vector<int32_t>> expected; // with the prompts (an encoder-decoder's: with its first token), padded
 };
 
 struct CaseReport {
     bool equal = false;
-    std::string detail; // where they part: "row 1, token 7: 12, expected 5"; "" if equal
+    std::string detail; // the first difference: "row 1, token 7: 12, expected 5"; "" if equal
     Statistics statistics;
 };
 

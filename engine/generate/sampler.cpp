@@ -84,7 +84,7 @@ void Sampler::warp(std::span<float> scores) const {
         double total = 0.0;
         for (const std::size_t i : order) total += std::exp(scores[i] - top);
         double below = 0.0;
-        for (std::size_t k = 0; k + 1 < order.size(); ++k) { // the likeliest always stays
+        for (std::size_t k = 0; k + 1 < order.size(); ++k) { // the most likely token always stays
             below += std::exp(scores[order[k]] - top) / total;
             if (below > 1.0 - o.top_p) break;
             scores[order[k]] = kNever;

@@ -1,4 +1,4 @@
-// From scores to a token: what is forbidden or made less likely, what may be drawn, and the draw. In the order of
+// Chooses a token by scores: penalties and forbidden tokens, temperature, top-k, top-p, and the draw. In the order of
 // transformers' processors, so that equal logits give equal tokens.
 #pragma once
 
@@ -12,7 +12,7 @@ class Sampler {
 public:
     explicit Sampler(const Options& options) : options_(options) {}
 
-    // What is known of a row when its next token is chosen.
+    // The state of a row when its next token is chosen.
     struct Row {
         std::span<const int32_t> ids;    // everything so far, the prompt included
         int64_t prompt_length = 0;       // how many of them were given
@@ -23,19 +23,19 @@ public:
     // least length, forced and suppressed tokens. Forbidden is -infinity.
     void process(const Row& row, std::span<float> scores) const;
 
-    // The token after `row`: greedy, or drawn from what temperature, top-k and top-p leave of `scores`, which change.
-    // The draw depends on (seed, row's number, position) and the scores alone. Errors: scores that are not numbers, or
-    // nothing left to choose.
+    // Returns the token after `row`: greedy, or drawn from the tokens that temperature, top-k and top-p leave in
+    // `scores`, which they change. The draw depends only on (seed, row's number, position) and the scores. Errors:
+    // scores that are NaN, or no token left.
     Result<int32_t> choose(uint64_t row, uint64_t position, std::span<float> scores) const;
 
-    // Temperature, top-k, top-p: what may not be drawn becomes -infinity.
+    // Applies temperature, top-k and top-p: a token that must not be drawn gets -infinity.
     void warp(std::span<float> scores) const;
 
 private:
     Options options_;
 };
 
-// A number in [0, 1) of 53 bits for a draw.
+// Returns a number in [0, 1) of 53 bits for a draw.
 double draw_unit(uint64_t seed, uint64_t row, uint64_t position);
 
 } // namespace hekla::generate

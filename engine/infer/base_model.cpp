@@ -29,12 +29,13 @@ Result<nlohmann::ordered_json> base_of(const fs::path& folder) {
 
 Result<std::optional<model::ModelFolder>> open_base(const json& config, const fs::path& path) {
     const json own = config.value("hekla", json::object());
-    const json said = own.is_object() ? own.value("base", json()) : json();
-    if (!said.is_object()) return std::optional<model::ModelFolder>();
+    const json recorded = own.is_object() ? own.value("base", json()) : json();
+    if (!recorded.is_object()) return std::optional<model::ModelFolder>();
     const std::string where = fmt::format("{}: hekla.base.folder", (path / "config.json").string());
-    const json folder = said.value("folder", json()), weights = said.value("weights", json());
+    const json folder = recorded.value("folder", json()), weights = recorded.value("weights", json());
     if (!folder.is_string() || !weights.is_string())
-        return corrupt(fmt::format("{}: expected the folder of the body as a text, and \"weights\" beside it", where));
+        return corrupt(fmt::format(
+            "{}: expected the body's folder as a string, and the hash of its weights in \"weights\"", where));
     Result<model::ModelFolder> base = model::ModelFolder::open(path / folder.get<std::string>());
     if (!base.ok())
         return Status(base.code(), fmt::format("{} = {}: the body that this adapter is of is not there ({}): put it "

@@ -1,4 +1,4 @@
-// The model whose body an adapter was trained with: its folder stands in the adapter's config.json, under "hekla".
+// The model whose body an adapter was trained with. The adapter's config.json names its folder under "hekla".
 #pragma once
 
 #include "model/folder.hpp"
@@ -9,14 +9,15 @@
 
 namespace hekla::infer {
 
-// {"folder", "weights"}: where the model of `folder` lies, and the hash of its weights, by which it is known again.
+// Returns {"folder", "weights"}: the path of the model's folder, and the hash of its weights, to recognize it later.
 Result<nlohmann::ordered_json> base_of(const std::filesystem::path& folder);
 
-// The folder that the config.json of the model at `path` names; none where it names none. A relative one is beside it.
-// Errors: it is not there; it holds other weights than those that the adapter was trained with.
+// Opens the folder that the config.json of the model at `path` names; none where it names none. A relative path starts
+// at `path`'s parent. Errors: it does not exist; it holds other weights than those that the adapter was trained with.
 Result<std::optional<model::ModelFolder>> open_base(const nlohmann::json& config, const std::filesystem::path& path);
 
-// Every tensor of the graph: from `own` those that it has, from `base` the others. Both must outlive the result.
+// Returns every tensor of the graph: from `own` those that it has, from `base` the others. Both must outlive the
+// result.
 Result<std::vector<plugin::StoredTensor>> find_with_base(const graph::Graph& graph, const model::Weights& own,
                                                          const model::Weights& base, const plugin::NameRules& names);
 

@@ -60,7 +60,7 @@ Result<Pooling> pooling_named(std::string_view name) {
     if (name == "first" || name == "cls") return Pooling::first;
     if (name == "last") return Pooling::last;
     if (name == "mean") return Pooling::mean;
-    return not_found(fmt::format("there is no pooling '{}': expected none, first, last or mean", name));
+    return not_found(fmt::format("unknown pooling '{}': expected none, first, last or mean", name));
 }
 
 Status embed_rows(Model& model, std::span<const std::vector<int32_t>> rows, const EmbedOptions& options,

@@ -57,12 +57,12 @@ Status ExportedFile::read() {
         return corrupt(fmt::format("{}; a model that `hekla export` wrote was expected", parsed.message()));
     const auto version = parsed->metadata.find(kVersionKey);
     if (version == parsed->metadata.end())
-        return corrupt(fmt::format("{}: is no model that `hekla export` wrote; give that file, or a model's folder",
+        return corrupt(fmt::format("{}: was not written by `hekla export`; give an exported file, or a model's folder",
                                    path_.string()));
     int number = 0;
     const char* const end = version->second.data() + version->second.size();
     const auto [rest, problem] = std::from_chars(version->second.data(), end, number);
-    if (problem != std::errc() || rest != end || number < 1) return damaged("its header says no version");
+    if (problem != std::errc() || rest != end || number < 1) return damaged("its header has no version");
     if (number > kFileVersion)
         return unsupported(fmt::format("{}: was written by a newer Hekla (version {} of the file, this one reads {}): "
                                        "use that Hekla, or export the model again with this one",
@@ -78,12 +78,12 @@ Status ExportedFile::read() {
     const auto manifest = contents_.find(kManifest), hash = contents_.find(kHash);
     if (manifest == contents_.end() || hash == contents_.end() ||
         hash->second != hash_text(map_.text().substr(0, sizeof header + header), manifest->second))
-        return damaged("its header or manifest is not what was written");
+        return damaged("its header or manifest has changed since it was written");
     HK_ASSIGN(manifest_, parse_json_object(manifest->second, path_.string() + ": hekla/manifest"));
     contents_.erase(manifest);
     contents_.erase(hash);
     const json hashes = manifest_.value("contents", json());
-    if (!hashes.is_object() || hashes.size() != contents_.size()) return damaged("its manifest is of other contents");
+    if (!hashes.is_object() || hashes.size() != contents_.size()) return damaged("its manifest lists other contents");
     for (const auto& [name, content] : contents_) {
         const auto known = hashes.find(name);
         if (known == hashes.end() || *known != to_hex(hash128(content))) return damaged(name);

@@ -20,18 +20,18 @@
 
 namespace hekla::infer {
 
-// Mapped read-only; what it hands out stays valid while it lives. Thread: any.
+// A file mapped read-only; its views are valid as long as it lives. Thread: any.
 class ExportedFile {
 public:
-    // Checks everything but the tensors' bytes. Errors name the file: not_found; corrupt for what is damaged or no such
-    // file; unsupported for one that a newer version wrote.
+    // Checks everything but the tensors' bytes. Errors name the file: not_found; corrupt for a damaged file or another
+    // kind of file; unsupported for one that a newer version wrote.
     static Result<std::shared_ptr<const ExportedFile>> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }
     const nlohmann::json& manifest() const { return manifest_; }               // an object
-    const std::vector<model::TensorView>& tensors() const { return tensors_; } // by place in the file
-    Status check(const model::TensorView& tensor) const;                       // its bytes are those that were exported
-    Result<std::string_view> content(std::string_view name) const;             // without "hekla/"
+    const std::vector<model::TensorView>& tensors() const { return tensors_; } // in the file's order
+    Status check(const model::TensorView& tensor) const;           // checks that its bytes are those that were exported
+    Result<std::string_view> content(std::string_view name) const; // without "hekla/"
 
 private:
     Status read();
@@ -49,7 +49,8 @@ struct ExportedContents {
     std::map<std::string, std::string> contents;        // by name, without "hekla/"
 };
 
-// The file appears complete, synced, or not at all. invalid_argument: a tensor's name begins with "hekla/".
+// Writes a file that appears complete and synced, or not at all, and removes what killed exports to `path` left. Error:
+// invalid_argument, where a tensor's name begins with "hekla/".
 Status write_exported_file(const std::filesystem::path& path, ExportedContents contents);
 
 } // namespace hekla::infer

@@ -80,10 +80,10 @@ Result<Model> describe_exported(const plugin::Registry& registry, const fs::path
     return reading(*file, [&]() -> Result<Model> {
         const json& manifest = file->manifest();
         if (options.objective)
-            return unsupported(fmt::format("{}: what makes batches of texts and says what outputs mean is a plugin's "
-                                           "code, which an exported model does not have: use the folder that it was "
-                                           "exported from",
-                                           where));
+            return unsupported(
+                fmt::format("{}: this needs a plugin's code (collate, decode), which an exported model does "
+                            "not have: use the folder that it was exported from",
+                            where));
         if (!options.class_name.empty())
             return unsupported(fmt::format("{}: is exported already: another class ({}) needs the folder that it was "
                                            "exported from",

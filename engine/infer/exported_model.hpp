@@ -1,5 +1,5 @@
-// A model in the one file that `hekla export` writes: its graphs, kernels, tokenizer and weights. What it computes are
-// the bits of the folder that it was exported from; no plugin, compiler or other process takes part.
+// A model in the file of `hekla export`: its graphs, kernels, tokenizer and weights. It computes the same bits as the
+// folder that it was exported from, without plugins, a compiler or another process.
 #pragma once
 
 #include "gpu/glsl.hpp"
@@ -25,29 +25,29 @@ struct ExportReport {
     std::size_t graphs = 0, kernels = 0, tensors = 0;
     uint64_t bytes = 0;                                        // of the file
     std::vector<std::string> can;                              // "generate", "embed"
-    std::vector<std::pair<std::string, std::string>> left_out; // what it cannot, and why
+    std::vector<std::pair<std::string, std::string>> left_out; // what the file cannot do, and why
 };
 
-// Writes `file`: for any number of rows, with kernels for every kind of device there is. unsupported, with the reason,
+// Writes `file`: for any number of rows, with kernels for every kind of device. Error: unsupported, with the reason,
 // where nothing of the model can be exported.
 Result<ExportReport> export_model(const plugin::Registry& registry, gpu::GlslCompiler& compiler,
                                   const std::filesystem::path& folder, const std::filesystem::path& file,
                                   const ExportOptions& options, const Log& log);
 
-// As describe_model(), of such a file.
+// Describes an exported file, as describe_model() does a folder.
 Result<Model> describe_exported(const plugin::Registry& registry, const std::filesystem::path& file,
                                 const ModelOptions& options);
 Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file);
-// What it says of itself.
+// A summary of an exported file.
 struct ExportSummary {
     std::string version;          // of the Hekla that exported it
     std::vector<std::string> can; // as ExportReport has it
     int64_t length = 0;
 };
 Result<ExportSummary> exported_summary(const ExportedFile& file);
-// How texts stand in the rows of its encoder.
+// Returns the layout of texts in the rows of its encoder.
 Result<SourceLayout> exported_source_layout(const ExportedFile& file);
-// As prompt_style().
+// Returns the prompt_style() of the exported model.
 Result<PromptStyle> exported_prompt_style(const ExportedFile& file);
 
 } // namespace hekla::infer

@@ -1,4 +1,4 @@
-// One pass through an opened model: fields in, ports out. Nothing is kept between passes but compiled programs.
+// One pass through an opened model: fields in, ports out. Only compiled programs are kept between passes.
 #pragma once
 
 #include "graph/attention_maps.hpp"
@@ -7,26 +7,26 @@
 
 namespace hekla::infer {
 
-// Ports that a description of this model offers for these fields, sorted.
+// Returns the ports that this model offers for these fields, sorted.
 Result<std::vector<std::string>> port_names(const Model& model, const Tensors& fields);
 
-// Whether the model reads a field when it has these: one without attention_mask must not be given padded rows.
+// Returns whether the model reads a field when it gets these. Without attention_mask it must not get padded rows.
 Result<bool> reads_field(const Model& model, const Tensors& fields, const std::string& field);
 
-// Where a field or an output lies on the device: in a state of the model's store by this name.
+// Returns the name of the state of the model's store that holds a field or an output on the device.
 inline std::string forward_state(std::string_view name) { return "forward." + std::string(name); }
 
 // A model compiled for one set of field shapes. Ownership: the model outlives it. Thread: one at a time.
 class Forward {
 public:
-    // fields: only names, kinds and shapes count. ports: as the architecture and head offer them ("hidden", "logits",
-    // "layer.3.hidden"); one that nobody offers is an error that names those there are. attention: also the map of
-    // every attention, as "attention.N".
+    // fields: only names, kinds and shapes are used. ports: those of the architecture and head ("hidden", "logits",
+    // "layer.3.hidden"); an unknown one is an error that lists the known ones. attention: also the map of every
+    // attention, as "attention.N".
     static Result<std::unique_ptr<Forward>> create(Model& model, const Tensors& fields,
                                                    const std::vector<std::string>& ports, bool attention = false);
-    // The same for a model with a runtime, whose fields and outputs stay on the device, in states named by
-    // forward_state(): nothing is copied. lens: also what the head says of each layer, as "lens.N". `buffer` may give
-    // the host's for any of them; empty: one of the store's.
+    // The same for a model with a runtime. Fields and outputs stay on the device, in states named by forward_state(),
+    // without copies. lens: also the logits of each layer's hidden state (logit lens), as "lens.N". `buffer` may return
+    // a buffer of the host for any of them; empty: the store makes one.
     using GiveBuffer = std::function<Result<gpu::Buffer>(const std::string& name, uint64_t bytes)>;
     static Result<std::unique_ptr<Forward>> create_on_device(Model& model, const Tensors& fields,
                                                              const std::vector<std::string>& ports, bool attention,
@@ -39,14 +39,14 @@ public:
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
 
-    // Fields of the same names and shapes. Outputs by port.
+    // Runs a pass over fields of the same names and shapes. Returns outputs by port.
     Result<Tensors> run(const Tensors& fields);
 
-    // Of create_on_device.
+    // Runs a pass of create_on_device().
     Status run();
     // Returns N where the values of a field are looked up in tables of N rows: ids are 0 to N - 1. 0: in none.
     int64_t id_range(std::string_view field) const;
-    // An output, or a field that the model reads; null for any other name.
+    // Returns an output, or a field that the model reads; null for any other name.
     const graph::Value* find(std::string_view name) const;
 
     const std::vector<graph::AttentionMap>& attention_maps() const { return maps_; }

@@ -42,10 +42,11 @@ Result<std::vector<nlohmann::json>> decode_rows(const plugin::Composition& compo
     return objects;
 }
 
-void name_labels(nlohmann::json& said, const std::function<nlohmann::json(const nlohmann::json& label)>& name_of) {
+void name_labels(nlohmann::json& prediction,
+                 const std::function<nlohmann::json(const nlohmann::json& label)>& name_of) {
     for (const auto& [key, named] : {std::pair{"label", "label_name"}, {"labels", "label_names"}}) {
-        const auto label = said.find(key);
-        if (label == said.end()) continue;
+        const auto label = prediction.find(key);
+        if (label == prediction.end()) continue;
         nlohmann::json names;
         if (label->is_array()) {
             names = nlohmann::json::array();
@@ -53,7 +54,7 @@ void name_labels(nlohmann::json& said, const std::function<nlohmann::json(const 
         } else {
             names = name_of(*label);
         }
-        said[named] = std::move(names);
+        prediction[named] = std::move(names);
     }
 }
 

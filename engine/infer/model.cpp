@@ -53,7 +53,7 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
     }
     if (entry.provided == nullptr) {
         if (folder.model_type().empty())
-            return invalid_argument(fmt::format("{}: neither model_type nor architectures says what model this is",
+            return invalid_argument(fmt::format("{}: neither model_type nor architectures names the kind of model",
                                                 (folder.path() / "config.json").string()));
         HK_ASSIGN(entry, registry.find_model_type(folder.model_type()));
     }
@@ -65,13 +65,14 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
     return {};
 }
 
-// What the model's plugins describe otherwise than when it was made; empty where they do not, or nobody wrote it down.
+// Returns how the graph of the model's plugins differs from the one that it was made with; empty where it does not, or
+// where the folder has no record.
 Result<std::string> difference_from_record(const Model& m, const Log& log) {
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.path));
     if (!record) return std::string();
     Result<std::string> difference = plugin::difference_from(*record, *m.composition);
     if (difference.ok()) return difference;
-    // Another head may need fields that the recorded batch does not have: nothing can be said then.
+    // Another head may need fields that the recorded batch does not have; then the two cannot be compared.
     log.debug(fmt::format("{}: its plugins are not compared with those it was made with: {}", m.path.string(),
                           difference.message()));
     return std::string();

@@ -7,14 +7,14 @@
 
 namespace hekla::infer {
 
-// A stored tensor's values, converted. Waits for everything submitted.
+// Uploads a stored tensor's values, converted. Waits for all submitted work.
 Status upload(program::ParameterStore& store, const plugin::StoredTensor& tensor);
 
-// The buffers of a graph as they are described, also those that no program reads.
+// Creates the buffers of a graph as described, also those that no program reads.
 Status upload_described_buffers(program::ParameterStore& store, const graph::Graph& graph);
 
-// Every tensor that the graph's model keeps, read from the store as it is written. `store` must outlive the result.
-// A teacher's (plugin::kTeacher) are another model's.
+// Returns sources of every tensor of the graph's model, read from the store while they are written. `store` must
+// outlive the result. A teacher's tensors (plugin::kTeacher) belong to another model and are not included.
 std::vector<model::TensorSource> tensor_sources(program::ParameterStore& store, const graph::Graph& graph);
 
 } // namespace hekla::infer

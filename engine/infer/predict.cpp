@@ -37,7 +37,8 @@ Result<std::vector<data::TaskColumn>> text_columns(const Model& model) {
     std::vector<data::TaskColumn> columns;
     for (const plugin::ColumnNeed& need : needs)
         if (need.target && need.kind == HK_COLUMN_TOKENS && model.composition->head() == "lm")
-            return unsupported(fmt::format("{}: what it says of a row is a text: use `generate`", model.path.string()));
+            return unsupported(
+                fmt::format("{}: its prediction for a row is a text: use `generate`", model.path.string()));
     for (const plugin::ColumnNeed& need : needs)
         if (!need.target) {
             columns.push_back({need.name, need.kind, need.optional, false, ""});
@@ -84,10 +85,10 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         HK_ASSIGN(const Tensors outputs, forward->run(tensors));
         std::map<std::string, graph::Tensor, std::less<>> wanted;
         for (const std::string& port : ports) wanted.emplace(port, outputs.at(port));
-        HK_ASSIGN(std::vector<json> said, decode_rows(*model.composition, wanted, fields, rows.size()));
-        for (std::size_t i = 0; i < said.size(); ++i) {
-            if (names.is_object()) name_labels(said[i], name_of);
-            if (!give(rows[i].row, said[i])) return Status(Code::cancelled, "stopped");
+        HK_ASSIGN(std::vector<json> predictions, decode_rows(*model.composition, wanted, fields, rows.size()));
+        for (std::size_t i = 0; i < predictions.size(); ++i) {
+            if (names.is_object()) name_labels(predictions[i], name_of);
+            if (!give(rows[i].row, predictions[i])) return Status(Code::cancelled, "stopped");
         }
     }
     return {};

@@ -1,4 +1,4 @@
-// What a trained model says of new examples: collate, the network, the head's decode.
+// Predictions of a trained model for new examples: collate, the network, the head's decode.
 #pragma once
 
 #include "data/task_table.hpp"
@@ -15,15 +15,16 @@ struct PredictOptions {
     int64_t length = 0; // of a row, at most; 0: as it was trained, or as its configuration allows
 };
 
-// Gives false to stop.
+// Returns false to stop.
 using PredictRow = std::function<bool(std::size_t row, const nlohmann::json& said)>;
 
-// The columns of texts that the model reads; what is to be predicted is not among them. unsupported where the folder
-// does not say what the model was trained for, or that was plain text.
+// Returns the columns of texts that the model reads, without the targets. Error: unsupported, where the folder does not
+// name the model's objective, or where that reads plain text.
 Result<std::vector<data::TaskColumn>> text_columns(const Model& model);
 
-// The model must be open with its objective. Rows of like length share a pass, so they come in no order: use `row`.
-// Labels get their names where config.json has them. cancelled: `give` said stop.
+// Predicts for a table of rows. The model must be open with its objective. Rows of similar length share a pass, so
+// results come in any order: use `row`. Labels get names where config.json has them. Error: cancelled, when `give`
+// returns false.
 Status predict(Model& model, std::span<const data::EncodedExample> examples, const PredictOptions& options,
                const PredictRow& give);
 

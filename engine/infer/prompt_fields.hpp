@@ -1,4 +1,4 @@
-// What an encoder reads of texts: their tokens with what its family puts around them, as it was trained.
+// The input of an encoder for texts: their tokens, with the special tokens around them as in training.
 #pragma once
 
 #include "data/batcher.hpp"
@@ -15,16 +15,15 @@ struct SourceRows {
     Tensors fields;                        // the encoder's others: attention_mask, ...
 };
 
-// What the encoder reads of a batch that an objective made. Errors: a field of real numbers.
+// Returns what the encoder reads of a batch that an objective made. Errors: a field of real numbers.
 Result<SourceRows> source_rows(std::span<const data::Field> fields);
 
-// The batch that the objective of sequences from sequences makes of texts, given as token ids, laid out as the model
-// was trained.
+// Returns the batch that the seq2seq objective makes of texts, given as token ids, laid out as in training.
 Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry, const Model& model,
                                                std::span<const std::vector<int32_t>> texts);
 
-// Rows of an encoder-decoder for texts. Errors: a text without a token; a tokenizer without the tokens that must stand
-// around it.
+// Returns rows of an encoder-decoder for texts. Errors: a text without tokens; a tokenizer without the special tokens
+// that the layout needs.
 Result<SourceRows> source_rows(const plugin::Registry& registry, const Model& model,
                                std::span<const std::string> texts);
 

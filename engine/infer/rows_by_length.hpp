@@ -11,7 +11,7 @@ struct RowLength {
     int64_t length = 0; // that its batch will have
 };
 
-// The shortest first; rows of one length in the order given. A batch has at least one row and at most `batch`.
+// Returns batches, the shortest rows first; rows of one length in the order given. A batch has 1 to `batch` rows.
 std::vector<std::vector<RowLength>> batches_by_length(std::vector<RowLength> rows, int64_t batch);
 
 } // namespace hekla::infer

@@ -1,4 +1,4 @@
-// How a text stands in a row of an encoder, as data: what an objective does with one text, for a model that is used
+// The layout of a text in a row of an encoder, as data: what an objective does with one text, for a model that is used
 // without its plugins.
 #pragma once
 
@@ -28,13 +28,13 @@ struct SourceLayout {
 // What the objective makes of a batch of texts, given as token ids.
 using MakeBatch = std::function<Result<std::vector<data::Field>>(std::span<const std::vector<int32_t>> texts)>;
 
-// From what it makes of a few. unsupported: it lays them out in another way.
+// Derives the layout from batches of a few texts. Error: unsupported, where the objective lays them out in another way.
 Result<SourceLayout> source_layout(const MakeBatch& make);
 
-// As the objective would.
+// Lays out texts as the objective would.
 SourceRows laid_out(const SourceLayout& layout, std::span<const std::vector<int32_t>> texts);
 
-// The other way: a JSON exception for what is none.
+// Convert a layout to JSON and back; layout_from() throws a JSON exception for other values.
 nlohmann::json layout_json(const SourceLayout& layout);
 SourceLayout layout_from(const nlohmann::json& json);
 

@@ -1,5 +1,6 @@
-// fmt, compiled into libhekla, because Debian packages only a shared library of it. With the headers alone a function is
-// emitted where it is used, so this file uses the functions that the engine uses.
+// fmt, compiled into libhekla, which must not depend on libfmt.so. Debian's libfmt-dev has no static library whose
+// objects could be linked, so this file emits fmt's functions itself: in header-only mode a function is emitted where
+// it is used, and use_fmt() uses those that the engine does.
 #define FMT_HEADER_ONLY
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Checkpoints of a run: RUN/checkpoint-N/, complete or not there at all, each with a manifest of its files' hashes.
+// Checkpoints of a run: RUN/checkpoint-N/, complete or absent, each with a manifest of its files' hashes.
 //
 // A checkpoint is written to RUN/checkpoint-N.tmp-XXXXXX/, every file synced, MANIFEST.json last, the folder synced,
 // then renamed and RUN synced. A process killed or a disk full at any point leaves the older checkpoints and, at most,
@@ -20,12 +20,12 @@ inline constexpr const char* manifest_name = "MANIFEST.json";
 inline constexpr const char* best_name = "best";
 inline constexpr uint64_t manifest_size_limit = 16'000'000;
 
-// Collects the files of one checkpoint. Thread: one at a time (a background saver may own it). After an error give it
-// up: its destructor removes what was written.
+// A checkpoint being written. Thread: one at a time (a background saver may own it). After an error destroy it: the
+// destructor removes its files.
 class CheckpointWriter {
 public:
-    // Makes RUN where it is missing. `step` >= 0 is the number of applied updates. Leftovers of dead writers are
-    // removed.
+    // Creates RUN where it is missing, and removes what killed writers left. `step` >= 0: the number of applied
+    // updates.
     static Result<CheckpointWriter> create(const std::filesystem::path& run_dir, int64_t step);
 
     int64_t step() const { return step_; }
@@ -39,7 +39,7 @@ public:
                        const Metadata& metadata = {{"format", "pt"}}, uint64_t max_shard_bytes = default_shard_bytes);
     Status add_copy(const std::filesystem::path& from); // under its own name
 
-    // Writes the manifest and gives the folder its name; a checkpoint of the same step is replaced. Returns its path.
+    // Writes the manifest and renames the folder; replaces a checkpoint of the same step. Returns its path.
     Result<std::filesystem::path> commit();
 
 private:
@@ -61,8 +61,8 @@ struct Checkpoint {
 };
 
 enum class Check {
-    sizes, // the manifest is whole, every file is there and as long as it says: costs nothing
-    hashes // and every file's content has its hash: reads everything
+    sizes, // the manifest is valid, and every file exists with its size: costs nothing
+    hashes // and the content of every file has its hash: reads everything
 };
 
 // One checkpoint folder. Errors: not_found (no manifest: not complete), corrupt (which file, what was found and
@@ -70,19 +70,19 @@ enum class Check {
 Result<Checkpoint> verify_checkpoint(const std::filesystem::path& folder, Check check = Check::hashes);
 
 struct CheckpointSearch {
-    std::optional<Checkpoint> found;   // the newest that is complete and unharmed
-    std::vector<std::string> rejected; // why each newer one is not it, newest first
+    std::optional<Checkpoint> found;   // the newest that is complete and undamaged
+    std::vector<std::string> rejected; // why each newer one was rejected, newest first
 };
 
-// Looks through RUN's checkpoints from the newest down, checking hashes. A run folder that does not exist has none.
+// Searches RUN's checkpoints from the newest on, checking hashes. A run folder that does not exist has none.
 Result<CheckpointSearch> newest_complete(const std::filesystem::path& run_dir);
 
-// Steps of the checkpoint-N folders there, ascending, complete or not.
+// Returns the steps of the checkpoint-N folders, ascending, complete or not.
 Result<std::vector<int64_t>> list_checkpoints(const std::filesystem::path& run_dir);
 std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, int64_t step);
 
 // RUN/best holds the name of the best checkpoint's folder. set_best refuses a step whose checkpoint is not complete.
-// read_best: none where there is no pointer, or where it points at no complete checkpoint.
+// read_best returns none where the file is missing, or names a checkpoint that is not complete.
 Status set_best(const std::filesystem::path& run_dir, int64_t step);
 Result<std::optional<int64_t>> read_best(const std::filesystem::path& run_dir);
 
@@ -92,7 +92,7 @@ Result<std::optional<int64_t>> read_best(const std::filesystem::path& run_dir);
 Result<std::vector<int64_t>> prune_checkpoints(const std::filesystem::path& run_dir, int64_t limit,
                                                int64_t newest_step);
 
-// Removes what killed writers left in RUN (temporary folders, a half-written pointer); spares living writers'.
+// Removes what killed writers left in RUN (temporary folders, a half-written RUN/best), not what living writers use.
 void remove_stale(const std::filesystem::path& run_dir) noexcept;
 
 } // namespace hekla::model

@@ -46,7 +46,7 @@ Result<Checkpoint> read_manifest(const fs::path& folder) {
     const auto step = count_in(json, "step");
     const auto expected = step_of(folder.filename().string());
     if (!step || (expected && *step != static_cast<uint64_t>(*expected)))
-        return corrupt(fmt::format("{}: its step is not the folder's", where));
+        return corrupt(fmt::format("{}: its step is not that of the folder's name", where));
     const auto files = json.find("files");
     if (files == json.end() || !files->is_object()) return corrupt(fmt::format("{}: has no \"files\" object", where));
     Checkpoint checkpoint{folder, static_cast<int64_t>(*step), {}};
@@ -75,17 +75,17 @@ Result<Checkpoint> read_manifest(const fs::path& folder) {
 Status check_file(const fs::path& path, const FileRecord& expected, Check check) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status)) return corrupt(fmt::format("{}: is missing, the manifest has it", path.string()));
+    if (!fs::exists(status)) return corrupt(fmt::format("{}: is missing, but MANIFEST.json lists it", path.string()));
     if (!fs::is_regular_file(status)) return corrupt(fmt::format("{}: is not a regular file", path.string()));
     const uint64_t size = fs::file_size(path, error);
     if (error) return {Code::io, fmt::format("{}: cannot be inspected: {}", path.string(), error.message())};
     if (size != expected.size)
-        return corrupt(fmt::format("{}: is {} bytes long, the manifest says {}", path.string(), size, expected.size));
+        return corrupt(fmt::format("{}: is {} bytes long, MANIFEST.json has {}", path.string(), size, expected.size));
     if (check == Check::sizes) return {};
     HK_ASSIGN(const FileRecord found, hash_file(path));
     if (found.size != expected.size || found.hash != expected.hash)
         return corrupt(
-            fmt::format("{}: its hash is {}, the manifest says {}: the content has changed since it was written",
+            fmt::format("{}: its hash is {}, MANIFEST.json has {}: the content has changed since it was written",
                         path.string(), to_hex(found.hash), to_hex(expected.hash)));
     return {};
 }
@@ -158,7 +158,7 @@ Result<std::vector<int64_t>> prune_checkpoints(const fs::path& run_dir, int64_t 
     if (limit < 1) return invalid_argument(fmt::format("save_total_limit is {}, 1 or more was expected", limit));
     const auto newest = verify_checkpoint(checkpoint_path(run_dir, newest_step), Check::sizes);
     if (!newest.ok()) return newest.status().with_context("no older checkpoint was removed");
-    // A damaged pointer must not cost the checkpoint it meant: stop, and say so.
+    // A damaged pointer must not cost the checkpoint that it names: fail instead.
     HK_ASSIGN(const std::optional<int64_t> best, read_best(run_dir));
     HK_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(run_dir));
     std::vector<int64_t> complete;

@@ -101,7 +101,7 @@ bool whole_in_range(From value) {
     }
 }
 
-// Stores `value` as To; false where To has no such value.
+// Stores `value` as To; returns false where To cannot hold it.
 template<class To, class From>
 bool convert(From value, To& out) {
     if constexpr (std::is_same_v<To, Float16>) {

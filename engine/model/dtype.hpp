@@ -31,11 +31,11 @@ uint16_t bf16_from(double value);
 float f16_to_float(uint16_t bits);
 float bf16_to_float(uint16_t bits);
 
-// Arrays. `bytes` may lie at any address (files do not align) and must hold exactly as many elements as the other side,
+// Convert arrays. `bytes` may have any alignment and must hold exactly as many elements as the other side,
 // little-endian. To a floating type: rounded once, to the nearest, ties to even. To an integer or bool: the value must
 // be a whole number within the range (0 or 1 for bool), else invalid_argument names the first element that is not;
-// nothing is rounded or clamped in silence. A stored bool is true for any byte but 0. On error the output's content is
-// unspecified.
+// values are never rounded or clamped silently. A stored bool is true for any byte but 0. On error the output's content
+// is unspecified.
 Status to_float32(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 Status to_float64(DType dtype, std::span<const std::byte> bytes, std::span<double> out);
 Status to_int32(DType dtype, std::span<const std::byte> bytes, std::span<int32_t> out);

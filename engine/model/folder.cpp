@@ -57,7 +57,7 @@ Result<ModelFolder> ModelFolder::open(const fs::path& path) {
     folder.path_ = path;
     const fs::path config = path / "config.json";
     if (!fs::exists(config, error))
-        return not_found(fmt::format("{}: has no config.json, which says what model it is", path.string()));
+        return not_found(fmt::format("{}: has no config.json, which names the model type", path.string()));
     HK_ASSIGN(folder.config_json_, read_file(config, config_size_limit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(folder.config_json_, config.string()));
     if (const auto type = json.find("model_type"); type != json.end()) {

@@ -22,10 +22,10 @@ public:
     static Result<ModelFolder> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }
-    const std::string& config_json() const { return config_json_; } // as it stands in the file; a JSON object
+    const std::string& config_json() const { return config_json_; } // as in the file; a JSON object
     const std::string& model_type() const { return model_type_; }   // config's "model_type", empty where it has none
     const Weights& weights() const { return weights_; }
-    // What goes along when the model is saved elsewhere: those of auxiliary_file_names() that are there, by name.
+    // The files that are copied when the model is saved elsewhere: those of auxiliary_file_names() that exist, by name.
     const std::vector<std::filesystem::path>& auxiliary_files() const { return auxiliary_files_; }
 
 private:
@@ -44,7 +44,7 @@ struct NamedText {
 struct ModelContents {
     std::string config_json;                   // must be a JSON object
     std::vector<TensorSource> tensors;         // in the order in which shards are filled
-    std::vector<NamedText> texts;              // other files, made now
+    std::vector<NamedText> texts;              // other files, by content
     std::vector<std::filesystem::path> copies; // other files, copied under their own names by write_copied_file()
     Metadata metadata{{"format", "pt"}};
     uint64_t max_shard_bytes = default_shard_bytes;
@@ -52,22 +52,20 @@ struct ModelContents {
 
 enum class OnExisting {
     refuse, // the target must not exist, or be an empty folder
-    replace // the target is swapped as a whole; files in it that are neither written now nor old weights are kept
+    replace // the target is replaced as a whole; its files that are neither written now nor old weights are kept
 };
 
-// Writes a whole folder beside `target`, synced, then gives it the name. After an error the target is as it was.
-// `replace` refuses a target that holds folders: that is not a model's folder.
+// Writes a whole folder under a temporary name, synced, then renames it to `target`. After an error the target is
+// unchanged. `replace` refuses a target that holds folders, because it is not a model's folder.
 Status save_folder(const std::filesystem::path& target, const ModelContents& contents,
                    OnExisting existing = OnExisting::refuse);
 
-// Writes into a folder that holds other things too (a run's, beside its checkpoints): everything is written and synced
-// in a temporary folder inside it, then moved file by file, weights last; old weights that are not replaced are
-// removed. Each file is complete; killed between the moves, the folder can hold new and old ones until it is saved
-// again.
+// Writes into a folder that holds other files too (a run's, with its checkpoints): writes and syncs everything in a
+// temporary folder inside it, then moves file by file, weights last; removes old weights that are not replaced. Each
+// file is complete; after a kill between the moves, the folder can hold new and old files until it is saved again.
 Status save_into_folder(const std::filesystem::path& folder, const ModelContents& contents);
 
-// Writes the contents' files into an existing folder and says which; the building stone of the two above and of
-// checkpoints.
+// Writes the contents' files into an existing folder and returns them; used by the two above and by checkpoints.
 Result<std::vector<FileRecord>> write_model_files(const std::filesystem::path& folder, const ModelContents& contents);
 
 // Copies one file and returns its size and hash; the copy is complete and synced, or absent. A link is followed where

@@ -88,7 +88,7 @@ Result<Header> header_of(const GgufKeys& keys, std::span<const TensorSource> ten
                 fmt::format("tensor {} is {}, which GGUF cannot hold", in_quotes(tensor.name), describe(tensor)));
         header.text(tensor.name);
         header.number(static_cast<uint32_t>(tensor.dims.size()));
-        for (std::size_t i = tensor.dims.size(); i-- > 0;) // the fastest first
+        for (std::size_t i = tensor.dims.size(); i-- > 0;) // fastest-varying first
             header.number(static_cast<uint64_t>(tensor.dims[i]));
         header.number(*type);
         header.number(offset);

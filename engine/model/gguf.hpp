@@ -19,9 +19,9 @@ using GgufValue = std::variant<uint32_t, float, bool, std::string, std::vector<i
                                std::vector<float>>;
 using GgufKeys = std::vector<std::pair<std::string, GgufValue>>;
 
-// The file appears complete, synced, or not at all; tensors are written in their order. Types: f32, f16, bf16, and
-// integers of 8 to 64 bits. Errors: invalid_argument (another type, more than 4 dimensions, a source that gives another
-// number of bytes than its shape says), and whatever the sources return.
+// Writes a file that appears complete and synced, or not at all; tensors in their order. Types: f32, f16, bf16, and
+// integers of 8 to 64 bits. Errors: invalid_argument (another type, more than 4 dimensions, a source whose number of
+// bytes does not match its shape), and those of the sources.
 Result<FileRecord> write_gguf_file(const std::filesystem::path& path, const GgufKeys& keys,
                                    std::span<const TensorSource> tensors);
 

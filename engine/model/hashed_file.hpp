@@ -1,4 +1,4 @@
-// A file written beside its place with its size and hash counted on the way, and a file's hash read back.
+// A file written under a temporary name, with size and hash computed on the way; and the hash of an existing file.
 #pragma once
 
 #include "base/file.hpp"
@@ -15,13 +15,13 @@ struct FileRecord {
     Hash128 hash; // XXH3-128 of the content
 };
 
-// As AtomicFile; commit() says what was written: the hash is of the bytes given, not of what the disk made of them.
+// An AtomicFile whose commit() returns size and hash. The hash is of the bytes given, not of a read from disk.
 class HashedFile {
 public:
     static Result<HashedFile> create(const std::filesystem::path& path);
     HashedFile(HashedFile&& other) noexcept;
     HashedFile& operator=(HashedFile&& other) noexcept;
-    ~HashedFile(); // without commit() nothing remains
+    ~HashedFile(); // without commit(), removes the temporary
 
     Status write(std::span<const std::byte> bytes);
     Status write(std::string_view bytes);
@@ -36,8 +36,8 @@ private:
     uint64_t size_ = 0;
 };
 
-// Size and hash of a regular file, read in pieces: a failing disk is an error here, where a mapped read would be a
-// signal.
+// Returns size and hash of a regular file. Reads it in pieces, because a failing disk is an error then; for a mapped
+// file it would be a signal.
 Result<FileRecord> hash_file(const std::filesystem::path& path);
 
 } // namespace hekla::model

@@ -29,20 +29,20 @@ void apply(const Rename& rule, std::string& name) {
     }
 }
 
-// The names under which a parameter may know this tensor, the likeliest first.
+// The parameter names that this tensor may have, most likely first.
 std::vector<std::string> spellings(const std::string& stored, const NameRules& rules) {
     std::vector<std::string> all{stored};
     const auto add = [&all](std::string name) {
         if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));
     };
-    // After each rule: a later one may be for a model of another age.
+    // After each rule, because a later rule may be for another version of the model.
     const auto add_renamed = [&](std::string name, const std::string& before) {
         for (const Rename& rule : rules.renames) {
             apply(rule, name);
             add(before + name);
         }
     };
-    // A prefix is taken off before the renames too: a rule that names a beginning should hold in both kinds of file.
+    // The prefix is removed before the renames too: a rule for the beginning of a name applies to both kinds of file.
     add_renamed(stored, "");
     for (const std::string& prefix : rules.optional_prefixes) {
         if (stored.starts_with(prefix)) {
@@ -101,7 +101,7 @@ private:
             if (taken == nullptr)
                 taken = &tensor;
             else
-                problem(fmt::format("{} and {} both stand for the parameter {}", in_quotes(taken->name),
+                problem(fmt::format("{} and {} both match the parameter {}", in_quotes(taken->name),
                                     in_quotes(tensor.name), in_quotes(name)));
             return;
         }
@@ -161,8 +161,8 @@ private:
         if (count_ >= problems_shown) return problem("");
         std::vector<std::string_view> names;
         for (const ParameterSpec& parameter : parameters_) names.push_back(parameter.name);
-        problem(fmt::format("{} {} is no parameter of the model{}", in_quotes(tensor.name), format_dims(tensor.dims),
-                            near_hint(tensor.name, names, "the nearest is")));
+        problem(fmt::format("tensor {} {} matches no model parameter{}", in_quotes(tensor.name),
+                            format_dims(tensor.dims), near_hint(tensor.name, names, "the nearest is")));
     }
 
     void problem(std::string text) {
@@ -218,7 +218,7 @@ bool matches(std::string_view pattern, std::string_view name) {
         } else if (p < pattern.size() && pattern[p] == name[n]) {
             ++p;
             ++n;
-        } else if (star != std::string_view::npos) { // let the last star take one more
+        } else if (star != std::string_view::npos) { // the last star matches one more character
             p = star + 1;
             n = ++resume;
         } else {

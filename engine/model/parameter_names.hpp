@@ -1,6 +1,5 @@
-// Which stored tensor is which parameter: older spellings, prefixes that some files have and others not, leftovers to
-// ignore, tied parameters. A tensor that nothing explains, a missing one and a wrong shape are errors, each by its
-// name.
+// Matches stored tensors with parameters: older spellings, optional prefixes, tensors to ignore, tied parameters. A
+// tensor without a parameter, a missing one and a wrong shape are errors, each with the name.
 #pragma once
 
 #include "model/tensor.hpp"
@@ -28,44 +27,44 @@ struct Tie {
     std::string parameter;
 };
 
-// What an architecture declares about names. Patterns are whole names in which '*' stands for any characters, dots
-// included.
+// An architecture's rules for names. Patterns are whole names in which '*' matches any characters, dots included.
 struct NameRules {
     std::vector<Rename> renames; // each applied once to a file's name, in this order
     std::vector<std::string>
-        optional_prefixes;              // "transformer.": a file may have it where the parameter does not, and back
-    std::vector<std::string> ignorable; // in files, wanted by nobody: "*.attn.bias"
+        optional_prefixes; // "transformer.": a file may have it where the parameter does not, and the reverse
+    std::vector<std::string> ignorable; // in files, not parameters: "*.attn.bias"
     std::vector<Tie> ties;
-    std::vector<std::string> may_be_missing; // parameters that a file need not hold: a head that will be trained anew
-    // Of a vocabulary that has grown: a stored tensor of `first` where the parameter has `second` along one axis is
-    // taken as it is; whoever loads it fills the rest.
+    std::vector<std::string>
+        may_be_missing; // parameters that a file need not have: a head that will be trained from scratch
+    // For a vocabulary that has grown: a stored tensor with `first` where the parameter has `second` along one axis is
+    // accepted; the caller that loads it fills the rest.
     std::pair<int64_t, int64_t> grown{0, 0};
 };
 
-// What a graph wants. A floating `dtype` takes a tensor of any floating type, an integer one any integer, bool only
-// bool.
+// A parameter of a graph. A floating `dtype` accepts a tensor of any floating type, an integer one any integer type,
+// bool only bool.
 using ParameterSpec = TensorInfo;
 
 struct Resolution {
     std::vector<const TensorView*>
         tensors;                      // one for each parameter, in their order; null for one that is missing and may be
-    std::vector<std::string> missing; // the names of those
+    std::vector<std::string> missing; // their names
     std::vector<std::string> ignored; // file tensors left unread
 };
 
-// Maps every parameter to a tensor of `stored` (which must outlive the result). `where` begins the message: one line
-// that counts what is wrong, then a line for each of the first few, with the nearest name where one is near.
+// Maps every parameter to a tensor of `stored` (which must outlive the result). `where` begins the message: a line with
+// the number of problems, then a line for each of the first few, with the nearest name where one is near.
 Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std::span<const TensorView> stored,
                                  const NameRules& rules, const std::string& where);
 
-// The axis along which `stored` is as `wanted` but for the growth; -1: there is not one.
+// Returns the axis along which `stored` differs from `wanted` by the growth alone; -1: none.
 int grown_axis(const std::vector<int64_t>& stored, const std::vector<int64_t>& wanted,
                const std::pair<int64_t, int64_t>& grown);
 
-// '*' stands for any run of characters, also none.
+// Matches a name with a pattern, in which '*' stands for any characters, or none.
 bool matches(std::string_view pattern, std::string_view name);
 
-// not_found: "path: has no tensor "x"; the nearest is "y"".
+// Returns not_found: "path: has no tensor "x"; the nearest is "y"".
 Status missing_tensor(const std::string& where, std::string_view name, std::span<const TensorView> stored);
 
 } // namespace hekla::model

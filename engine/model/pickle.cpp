@@ -77,7 +77,7 @@ std::string_view name_of(PickleKind kind) {
     case PickleKind::boolean: return "True or False";
     case PickleKind::integer: return "an integer";
     case PickleKind::real: return "a number with a fraction";
-    case PickleKind::text: return "a text";
+    case PickleKind::text: return "a string";
     case PickleKind::tuple: return "a tuple";
     case PickleKind::list: return "a list";
     case PickleKind::dictionary: return "a dictionary";
@@ -89,7 +89,7 @@ std::string_view name_of(PickleKind kind) {
 
 Result<PickleId> Pickle::add(PickleObject object) {
     if (objects_.size() >= pickle_object_limit)
-        return corrupt(fmt::format("makes more than {} objects", pickle_object_limit));
+        return corrupt(fmt::format("creates more than {} objects", pickle_object_limit));
     objects_.push_back(std::move(object));
     return static_cast<PickleId>(objects_.size() - 1);
 }
@@ -144,7 +144,7 @@ private:
             return push(number_of(PickleKind::integer, static_cast<int32_t>(static_cast<uint32_t>(bits))));
         }
         case long1: return long_integer();
-        case real8: { // high byte first; no real number says anything about a tensor
+        case real8: { // high byte first; no tensor depends on a real number
             HK_TRY(number(8).status());
             return push(object_of(PickleKind::real));
         }
@@ -182,7 +182,7 @@ private:
         }
         case set_items: {
             HK_ASSIGN(const std::vector<PickleId> items, from_mark());
-            if (items.size() % 2 != 0) return corrupt("a dictionary is given a key without a value");
+            if (items.size() % 2 != 0) return corrupt("a dictionary has a key without a value");
             return extend(PickleKind::dictionary, items);
         }
         case global: {
@@ -194,25 +194,25 @@ private:
             HK_ASSIGN(const PickleId name, popped());
             HK_ASSIGN(const PickleId module, popped());
             if (pickle_.at(name).kind != PickleKind::text || pickle_.at(module).kind != PickleKind::text)
-                return corrupt("a function is named by something that is no text");
+                return corrupt("the name of a function is not a string");
             return function(pickle_.at(module).text + "." + pickle_.at(name).text);
         }
         case reduce: {
             HK_ASSIGN(const PickleId arguments, popped());
             HK_ASSIGN(const PickleId called, popped());
             if (pickle_.at(called).kind != PickleKind::function || pickle_.at(arguments).kind != PickleKind::tuple)
-                return corrupt(fmt::format("{} is called with {}, a function and a tuple were expected",
+                return corrupt(fmt::format("calls {} with {}, a function and a tuple were expected",
                                            name_of(pickle_.at(called).kind), name_of(pickle_.at(arguments).kind)));
             const std::string name = pickle_.at(called).text; // a call may add objects and move this one
             HK_ASSIGN(const PickleId made, meaning_.call(pickle_, name, arguments));
             return push_id(made);
         }
-        case build: { // attributes of an ordered dictionary (a module's version), which say nothing of its content
+        case build: { // attributes of an ordered dictionary (a module's version), not its content
             HK_TRY(popped().status());
             HK_TRY(need(1));
             const PickleKind kind = pickle_.at(stack_.back()).kind;
             if (kind != PickleKind::dictionary)
-                return unsupported(fmt::format("gives attributes to {}, which only a class of its own could take: it "
+                return unsupported(fmt::format("sets attributes of {}, which only the code of a class could do: it "
                                                "would run code and is refused",
                                                name_of(kind)));
             return {};
@@ -269,7 +269,7 @@ private:
 
     Status need(std::size_t count) const {
         const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-        return stack_.size() - floor >= count ? Status() : corrupt("takes more from the stack than was put there");
+        return stack_.size() - floor >= count ? Status() : corrupt("pops more from the stack than was pushed");
     }
     Result<PickleId> popped() {
         HK_TRY(need(1));
@@ -278,7 +278,7 @@ private:
         return id;
     }
     Result<std::vector<PickleId>> from_mark() {
-        if (marks_.empty()) return corrupt("goes back to a mark that was not set");
+        if (marks_.empty()) return corrupt("uses a mark that was not set");
         const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
         std::vector<PickleId> items(begin, stack_.end());
         stack_.erase(begin, stack_.end());
@@ -356,7 +356,7 @@ private:
     Status get(std::size_t width) {
         HK_ASSIGN(const uint64_t place, number(width));
         const auto found = memo_.find(place);
-        if (found == memo_.end()) return corrupt(fmt::format("asks for object {}, which was not kept", place));
+        if (found == memo_.end()) return corrupt(fmt::format("reads memo entry {}, which was not written", place));
         return push_id(found->second);
     }
 

@@ -1,6 +1,6 @@
-// Python's pickle format, read as data. A pickle is a program for a stack machine, and Python's own machine calls
-// whatever function the program names; this one builds texts, numbers, tuples, lists and dictionaries, and hands every
-// named function to its owner, who knows the few that make a tensor. Nothing of the file is ever run.
+// Python's pickle format, read as data. A pickle is a program for a stack machine, and Python's machine calls any
+// function that the program names. This one builds strings, numbers, tuples, lists and dictionaries, and passes every
+// named function to a PickleMeaning, which knows the few that make a tensor. No code of the file is run.
 #pragma once
 
 #include "base/status.hpp"
@@ -18,36 +18,36 @@ namespace hekla::model {
 inline constexpr std::size_t pickle_size_limit = 64'000'000;  // bytes of one program
 inline constexpr std::size_t pickle_object_limit = 1'000'000; // some 60,000 tensors
 
-// An object of a Pickle, by number: objects refer to one another freely, in circles too, and live as long as it.
+// An object of a Pickle, by number. Objects may refer to each other in cycles, and live as long as the Pickle.
 using PickleId = uint32_t;
 
 enum class PickleKind : uint8_t { none, boolean, integer, real, text, tuple, list, dictionary, function, external };
-std::string_view name_of(PickleKind kind); // "a text", "a tuple", ...
+std::string_view name_of(PickleKind kind); // "a string", "a tuple", ...
 
 struct PickleObject {
     PickleKind kind = PickleKind::none;
-    int64_t number = 0; // boolean, integer; external: the owner's own
+    int64_t number = 0; // boolean, integer; external: defined by the PickleMeaning
     std::string text;   // text; function: "module.name"; an integer too large for `number`: its bytes, low first
     std::vector<PickleId> items; // tuple, list; dictionary: key, value, key, value, ...
 };
 
 class Pickle;
 
-// What names and foreign objects in the file mean. Errors end the reading.
+// The meaning of names and external objects in a file. An error ends the reading.
 class PickleMeaning {
 public:
     virtual ~PickleMeaning() = default;
-    virtual Status check_function(const std::string& name) = 0; // "module.name" may be named at all
+    virtual Status check_function(const std::string& name) = 0; // fails for a "module.name" that must not occur
     virtual Result<PickleId> call(Pickle& pickle, const std::string& function, PickleId arguments) = 0; // a tuple
-    virtual Result<PickleId> persistent(Pickle& pickle, PickleId id) = 0; // what the file keeps elsewhere
+    virtual Result<PickleId> persistent(Pickle& pickle, PickleId id) = 0; // an object stored outside the pickle
 };
 
 // One program's objects. Thread: one at a time.
 class Pickle {
 public:
-    // Runs the program at the beginning of `bytes` up to its end; `used` is how long it was. Nothing is allocated by a
-    // number in the file, nothing recurses. Errors: corrupt (with the place), unsupported (an instruction or protocol
-    // that is not read), and the meaning's own.
+    // Runs the program at the beginning of `bytes` to its end; `used`: its length. No number in the file decides an
+    // allocation, and nothing recurses. Errors: corrupt (with the position), unsupported (an instruction or protocol
+    // that is not read), and those of `meaning`.
     static Result<Pickle> read(std::span<const std::byte> bytes, PickleMeaning& meaning, std::size_t& used);
 
     const PickleObject& root() const { return objects_[root_]; }

@@ -28,7 +28,7 @@ constexpr std::array<std::pair<std::string_view, DType>, dtype_count> storage_ty
     {"BoolStorage", DType::boolean},
 }};
 
-// "torch.FloatStorage" -> f32; also "torch.cuda.FloatStorage", which says where it was when it was saved.
+// "torch.FloatStorage" -> f32; also "torch.cuda.FloatStorage", which names the device that it was saved from.
 std::optional<DType> storage_type(std::string_view function) {
     for (const std::string_view module : {"torch.cuda.", "torch."}) {
         if (!function.starts_with(module)) continue;
@@ -87,23 +87,23 @@ public:
             HK_TRY(count(pickle, arguments, 1, function));
             return pickle.at(arguments).items[0];
         }
-        return corrupt(fmt::format("calls {}, which is no function", in_quotes(function)));
+        return corrupt(fmt::format("calls {}, which is not a known function", in_quotes(function)));
     }
 
     // ("storage", type, key, device, elements) and, in old files, a view of it: None or (key, offset, elements).
     Result<PickleId> persistent(Pickle& pickle, PickleId id) override {
         const PickleObject& tuple = pickle.at(id);
         if (tuple.kind != PickleKind::tuple || tuple.items.size() < 5 || tuple.items.size() > 6)
-            return corrupt("refers to something stored elsewhere that is not described as a storage");
+            return corrupt("persistent id is not a description of a tensor storage");
         const auto item = [&](std::size_t i) -> const PickleObject& { return pickle.at(tuple.items[i]); };
         if (item(0).kind != PickleKind::text || item(0).text != "storage")
-            return corrupt("refers to something stored elsewhere that is no storage");
+            return corrupt("persistent id does not name a tensor storage");
         const std::optional<DType> type =
             item(1).kind == PickleKind::function ? storage_type(item(1).text) : std::nullopt;
-        if (!type) return corrupt("a storage has no type");
-        if (item(2).kind != PickleKind::text) return corrupt("a storage's key is no text");
+        if (!type) return corrupt("a storage has no known element type");
+        if (item(2).kind != PickleKind::text) return corrupt("a storage's key is not a string");
         if (item(4).kind != PickleKind::integer || item(4).number < 0 || !item(4).text.empty())
-            return corrupt("a storage's size is no number of elements");
+            return corrupt("a storage's size is not a number of elements, 0 or more");
         Window window;
         if (tuple.items.size() == 6 && item(5).kind != PickleKind::none) {
             HK_ASSIGN(window.offset, view_offset(pickle, item(5)));
@@ -118,7 +118,7 @@ public:
             window.storage = known->second;
             const Storage& before = storages[window.storage];
             if (before.dtype != storage.dtype || before.elements != storage.elements)
-                return corrupt(fmt::format("storage {} is said to be {} elements of {}, and {} of {}",
+                return corrupt(fmt::format("storage {} is declared twice, with different sizes: {} x {} and {} x {}",
                                            in_quotes(storage.key), before.elements, name_of(before.dtype),
                                            storage.elements, name_of(storage.dtype)));
         }
@@ -127,11 +127,11 @@ public:
         return add(pickle, std::move(window), true);
     }
 
-    // The window that a tensor object stands for.
+    // Returns the window of a tensor object.
     Result<const Window*> window_of(const Pickle& pickle, PickleId id) const {
         const PickleObject& object = pickle.at(id);
         if (object.kind != PickleKind::external || is_storage_[static_cast<std::size_t>(object.number)])
-            return corrupt(fmt::format("{} stands where a tensor was expected", name_of(object.kind)));
+            return corrupt(fmt::format("{} was found, a tensor was expected", name_of(object.kind)));
         return &windows[static_cast<std::size_t>(object.number)];
     }
 
@@ -157,12 +157,12 @@ private:
         made.kind = PickleKind::dictionary;
         const std::vector<PickleId>& given = pickle.at(arguments).items; // none, or a list of pairs
         if (given.size() > 1 || (given.size() == 1 && pickle.at(given[0]).kind != PickleKind::list))
-            return corrupt("makes a dictionary of something that is no list of pairs");
+            return corrupt("the argument of OrderedDict is not a list of key-value pairs");
         if (given.size() == 1) {
             HK_TRY(spend(pickle.at(given[0]).items.size()));
             for (const PickleId pair : pickle.at(given[0]).items) {
                 const std::vector<PickleId>& two = pickle.at(pair).items;
-                if (two.size() != 2) return corrupt("makes a dictionary of something that is no list of pairs");
+                if (two.size() != 2) return corrupt("the argument of OrderedDict is not a list of key-value pairs");
                 made.items.insert(made.items.end(), two.begin(), two.end());
             }
         }
@@ -190,7 +190,7 @@ private:
     static Result<int64_t> view_offset(const Pickle& pickle, const PickleObject& view) {
         if (view.kind != PickleKind::tuple || view.items.size() != 3 ||
             pickle.at(view.items[1]).kind != PickleKind::integer || pickle.at(view.items[1]).number < 0)
-            return corrupt("a storage is a view of another that is not described");
+            return corrupt("a storage is a view with an invalid description");
         return pickle.at(view.items[1]).number;
     }
 
@@ -203,7 +203,7 @@ private:
             return corrupt(fmt::format("makes a tensor of {}, a storage was expected", name_of(storage.kind)));
         const PickleObject& offset = pickle.at(given[1]);
         if (offset.kind != PickleKind::integer || !offset.text.empty() || offset.number < 0)
-            return corrupt("a tensor's offset is no number from 0");
+            return corrupt("a tensor's offset is not a number, 0 or more");
         Window window = windows[static_cast<std::size_t>(storage.number)];
         if (__builtin_add_overflow(window.offset, offset.number, &window.offset))
             return corrupt("a tensor's offset is too large");
@@ -249,10 +249,10 @@ Result<std::vector<Named>> named_tensors(const Pickle& pickle, const TensorMeani
                             key.kind == PickleKind::text ? in_quotes(key.text) : std::string(name_of(key.kind))));
         const Result<const Window*> window = meaning.window_of(pickle, root.items[i + 1]);
         if (!window.ok())
-            return unsupported(fmt::format("{} is {}, a tensor was expected: only the weights themselves are read, not "
-                                           "what a training run keeps beside them",
+            return unsupported(fmt::format("{} is {}, a tensor was expected: only weights are read, not "
+                                           "the other state of a training run",
                                            in_quotes(key.text), name_of(pickle.at(root.items[i + 1]).kind)));
-        if (!names.insert(key.text).second) return corrupt(fmt::format("{} is there twice", in_quotes(key.text)));
+        if (!names.insert(key.text).second) return corrupt(fmt::format("tensor {} occurs twice", in_quotes(key.text)));
         tensors.push_back({key.text, *window.value()});
     }
     return tensors;
@@ -267,7 +267,7 @@ bool is_dense(const Window& window) {
     return true;
 }
 
-// Whether every element of the window lies in its storage.
+// Checks that the window stays within 63 bits.
 Status check_bounds(const Window& window, int64_t elements) {
     if (elements == 0) return {};
     int64_t last = window.offset;
@@ -275,9 +275,9 @@ Status check_bounds(const Window& window, int64_t elements) {
         int64_t reach = 0;
         if (__builtin_mul_overflow(window.dims[i] - 1, window.strides[i], &reach) ||
             __builtin_add_overflow(last, reach, &last))
-            return corrupt("reaches too far");
+            return corrupt("its strides reach beyond 63 bits");
     }
-    return Status(last >= 0 ? Status() : corrupt("reaches too far"));
+    return Status(last >= 0 ? Status() : corrupt("its strides reach beyond 63 bits"));
 }
 
 // The window's elements one after another, last dimension fastest.
@@ -344,7 +344,7 @@ private:
 
 // ---- several pickles in a row --------------------------------------------------------------------------------------
 
-// 0x1950a86a20f9469cfc6c, low byte first: what the first pickle of such a file says.
+// 0x1950a86a20f9469cfc6c, low byte first: the content of the first pickle of such a file.
 constexpr std::string_view magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr int64_t legacy_protocol = 1001;
 
@@ -355,10 +355,11 @@ public:
     Result<Pickle> read() {
         HK_ASSIGN(const Pickle first, next());
         if (first.root().kind != PickleKind::integer || first.root().text != magic)
-            return unsupported("is not what torch.save writes: neither a zip archive nor a file with PyTorch's number");
+            return unsupported("was not written by torch.save: it is neither a zip archive nor does it begin with "
+                               "PyTorch's magic number");
         HK_ASSIGN(const Pickle version, next());
         if (version.root().kind != PickleKind::integer || version.root().number != legacy_protocol)
-            return unsupported("is of a version of PyTorch's old format that is not known");
+            return unsupported("uses an unknown version of PyTorch's legacy format");
         HK_ASSIGN(const Pickle system, next());
         HK_TRY(check_byte_order(system));
         HK_ASSIGN(Pickle content, next());
@@ -385,7 +386,7 @@ private:
 
     // The keys' order is the data's: the number of elements in 8 bytes, then the elements.
     Status read_storages(const Pickle& keys) {
-        if (keys.root().kind != PickleKind::list) return corrupt("has no list of its storages");
+        if (keys.root().kind != PickleKind::list) return corrupt("has no list of storages");
         std::map<std::string_view, Storage*> by_key;
         for (Storage& storage : meaning_.storages) by_key.emplace(storage.key, &storage);
         std::size_t found = 0;
@@ -393,7 +394,7 @@ private:
             const PickleObject& key = keys.at(id);
             const auto entry = key.kind == PickleKind::text ? by_key.find(key.text) : by_key.end();
             if (entry == by_key.end())
-                return corrupt(fmt::format("holds a storage {} that no tensor has", in_quotes(key.text)));
+                return corrupt(fmt::format("holds a storage {} that no tensor uses", in_quotes(key.text)));
             Storage& storage = *entry->second;
             by_key.erase(entry);
             ++found;
@@ -402,8 +403,8 @@ private:
             std::memcpy(&elements, rest_.data(), sizeof elements);
             rest_ = rest_.subspan(sizeof elements);
             if (elements != static_cast<uint64_t>(storage.elements))
-                return corrupt(fmt::format("storage {} has {} elements, {} were said to be there",
-                                           in_quotes(storage.key), elements, storage.elements));
+                return corrupt(fmt::format("storage {} has {} elements, its tensors declare {}", in_quotes(storage.key),
+                                           elements, storage.elements));
             const std::size_t size = size_of(storage.dtype);
             if (elements > rest_.size() / size) return ends_in(storage);
             storage.bytes = rest_.first(static_cast<std::size_t>(elements) * size);
@@ -442,7 +443,7 @@ public:
         size_ = budget_ = bytes.size();
         HK_ASSIGN(module_, Module<HeklaZipInterface>::open(kZipModule));
         zip_ = module_->open(bytes.data(), bytes.size());
-        if (zip_ == nullptr) return out_of_memory("for a zip archive");
+        if (zip_ == nullptr) return out_of_memory("not enough memory to open a zip archive");
         if (const char* error = module_->error(zip_); error != nullptr)
             return corrupt(fmt::format("its zip archive cannot be read: {}", error));
         return {};
@@ -450,7 +451,7 @@ public:
 
     bool has(const std::string& name) const { return module_->find(zip_, name.c_str()) >= 0; }
 
-    // The folder that everything lies in: the one of the only "FOLDER/data.pkl".
+    // Returns the folder of all entries: that of the only "FOLDER/data.pkl".
     Result<std::string> root() const {
         const int64_t count = module_->count(zip_);
         std::string found;
@@ -459,33 +460,37 @@ public:
             const std::string_view name = raw == nullptr ? "" : raw;
             const std::size_t slash = name.find('/');
             if (slash == std::string_view::npos || name.substr(slash + 1) != "data.pkl") continue;
-            if (!found.empty()) return corrupt("its zip archive holds two files data.pkl");
+            if (!found.empty()) return corrupt("is a zip archive with two files data.pkl, one was expected");
             found = name.substr(0, slash + 1);
         }
-        if (found.empty()) return unsupported("is a zip archive without a file data.pkl: torch.save wrote it not");
+        if (found.empty()) return unsupported("is a zip archive without data.pkl, so it was not written by torch.save");
         return found;
     }
 
-    // A whole entry. Entries are stored as they are, so none is larger than the archive, nor are all that are read.
+    // Reads a whole entry. Compressed entries are refused (torch.save never compresses), so the ratio of an entry to
+    // its bytes in the archive is 1 at most, and all entries that are read are together no larger than the archive:
+    // entries that overlap, or declare more, are refused before memory is taken.
     Result<std::unique_ptr<std::byte[]>> read(const std::string& name, uint64_t& size) {
         const int64_t entry = module_->find(zip_, name.c_str());
         if (entry < 0) return corrupt(fmt::format("its zip archive has no file {}", in_quotes(name)));
         const int32_t stored = module_->stored(zip_, entry, &size);
         if (stored < 0) return failure(name);
         if (stored == 0)
-            return unsupported(fmt::format(
-                "{} in its zip archive is compressed or encrypted, which torch.save does not do", in_quotes(name)));
+            return unsupported(fmt::format("{} in its zip archive is compressed or encrypted; only stored entries are "
+                                           "read, as torch.save writes them",
+                                           in_quotes(name)));
         if (size > budget_)
-            return corrupt(fmt::format("{} in its zip archive is said to have {} bytes; the whole file has {}",
-                                       in_quotes(name), size, size_));
+            return corrupt(fmt::format("{} in its zip archive declares {} bytes, at most {} were expected: the entries "
+                                       "that are read are together no larger than the file ({} bytes)",
+                                       in_quotes(name), size, budget_, size_));
         budget_ -= size;
         // One byte more than there should be: at the end itself the checksum is compared.
         auto bytes = std::make_unique<std::byte[]>(static_cast<std::size_t>(size) + 1);
         const int64_t got = module_->read(zip_, entry, bytes.get(), size + 1);
         if (got < 0) return failure(name);
         if (static_cast<uint64_t>(got) != size)
-            return failure(name,
-                           static_cast<uint64_t>(got) > size ? "is longer than it says" : "is shorter than it says");
+            return failure(name, static_cast<uint64_t>(got) > size ? "is longer than it declares"
+                                                                   : "is shorter than it declares");
         return bytes;
     }
 

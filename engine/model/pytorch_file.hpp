@@ -1,5 +1,5 @@
-// What torch.save writes: a zip archive (PyTorch 1.6 and newer) or several pickles in a row (older), of a dictionary
-// from names to tensors. Tensors are read and nothing else is: see pickle.hpp.
+// The files of torch.save: a zip archive (PyTorch 1.6 and newer) or a sequence of pickles (older), with a dictionary
+// from names to tensors. Only tensors are read: see pickle.hpp.
 #pragma once
 
 #include "base/file.hpp"
@@ -14,14 +14,14 @@ namespace hekla::model {
 // Thread: any, once opened.
 class PytorchFile {
 public:
-    // Everything is hostile: sizes in the file are compared with the file before anything is allocated, and no more
-    // than a few times the file's own size ever is. Errors: corrupt (cut off, sizes that lie, a view outside its
-    // storage); unsupported (a function that makes no tensor is named: "would run code: refused"; TorchScript; element
-    // types that are not among the ten; big-endian files; what is no dictionary of tensors).
+    // Treats everything as hostile: compares sizes in the file with the file before it allocates, and never allocates
+    // more than a few times the file's size. Errors: corrupt (truncated, wrong sizes, a view outside its storage);
+    // unsupported (a function that does not make a tensor: "would run code: refused"; TorchScript; other element types
+    // than the ten; big-endian files; content other than a dictionary of tensors).
     static Result<PytorchFile> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }
-    const std::vector<TensorView>& tensors() const { return tensors_; } // by place in the dictionary
+    const std::vector<TensorView>& tensors() const { return tensors_; } // in the dictionary's order
 
 private:
     std::filesystem::path path_;

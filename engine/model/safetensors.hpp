@@ -21,27 +21,26 @@ inline constexpr std::size_t tensor_name_limit = 4096; // bytes
 using Metadata = std::map<std::string, std::string>;
 
 struct ParsedSafetensors {
-    std::vector<TensorView> tensors; // by place in the buffer
+    std::vector<TensorView> tensors; // in the buffer's order
     Metadata metadata;               // empty where the file has none
 };
 
-// Checks and describes a whole file's bytes; the views point into them. `where` begins every message (the path).
-// Everything is hostile: nothing is allocated by a number in the file, only by text that is really there. Refused: a
-// header longer than the file or the limit, not a JSON object, with unknown or repeated keys; names repeated, empty or
-// too long; types that are not among the ten; negative, fractional or overflowing shapes; offsets outside the buffer,
-// backwards, not the size that shape and type make, overlapping, leaving holes; bytes after the last tensor; metadata
-// that is not text. Errors: corrupt, with file, tensor, what was found and what was expected; unsupported for a known
-// type that is not read.
+// Checks and describes a whole file's bytes; the views point into them. `where` begins every message (the path). Treats
+// everything as hostile: no number in the file decides an allocation, only text that exists. Refuses: a header longer
+// than the file or the limit, not a JSON object, with unknown or repeated keys; names repeated, empty or too long;
+// other types than the ten; negative, fractional or overflowing shapes; offsets outside the buffer, backwards, not
+// matching shape and type, overlapping, leaving gaps; bytes after the last tensor; metadata that is not text. Errors:
+// corrupt, with file, tensor, what was found and what was expected; unsupported for a known type that is not read.
 Result<ParsedSafetensors> parse_safetensors(std::span<const std::byte> bytes, const std::string& where);
 
-// A file mapped read-only; views stay valid while this lives (moving it keeps them). The file must not shrink
-// meanwhile: files of ours are only ever replaced by rename. Thread: any, once opened.
+// A file mapped read-only; views are valid as long as it lives (moving it keeps them). The file must not shrink
+// meanwhile; Hekla replaces files only by rename. Thread: any, once opened.
 class SafetensorsFile {
 public:
     static Result<SafetensorsFile> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const { return path_; }
-    const std::vector<TensorView>& tensors() const { return parsed_.tensors; } // by place in the file
+    const std::vector<TensorView>& tensors() const { return parsed_.tensors; } // in the file's order
     const Metadata& metadata() const { return parsed_.metadata; }
     const TensorView* find(std::string_view name) const;        // null where there is none
     Result<const TensorView*> get(std::string_view name) const; // not_found names the nearest
@@ -53,7 +52,7 @@ private:
     std::unordered_map<std::string_view, std::size_t> by_name_; // into parsed_.tensors' names
 };
 
-// Where tensors lie in the buffer: as Hugging Face's writer does (larger types first, names ascending), or as given.
+// The order of tensors in the buffer: that of Hugging Face's writer (larger types first, names ascending), or as given.
 enum class TensorOrder { huggingface, given };
 
 // Writes to `sink`. The same tensors and metadata make the same bytes, whatever their order under `huggingface`: then
@@ -63,7 +62,7 @@ enum class TensorOrder { huggingface, given };
 Status write_safetensors(const Sink& sink, std::span<const TensorSource> tensors, const Metadata& metadata = {},
                          TensorOrder order = TensorOrder::huggingface);
 
-// The same to a file that appears complete, synced, or not at all.
+// Writes the same to a file that appears complete and synced, or not at all.
 Result<FileRecord> write_safetensors_file(const std::filesystem::path& path, std::span<const TensorSource> tensors,
                                           const Metadata& metadata = {{"format", "pt"}},
                                           TensorOrder order = TensorOrder::huggingface);

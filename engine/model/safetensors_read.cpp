@@ -144,7 +144,7 @@ private:
 
     bool tensor_name(std::string& name) {
         if (name == "__metadata__") {
-            if (std::exchange(metadata_seen_, true)) return refuse("__metadata__ is there twice");
+            if (std::exchange(metadata_seen_, true)) return refuse("__metadata__ occurs twice");
             state_ = State::metadata_value;
             return true;
         }
@@ -152,7 +152,7 @@ private:
         if (name.size() > tensor_name_limit)
             return refuse(fmt::format("a tensor's name is {} bytes long, at most {} were expected: {}", name.size(),
                                       tensor_name_limit, in_quotes(name)));
-        if (!names_.insert(name).second) return refuse(fmt::format("tensor {} is there twice", in_quotes(name)));
+        if (!names_.insert(name).second) return refuse(fmt::format("tensor {} occurs twice", in_quotes(name)));
         current_ = {};
         current_.info.name = std::move(name);
         fields_ = 0;
@@ -170,14 +170,14 @@ private:
             return refuse(
                 fmt::format("has a key {}, only dtype, shape and data_offsets were expected", in_quotes(name)));
         const int bit = static_cast<int>(field_);
-        if ((fields_ & bit) != 0) return refuse(fmt::format("{} is there twice", name));
+        if ((fields_ & bit) != 0) return refuse(fmt::format("{} occurs twice", name));
         fields_ |= bit;
         offsets_ = 0;
         state_ = State::field;
         return true;
     }
     bool metadata_key(std::string& name) {
-        if (metadata_.contains(name)) return refuse(fmt::format("__metadata__: {} is there twice", in_quotes(name)));
+        if (metadata_.contains(name)) return refuse(fmt::format("__metadata__: {} occurs twice", in_quotes(name)));
         metadata_key_ = std::move(name);
         state_ = State::metadata_text;
         return true;
@@ -244,14 +244,15 @@ Status read_header(std::string_view header, std::vector<HeaderEntry>& entries, M
     }
 }
 
-// One tensor against its own shape and the buffer.
+// Checks one tensor against its own shape and the buffer.
 Status check_entry(const HeaderEntry& entry, uint64_t buffer) {
     const std::string place =
         fmt::format("tensor {}: data_offsets [{}, {}]", in_quotes(entry.info.name), entry.begin, entry.end);
     if (entry.begin > entry.end) return corrupt(place + " run backwards");
     if (entry.end > buffer)
-        return corrupt(fmt::format(
-            "{} end outside the {} bytes after the header: the file is cut off or the offset is wrong", place, buffer));
+        return corrupt(
+            fmt::format("{} end outside the {} bytes after the header: the file is truncated or the offset is wrong",
+                        place, buffer));
     const auto expected = byte_count(entry.info.dtype, entry.info.dims);
     if (!expected.ok()) return corrupt(fmt::format("tensor {}: {}", in_quotes(entry.info.name), expected.message()));
     if (static_cast<uint64_t>(expected.value()) != entry.end - entry.begin)
@@ -260,7 +261,7 @@ Status check_entry(const HeaderEntry& entry, uint64_t buffer) {
     return {};
 }
 
-// All of them against each other: sorted by place, each begins where the one before it ends.
+// Checks all tensors against each other: sorted by offset, each begins where the one before it ends.
 Status check_tiling(const std::vector<HeaderEntry>& entries, uint64_t buffer) {
     uint64_t reached = 0;
     const HeaderEntry* before = nullptr;
@@ -270,7 +271,7 @@ Status check_tiling(const std::vector<HeaderEntry>& entries, uint64_t buffer) {
             return corrupt(fmt::format("tensor {}: begins at {}, inside {}, which ends at {}",
                                        in_quotes(entry.info.name), entry.begin, after, reached));
         if (entry.begin > reached)
-            return corrupt(fmt::format("tensor {}: begins at {}, leaving a hole of {} bytes after {}",
+            return corrupt(fmt::format("tensor {}: begins at {}, leaving a gap of {} bytes after {}",
                                        in_quotes(entry.info.name), entry.begin, entry.begin - reached, after));
         reached = entry.end;
         before = &entry;
@@ -286,12 +287,11 @@ Result<ParsedSafetensors> parse(std::span<const std::byte> bytes) {
     uint64_t header_size = 0;
     std::memcpy(&header_size, bytes.data(), 8);
     if (header_size > header_size_limit)
-        return corrupt(
-            fmt::format("says its header is {} bytes long, at most {} were expected: not a safetensors file?",
-                        header_size, header_size_limit));
+        return corrupt(fmt::format("declares a header of {} bytes, at most {} were expected: not a safetensors file?",
+                                   header_size, header_size_limit));
     if (header_size > bytes.size() - 8)
-        return corrupt(fmt::format("says its header is {} bytes long, {} bytes follow: the file is cut off",
-                                   header_size, bytes.size() - 8));
+        return corrupt(fmt::format("declares a header of {} bytes, {} bytes follow: the file is truncated", header_size,
+                                   bytes.size() - 8));
     const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + 8, header_size);
     if (!header.starts_with('{')) return corrupt("its header does not begin with '{': not a safetensors file?");
     const std::span<const std::byte> buffer = bytes.subspan(8 + header_size);

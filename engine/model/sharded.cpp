@@ -24,8 +24,8 @@ Result<ShardIndex> read_shard_index(const std::filesystem::path& path) {
         const auto& name = file.get_ref<const std::string&>();
         if (!is_plain_file_name(name) || !name.ends_with(ending))
             return corrupt(
-                fmt::format("{}: weight_map: {} lies in {}, the name of a {} file in the same folder was expected",
-                            where, in_quotes(tensor), in_quotes(name), ending));
+                fmt::format("{}: weight_map: {} is in {}, the name of a {} file in the same folder was expected", where,
+                            in_quotes(tensor), in_quotes(name), ending));
         index.weight_map.emplace(tensor, name);
         files.insert(name);
     }
@@ -43,15 +43,15 @@ Status check_shards(const ShardIndex& index, std::span<const OpenedShard> opened
                 return corrupt(
                     fmt::format("{}: tensor {} of {} is not in the index", where, in_quotes(tensor.name), name));
             if (entry->second != name)
-                return corrupt(fmt::format("{}: tensor {} is in {}, the index says {}", where, in_quotes(tensor.name),
+                return corrupt(fmt::format("{}: tensor {} is in {}, the index has {}", where, in_quotes(tensor.name),
                                            name, in_quotes(entry->second)));
             seen.insert(tensor.name);
         }
     }
     for (const auto& [tensor, file] : index.weight_map)
         if (!seen.contains(tensor))
-            return corrupt(fmt::format("{}: tensor {} is not in {}, where the index says it is", where,
-                                       in_quotes(tensor), in_quotes(file)));
+            return corrupt(fmt::format("{}: tensor {} is not in {}, where the index has it", where, in_quotes(tensor),
+                                       in_quotes(file)));
     return {};
 }
 

@@ -1,4 +1,4 @@
-// Weights cut into several files with an index, as Hugging Face writes them: model-00001-of-00003.safetensors, ...,
+// Weights in several files with an index, as Hugging Face writes them: model-00001-of-00003.safetensors, ...,
 // model.safetensors.index.json with "weight_map": tensor -> file.
 #pragma once
 
@@ -19,8 +19,8 @@ struct ShardIndex {
     std::vector<std::string> files;                // each once, sorted
 };
 
-// Reads an index. Errors: corrupt for what is not an index, and for a file name that leaves the folder or does not end
-// as the index's own name says (NAME.bin.index.json: .bin, else .safetensors).
+// Reads an index. Errors: corrupt for a file that is not an index, and for a file name that leaves the folder or has
+// another extension than the index is for (NAME.bin.index.json: .bin, else .safetensors).
 Result<ShardIndex> read_shard_index(const std::filesystem::path& path);
 
 // One opened file of an index.
@@ -29,7 +29,7 @@ struct OpenedShard {
     std::span<const TensorView> tensors;
 };
 
-// `opened` are the index's files: each tensor must be in the file the index says, and in no other.
+// Checks the index's files, `opened`: each tensor must be in the file that the index names, and in no other.
 Status check_shards(const ShardIndex& index, std::span<const OpenedShard> opened, const std::string& where);
 
 // Writes `stem`.safetensors into the folder where all tensors fit `max_shard_bytes`, else shards in the order given and

@@ -26,9 +26,10 @@ Status system_error(const char* what, const fs::path& path, int number) {
 fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
 // TARGET.KIND-XXXXXX, a new empty folder.
-Result<fs::path> make_beside(const fs::path& target, const char* kind) {
+Result<fs::path> make_temporary_name(const fs::path& target, const char* kind) {
     std::string name = fmt::format("{}.{}-XXXXXX", target.string(), kind);
-    if (::mkdtemp(name.data()) == nullptr) return system_error("cannot create a folder beside it", target, errno);
+    if (::mkdtemp(name.data()) == nullptr)
+        return system_error("cannot create a temporary folder in its parent", target, errno);
     ::chmod(name.c_str(), 0755);
     return fs::path(name);
 }
@@ -83,7 +84,7 @@ Result<StagedFolder> StagedFolder::create(const fs::path& given) {
     if (error)
         return Status(Code::io,
                       fmt::format("{}: cannot create the folder: {}", parent_of(target).string(), error.message()));
-    HK_ASSIGN(fs::path path, make_beside(target, "tmp"));
+    HK_ASSIGN(fs::path path, make_temporary_name(target, "tmp"));
     const int lock = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock >= 0)
         (void)::flock(lock, LOCK_EX | LOCK_NB); // a file system without locks: leftovers cannot be told apart
@@ -109,7 +110,7 @@ Status StagedFolder::give_name(Existing existing) {
     if (existing == Existing::refuse)
         return failed_precondition(target_.string() + ": exists and is not empty; it was left as it is");
     if (exchange(path_, target_)) return {}; // path_ is now the old folder, and discard() removes it
-    HK_ASSIGN(const fs::path aside, make_beside(target_, "old"));
+    HK_ASSIGN(const fs::path aside, make_temporary_name(target_, "old"));
     if (::rename(target_.c_str(), aside.c_str()) != 0) {
         const int number = errno;
         ::rmdir(aside.c_str());
@@ -125,7 +126,7 @@ Status StagedFolder::give_name(Existing existing) {
 }
 
 Status remove_folder(const fs::path& folder) {
-    HK_ASSIGN(const fs::path aside, make_beside(folder, "tmp"));
+    HK_ASSIGN(const fs::path aside, make_temporary_name(folder, "tmp"));
     if (::rename(folder.c_str(), aside.c_str()) != 0) {
         const int number = errno;
         ::rmdir(aside.c_str());

@@ -1,4 +1,4 @@
-// A folder that appears complete or not at all: written under a temporary name beside its place, synced, renamed.
+// A folder that appears complete or not at all: written under a temporary name in the same parent, synced, renamed.
 #pragma once
 
 #include "base/status.hpp"
@@ -9,25 +9,26 @@
 
 namespace hekla::model {
 
-// While a writer lives it holds a lock on its temporary folder, which the system drops when the process dies: that is
-// how a folder left behind is told from one that another process is filling. Thread: one at a time.
+// A writer holds a lock on its temporary folder, which the system releases when the process ends. The lock tells a
+// leftover from a folder that another process is writing. Thread: one at a time.
 class StagedFolder {
 public:
-    // Makes TARGET.tmp-XXXXXX, and TARGET's parents where they are missing.
+    // Creates TARGET.tmp-XXXXXX, and TARGET's parents where they are missing.
     static Result<StagedFolder> create(const std::filesystem::path& target);
     StagedFolder(StagedFolder&& other) noexcept;
     StagedFolder& operator=(StagedFolder&& other) noexcept;
-    ~StagedFolder(); // without commit() nothing remains
+    ~StagedFolder(); // without commit(), removes everything
 
     const std::filesystem::path& path() const { return path_; } // where to write now
     const std::filesystem::path& target() const { return target_; }
 
     enum class Existing {
         refuse, // failed_precondition where the target exists and is not an empty folder
-        replace // swapped in one step where the file system can; else moved aside first, and back by recover_folders()
+        replace // exchanged in one step where the file system can; else moved aside first, and restored by
+                // recover_folders()
     };
-    // Syncs the folder, gives it its name, syncs the parent. Files in it must have been synced by their writers.
-    // After an error nothing of ours remains and the target is as it was.
+    // Syncs the folder, renames it to the target, syncs the parent. Its files must have been synced by their writers.
+    // After an error nothing of it remains, and the target is unchanged.
     Status commit(Existing existing);
 
 private:
@@ -39,15 +40,15 @@ private:
     int lock_ = -1;
 };
 
-// Renames the folder away first, so that a half-deleted one never has its name.
+// Removes a folder. Renames it first, so that a half-deleted one never has its name.
 Status remove_folder(const std::filesystem::path& folder);
 
-// Is `name` that of a leftover (STEM.tmp-XXXXXX or STEM.old-XXXXXX)? Gives back the STEM, else empty.
+// Returns the STEM if `name` is that of a leftover (STEM.tmp-XXXXXX or STEM.old-XXXXXX), else an empty text.
 std::string_view leftover_stem(std::string_view name);
 
-// Deletes what killed writers of `parent`/`stem` left, and moves a folder back that was aside while its replacement was
-// named. Leaves those of living writers alone. Errors are ignored: a leftover does no harm, and is tried again next
-// time.
+// Deletes what killed writers of `parent`/`stem` left, and restores a folder that had been moved aside for a
+// replacement. Leaves the folders of living writers alone. Errors are ignored: a leftover does no harm and is tried
+// again next time.
 void recover_folders(const std::filesystem::path& parent, std::string_view stem) noexcept;
 
 } // namespace hekla::model

@@ -19,7 +19,7 @@ struct TensorInfo {
     std::vector<int64_t> dims;
 };
 
-// Bytes belong to someone else (a mapped file, a buffer of the caller's) and must outlive the view; any alignment.
+// The bytes are not owned (a mapped file, a buffer of the caller) and must outlive the view; any alignment.
 struct TensorView : TensorInfo {
     std::span<const std::byte> bytes;
 };
@@ -33,22 +33,23 @@ struct TensorSource : TensorInfo {
     std::function<Status(const Sink&)> stream;
 };
 
-// A source over bytes that stay valid until it has been written.
+// Return sources over bytes that must stay valid until they are written.
 TensorSource source_of(const TensorView& view);
 std::vector<TensorSource> sources_of(std::span<const TensorView> views);
-// The same under another name, its numbers rounded to `dtype` while it is written (dtype.hpp). Both types are floating,
-// or the same. Streaming ends with invalid_argument at a number that is too large for `dtype`.
+// Returns a source under another name, whose numbers are rounded to `dtype` while it is written (dtype.hpp). Both types
+// are floating, or equal. Streaming ends with invalid_argument at a number that is too large for `dtype`.
 TensorSource converted_source(std::string name, const TensorView& view, DType dtype);
 
-// Elements and bytes; invalid_argument for a negative dimension or where a product leaves 63 bits.
-// The non-zero dimensions alone must stay within them too, so that strides computed from `dims` cannot overflow.
+// Return the number of elements or bytes; invalid_argument for a negative dimension or a product beyond 63 bits. The
+// product of the non-zero dimensions must stay within 63 bits too, so that strides computed from `dims` cannot
+// overflow.
 Result<int64_t> element_count(std::span<const int64_t> dims);
 Result<int64_t> byte_count(DType dtype, std::span<const int64_t> dims);
 
 std::string format_dims(std::span<const int64_t> dims); // "[12, 64]"
 std::string describe(const TensorInfo& info);           // "f32 [12, 64]"
 
-// A name from outside made fit for a message: in double quotes, control characters escaped, long ones cut.
+// Returns a name from outside for a message: in double quotes, control characters escaped, shortened if long.
 std::string in_quotes(std::string_view name);
 
 } // namespace hekla::model

@@ -22,7 +22,7 @@ Result<fs::path> choose(const fs::path& folder, const std::string& stem) {
     if (stem == "model") names.insert(names.end(), {"pytorch_model.bin", "pytorch_model.bin.index.json"});
     for (const std::string& name : names)
         if (fs::path candidate = folder / name; is_there(candidate)) return candidate;
-    return not_found(fmt::format("{}: has no weights: none of {} is there", folder.string(), fmt::join(names, ", ")));
+    return not_found(fmt::format("{}: has no weights: none of {} exists", folder.string(), fmt::join(names, ", ")));
 }
 
 bool is_pytorch(const fs::path& path) {

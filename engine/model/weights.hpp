@@ -12,16 +12,16 @@
 
 namespace hekla::model {
 
-// Whether a file's name is one that weights have: .safetensors, PyTorch's .bin, .pt or .pth, or .index.json.
+// Returns whether a file's name is that of weights: .safetensors, PyTorch's .bin, .pt or .pth, or .index.json.
 bool names_weights(const std::filesystem::path& path);
 
-// Safetensors files are mapped, never copied; PyTorch's archives are read into memory. Tensors' bytes stay valid while
-// this lives (moving it keeps them).
+// Weights by name. Safetensors files are mapped, never copied; PyTorch's archives are read into memory. Tensors' bytes
+// are valid as long as it lives (moving it keeps them).
 class Weights {
 public:
-    // `path` is a .safetensors file, a PyTorch file (.bin, .pt, .pth), an .index.json of either, or a folder, in which
-    // these are looked for in turn: `stem`.safetensors and its index, then, where the stem is "model",
-    // pytorch_model.bin and its index. Errors: not_found; corrupt; unsupported (pytorch_file.hpp).
+    // Opens a .safetensors file, a PyTorch file (.bin, .pt, .pth), an .index.json of either, or a folder, which is
+    // searched for `stem`.safetensors and its index, then, where the stem is "model", for pytorch_model.bin and its
+    // index. Errors: not_found; corrupt; unsupported (pytorch_file.hpp).
     static Result<Weights> open(const std::filesystem::path& path, const std::string& stem = "model");
 
     const std::filesystem::path& path() const { return path_; }         // of the file or the index
@@ -31,7 +31,7 @@ public:
     const Metadata& metadata() const { return metadata_; }              // of the first file; a PyTorch file has none
     uint64_t byte_count() const;                                        // of all tensors
 
-    // The tensor of each parameter, see names.hpp. Pointers are into this.
+    // Returns the tensor of each parameter, see parameter_names.hpp. Pointers are into this.
     Result<Resolution> resolve(std::span<const ParameterSpec> parameters, const NameRules& rules = {}) const;
 
 private:
@@ -43,7 +43,7 @@ private:
     std::vector<TensorView> tensors_;
 };
 
-// A tensor's values converted (dtype.hpp); errors name it.
+// Convert a tensor's values (dtype.hpp); errors name the tensor.
 Status load_float32(const TensorView& tensor, std::span<float> out);
 Status load_float64(const TensorView& tensor, std::span<double> out);
 Status load_int32(const TensorView& tensor, std::span<int32_t> out);

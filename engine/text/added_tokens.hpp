@@ -1,4 +1,4 @@
-// Finds added tokens in a text: leftmost first, and the longest of those that begin at one place.
+// Finds added tokens in a text: the leftmost first, and of those that begin at one position the longest.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -15,19 +15,19 @@ class AddedTokens {
 public:
     AddedTokens() = default;
     explicit AddedTokens(std::span<const AddedToken> tokens);
-    // The special tokens that a vocabulary will have which is still to be made: all matches have the id 0.
+    // For the special tokens of a vocabulary that is still to be made: all matches have the id 0.
     explicit AddedTokens(std::span<const SpecialToken> tokens);
 
     struct Match {
-        std::size_t begin = 0; // with the white space that lstrip takes along; text.size() if there is no match
+        std::size_t begin = 0; // includes the white space that lstrip removes; text.size() if there is no match
         std::size_t end = 0;
         int32_t id = -1;
     };
-    // The first match at or after `from`. Tokens marked special are passed over unless `match_special`.
+    // Returns the first match at or after `from`. Skips tokens marked special unless `match_special`.
     Match find(std::string_view text, std::size_t from, bool match_special) const;
 
-    // Goes through a text: `between(begin, end)`, a Status, for what holds no token and may be empty, `found(match)`
-    // for each token.
+    // Splits a text: calls `between(begin, end)`, which returns a Status, for each part without a token (it may be
+    // empty), and `found(match)` for each token.
     template<class Between, class Found>
     Status walk(std::string_view text, bool match_special, const Between& between, const Found& found) const {
         for (std::size_t at = 0; at < text.size();) {
@@ -38,7 +38,7 @@ public:
         }
         return {};
     }
-    // The same for encoding: what is found goes to `ids`, and to `ranges`, if given.
+    // The same for encoding: appends each match to `ids`, and to `ranges`, if given.
     template<class Between>
     Status encode(std::string_view text, bool match_special, std::vector<int32_t>& ids, std::vector<ByteRange>* ranges,
                   const Between& between) const {
@@ -48,7 +48,7 @@ public:
         });
     }
 
-    // Whether no added token can reach over position `at` of `text`, even if the text went on.
+    // Returns whether no added token can span position `at` of `text`, whatever follows the text.
     bool can_cut(std::string_view text, std::size_t at) const;
 
 private:

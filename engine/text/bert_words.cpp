@@ -16,7 +16,7 @@ Status BertWordTokenizer::encode_valid(std::string_view text, const EncodeOption
     Merges::Scratch scratch;
     ids.reserve(ids.size() + text.size() / 4);
     const auto take = [&](const BertNormalizer::Word& word) {
-        const uint64_t hash = quick_hash(word.bytes.text());
+        const uint64_t hash = hash64(word.bytes.text());
         std::span<const Symbol> symbols = cache.find(word.bytes.text(), hash);
         if (symbols.data() == nullptr) {
             fresh.clear();

@@ -1,4 +1,4 @@
-// What tokenizers over BERT's words share: a text is cut into words, and each word into tokens on its own.
+// Base of tokenizers over BERT's words: a text is split into words, and each word into tokens independently.
 #pragma once
 
 #include "text/added_tokens.hpp"
@@ -12,7 +12,8 @@ class BertWordTokenizer : public Tokenizer {
 protected:
     BertWordTokenizer(Vocabulary vocabulary, const BertNormalization& normalization);
 
-    // Leaves the tokens of a word in `symbols`: together they have the word's bytes. `scratch` is room for merges.
+    // Writes the tokens of a word to `symbols`; together they cover the word's bytes. `scratch`: working memory of
+    // merges.
     virtual void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols,
                      Merges::Scratch& scratch) const = 0;
 

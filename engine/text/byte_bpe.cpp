@@ -85,7 +85,7 @@ private:
 
     template<class Place>
     Status word(std::string_view bytes, const Place& place) {
-        const uint64_t hash = quick_hash(bytes);
+        const uint64_t hash = hash64(bytes);
         std::span<const Symbol> symbols = seen_.find(bytes, hash);
         if (symbols.data() == nullptr) {
             HK_TRY(merge(bytes, place));
@@ -162,7 +162,7 @@ bool ByteBpe::begins_word(int32_t id) const {
 }
 
 bool ByteBpe::can_cut(std::string_view text, std::size_t at) const {
-    // Whatever GPT-2's pattern matches, no word goes on from something else into white space. Other patterns may.
+    // In GPT-2's pattern no word continues from other characters into white space. Other patterns allow it.
     if (!options_.splitter || !options_.splitter->is_gpt2()) return false;
     const char c = text[at];
     const bool opens = options_.add_prefix_space ? c == ' ' : c == ' ' || c == '\n' || c == '\t' || c == '\r';

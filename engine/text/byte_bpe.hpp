@@ -16,16 +16,16 @@ namespace hekla::text {
 struct ByteBpeOptions {
     bool add_prefix_space = false;                       // a text that does not begin with a space is given one
     std::optional<Splitter> splitter = Splitter::gpt2(); // none: a text is one word (ByteLevel's use_regex = false)
-    bool ignore_merges = false; // a word that is a token is that token, whatever the merges would make of it
+    bool ignore_merges = false; // a word that is a token becomes that token, whatever its merges are
     bool fuse_unknown = false;  // neighbouring bytes without a token give one unknown token instead of one each
     bool nfc = false;           // the text is composed (NFC) first, as Qwen's
-    std::string post_processor; // tokenizer.json's member, kept as it was read; it has no part in encode()
+    std::string post_processor; // tokenizer.json's member as it was read; encode() ignores it
 };
 
 class ByteBpe final : public Tokenizer {
 public:
-    // `vocabulary` holds tokens spelt in the byte alphabet (text/unicode/byte_alphabet.hpp) and added tokens; `merges`
-    // speaks of its ids. A byte without a token is the unknown token, or, if that role is empty, an error of encode().
+    // `vocabulary` has tokens spelled in the byte alphabet (text/unicode/byte_alphabet.hpp) and added tokens; `merges`
+    // uses its ids. A byte without a token becomes the unknown token, or, if that role is empty, an error of encode().
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges, ByteBpeOptions options);
 
     std::string_view kind() const override { return "byte_bpe"; }

@@ -1,6 +1,5 @@
-// GPT-2's expression (kGpt2Pattern), by hand: its words are those of the expression, many times faster. Which
-// characters are letters and numbers is utf8proc's word; a regular expression library may know another version of
-// Unicode.
+// GPT-2's expression (kGpt2Pattern) as code: the same words, many times faster. utf8proc decides which characters are
+// letters and numbers; a regular expression library may have another version of Unicode.
 #pragma once
 
 #include "text/unicode/utf8.hpp"
@@ -14,7 +13,7 @@ namespace hekla::text {
 enum class WordClass : uint8_t { letter, number, space, other };
 WordClass word_class(char32_t character); // \p{L}, \p{N}, \s, or none of them
 
-// The class of the character at text[at] and its size.
+// Returns the class of the character at text[at] and its size.
 struct ClassedCharacter {
     WordClass kind;
     std::size_t size;
@@ -38,7 +37,7 @@ inline ClassedCharacter classed(std::string_view text, std::size_t at) {
     return {word_class(character.value), character.size};
 }
 
-// The end of the word that begins at `begin` < text.size() of a valid UTF-8 text.
+// Returns the end of the word that begins at `begin` < text.size() of a valid UTF-8 text.
 inline std::size_t gpt2_word_end(std::string_view text, std::size_t begin) {
     std::size_t at = begin;
     if (text[at] == '\'' && at + 1 < text.size()) {

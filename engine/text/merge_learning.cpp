@@ -39,7 +39,7 @@ void merge_word(std::vector<int32_t>& symbols, const Merge& merge, const Lost& l
             told = i + 1;
         }
     };
-    // Writing runs behind reading: symbols[kept - 1] may be new while symbols[i] is still old, so the pair before an
+    // Writing follows reading: symbols[kept - 1] may be new while symbols[i] is still old, so the pair before an
     // occurrence is told with the old left neighbour kept aside.
     int32_t old_before = -1;
     for (std::size_t i = 0; i < size;) {

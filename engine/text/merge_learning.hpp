@@ -17,13 +17,13 @@ struct CountedWord {
 };
 
 struct LearnedMerges {
-    std::vector<std::string> symbols; // the alphabet, then what was merged, in order
+    std::vector<std::string> symbols; // the alphabet, then the merged symbols, in order
     std::vector<Merge> merges;        // ids are indices into `symbols`
 };
 
 // Merges the most frequent pair until there are `target` symbols or no pair occurs `min_frequency` times. Of equally
-// frequent pairs the one with the smaller left id, then the smaller right id, is first. Two ways to make the same
-// string give one symbol. A right symbol's `prefix` (WordPiece's "##") is left out where the two are joined.
+// frequent pairs the one with the smaller left id, then the smaller right id, is first. Two pairs that give the same
+// string share one symbol. A right symbol's `prefix` (WordPiece's "##") is dropped where the two are joined.
 LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
                            uint64_t min_frequency, std::string_view prefix = {});
 

@@ -1,5 +1,5 @@
 // Byte-pair merges (Sennrich et al. 2016, "Neural machine translation of rare words with subword units"): which two
-// neighbours become one, the earliest learnt first.
+// neighboring symbols become one, the earliest learned first.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -28,15 +28,15 @@ struct Symbol {
 class Merges {
 public:
     Merges() = default;
-    // A copy whose tables lie in this memory, which must outlive it.
+    // A copy with its tables in this memory, which must outlive it.
     Merges(const Merges& other, std::pmr::memory_resource* memory)
         : list_(other.list_, memory), slots_(other.slots_, memory) {}
 
-    // Appends the next merge in rank. False if the pair has one already.
+    // Appends the next merge in rank. Returns false if the pair has one already.
     bool add(const Merge& merge);
     std::span<const Merge> list() const { return list_; }
 
-    // Room for apply(), kept between words so that nothing is allocated for most of them.
+    // Working memory of apply(), reused so that most words allocate nothing.
     struct Scratch {
         struct Place {
             int32_t left;
@@ -57,7 +57,8 @@ public:
     void apply(std::vector<Symbol>& word, Scratch& scratch) const;
 
 private:
-    // Pair -> index in list_: an open hash table, because most of the time goes into looking here.
+    // Pair -> index in list_. An open hash table of its own: most of encoding's time is spent in these lookups, and a
+    // std::unordered_map follows one pointer more for each.
     struct Slot {
         uint64_t pair = 0;
         uint32_t rank = kNone;
@@ -66,7 +67,7 @@ private:
     static uint64_t key(int32_t left, int32_t right) {
         return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
     }
-    std::size_t place_of(uint64_t pair) const { // its slot, or the free one where it belongs
+    std::size_t place_of(uint64_t pair) const { // its slot, or the free slot for it
         std::size_t at = (pair * 0x9E3779B97F4A7C15u >> 32) & (slots_.size() - 1);
         while (slots_[at].rank != kNone && slots_[at].pair != pair) at = (at + 1) & (slots_.size() - 1);
         return at;

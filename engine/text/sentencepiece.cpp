@@ -22,7 +22,7 @@ std::optional<char> byte_of(std::string_view piece) {
     return static_cast<char>(static_cast<unsigned char>(value));
 }
 
-// Whether no piece goes on behind a space that is not its beginning.
+// Whether no piece has a space after its first character.
 bool spaces_begin_pieces(const SpieceModel& model) {
     bool has_space = false;
     for (const SpieceModel::Piece& piece : model.pieces) {
@@ -114,7 +114,7 @@ Result<std::unique_ptr<Tokenizer>> SentencePiece::create(Vocabulary vocabulary, 
         new SentencePiece(std::move(vocabulary), std::move(model), std::move(options), std::move(cutter)));
 }
 
-// Whether the word before `at` ends there whatever follows: a space comes, and behind it something that cannot join it.
+// Whether the word before `at` ends there in every context: a space follows, and then a character that cannot join it.
 bool SentencePiece::is_word_end(std::string_view text, std::size_t at) const {
     if (!by_words_ || text[at] != ' ' || at == 0 || at + 1 >= text.size()) return false;
     // The library takes U+2581 for a space, and drops those at the ends.
@@ -164,7 +164,7 @@ private:
 
     Status word(std::size_t begin, std::size_t end) {
         const std::string_view bytes = text_.substr(begin, end - begin);
-        const uint64_t hash = quick_hash(bytes);
+        const uint64_t hash = hash64(bytes);
         std::span<const Symbol> symbols = seen_.find(bytes, hash);
         if (symbols.data() == nullptr) {
             HK_TRY(cut(bytes));
@@ -217,7 +217,7 @@ private:
             }
         }
         if (prefix && !marked.empty() && !marked.starts_with(kSpacePiece)) {
-            const ByteRange front = origins.front(); // stands at the first character
+            const ByteRange front = origins.front(); // at the first character
             marked.insert(0, kSpacePiece);
             origins.insert(origins.begin(), kSpacePiece.size(), front);
         }
@@ -225,7 +225,7 @@ private:
         for (std::size_t from = 0; from < all.size();) {
             const std::size_t to = std::min(all.find(kSpacePiece, from + 1), all.size());
             const std::string_view bytes = all.substr(from, to - from);
-            const uint64_t hash = quick_hash(bytes);
+            const uint64_t hash = hash64(bytes);
             std::span<const Symbol> symbols = seen_.find(bytes, hash);
             if (symbols.data() == nullptr) {
                 fresh_.clear();
@@ -275,8 +275,8 @@ private:
                 symbol.begin = static_cast<uint32_t>(origins_[first].begin);
                 symbol.end = std::max(symbol.begin, static_cast<uint32_t>(origins_[last].end));
             }
-        // A piece covers its word and not the space before it. One that is nothing but that space stands at the first
-        // character behind it. Where every space is kept, spaces are covered like everything else.
+        // A piece covers its word and not the space before it. A piece that is only that space covers the first
+        // character after it. Where every space is kept, spaces are covered like everything else.
         if (!tokenizer_.model_.remove_extra_whitespaces) return {};
         for (Symbol& symbol : fresh_) {
             uint32_t inner = symbol.begin;

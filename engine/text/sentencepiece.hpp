@@ -1,5 +1,5 @@
 // SentencePiece (Kudo and Richardson 2018): unigram language models (Kudo 2018) and byte-pair merges over characters,
-// with a space as part of the piece behind it. The library cuts; texts are given to it word by word where that is the
+// with a space as part of the piece after it. The library splits; it gets texts word by word where the result is the
 // same.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace hekla::text {
 // Where a word begins and what happens to its spaces.
 enum class SpaceRule : int32_t {
     model,  // as the model's own flags have it (usually: none at the ends, one between words, one before the first)
-    always, // every space stays; one before each text, and behind each added token
+    always, // every space stays; one is put before each text and after each added token
     first,  // every space stays; one before the text's beginning alone
     never,  // every space stays, none is added
 };
@@ -35,13 +35,13 @@ struct SentencePieceOptions {
     std::optional<SharedVocabulary> shared = {}; // Marian's
     std::string squeezed = {};        // what several spaces become where every space stays; empty: they stay too
     std::string tokenizer_class = {}; // Hugging Face's name, for tokenizer_config.json; empty: by what the model is
-    std::string post_processor = {};  // tokenizer.json's member, kept as it was read; it has no part in encode()
+    std::string post_processor = {};  // tokenizer.json's member as it was read; encode() ignores it
 };
 
 class SentencePiece final : public Tokenizer {
 public:
-    // `vocabulary` holds the model's pieces under their ids, and perhaps added tokens behind them
-    // (spiece_vocabulary()). Error: the library is absent.
+    // `vocabulary` has the model's pieces under their ids, and possibly added tokens after them (spiece_vocabulary()).
+    // Error: the library is not installed.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, SpieceModel model,
                                                      SentencePieceOptions options);
 
@@ -79,7 +79,7 @@ private:
 
 std::string spaces_of(std::string_view piece); // with spaces for U+2581
 
-// The vocabulary of a model: its pieces; control and unknown pieces are special tokens, with their roles.
+// Returns the vocabulary of a model: its pieces; control and unknown pieces are special tokens, with their roles.
 Result<Vocabulary> spiece_vocabulary(const SpieceModel& model);
 
 } // namespace hekla::text

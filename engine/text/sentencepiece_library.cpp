@@ -12,7 +12,7 @@ constexpr ModuleName kModule{"libhekla_sentencepiece.so", "hekla_sentencepiece_i
                              "the SentencePiece module (libhekla_sentencepiece.so) cannot be opened; tokenizers of "
                              "SentencePiece models need it"};
 
-// What the module says is kept here: nothing may be thrown through it.
+// The module's error is stored here: no exception may pass through it.
 struct Heard {
     std::string bytes;
     std::string message;

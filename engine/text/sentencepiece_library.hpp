@@ -1,4 +1,4 @@
-// The SentencePiece library: a module of its own, libhekla_sentencepiece.so, opened (privately) when a model needs it.
+// The SentencePiece library: a module, libhekla_sentencepiece.so, loaded privately when a model needs it.
 #pragma once
 
 #include "base/module.hpp"
@@ -20,8 +20,7 @@ namespace hekla::text {
 // The module, open as long as this lives. Thread: any.
 class SentencePieceLibrary {
 public:
-    // Looks beside this binary or library, in lib/ beside its folder, then as dlopen finds it. Error: unsupported, with
-    // the reason.
+    // Loads the module as open_library() finds it. Error: unsupported, with the reason.
     static Result<std::shared_ptr<const SentencePieceLibrary>> open();
 
     // Trains with the library's own flags. `sentence` gives the next text, or false at the end. Returns the model's
@@ -35,7 +34,7 @@ private:
     Module<HeklaSentencePieceInterface> module_;
 };
 
-// A model that cuts texts. Immutable; any thread.
+// A model that splits texts. Immutable; any thread.
 class SentencePieceModel {
 public:
     // `serialized` was read by read_spiece_model, or written by write_spiece_model.

@@ -1,5 +1,5 @@
-// Pre-tokenization: cuts a text into the words inside which merges happen, by a regular expression. GPT-2's is read by
-// hand (text/gpt2_words.hpp), every other one by PCRE2 with Unicode properties. What an expression leaves between
+// Pre-tokenization: splits a text into the words inside which merges happen, by a regular expression. GPT-2's is
+// implemented in text/gpt2_words.hpp, every other one runs in PCRE2 with Unicode properties. The text between two
 // matches is a word too.
 #pragma once
 
@@ -13,8 +13,7 @@
 
 namespace hekla::text {
 
-// GPT-2's expression (Radford et al. 2019, "Language models are unsupervised multitask learners"), as its files spell
-// it.
+// GPT-2's expression (Radford et al. 2019, "Language models are unsupervised multitask learners"), as in its files.
 inline constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -26,8 +25,8 @@ public:
     const std::string& pattern() const { return pattern_; }
     bool is_gpt2() const { return code_ == nullptr; }
 
-    // Calls `word(begin, end)` for the words of a valid UTF-8 text, in order and without gaps. The first error of
-    // `word` ends it. Other errors: the expression needs more steps than PCRE2 allows. Thread: any.
+    // Calls `word(begin, end)` for the words of a valid UTF-8 text, in order and without gaps. Stops at the first error
+    // of `word`. Other errors: the expression needs more steps than PCRE2 allows. Thread: any.
     template<class Word>
     Status split(std::string_view text, const Word& word) const {
         if (!is_gpt2()) return match(text, word);

@@ -12,12 +12,12 @@ inline constexpr std::string_view kWordEnd = "</w>";
 
 class SuffixBpe final : public BertWordTokenizer {
 public:
-    // Needs the role unk: a character without a token is that.
+    // Needs the role unk, for characters without a token.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, Merges merges,
                                                      const BertNormalization& normalization);
 
     std::string_view kind() const override { return "suffix_bpe"; }
-    // The mark is at the end, so an id does not tell: every token that is not special may begin a word.
+    // The mark is at the end of a word, so every token that is not special may begin one.
     bool begins_word(int32_t id) const override { return !vocabulary().is_special(id); }
     std::string to_json() const override;
     Status save(const std::filesystem::path& folder) const override; // vocab.json, merges.txt and tokenizer.json
@@ -25,7 +25,7 @@ public:
 
 protected:
     void cut(const BertNormalizer::Word& word, std::vector<Symbol>& symbols, Merges::Scratch& scratch) const override;
-    std::string tidied(std::string text) const override; // without the space behind the last word
+    std::string tidied(std::string text) const override; // without the space after the last word
 
 private:
     SuffixBpe(Vocabulary vocabulary, Merges merges, const BertNormalization& normalization);

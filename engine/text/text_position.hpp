@@ -8,7 +8,7 @@
 namespace hekla::text {
 
 struct TextOrigin {
-    std::string name = "text"; // a file's path, or what a message should call the text
+    std::string name = "text"; // a file's path, or another name for messages
     uint64_t byte = 0;         // offset of the chunk's first byte in the whole
     uint64_t line = 1;         // line of the chunk's first byte, counted from 1
 };

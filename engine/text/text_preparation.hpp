@@ -1,5 +1,5 @@
-// What some tokenizers do to a text before their SentencePiece model sees it (ALBERT, XLNet): quotes, accents, small
-// letters. Every byte of the result knows where it came from.
+// The preparation of a text before its SentencePiece model (ALBERT, XLNet): quotes, accents, lower case. Every byte of
+// the result has its origin in the text.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -13,7 +13,7 @@ namespace hekla::text {
 struct TextPreparation {
     bool quotes = false;        // `` and '' become "
     bool decompose = false;     // NFKD
-    bool strip_accents = false; // combining marks go
+    bool strip_accents = false; // removes combining marks
     bool lower_case = false;
     bool operator==(const TextPreparation&) const = default;
     bool is_none() const { return *this == TextPreparation(); }

@@ -22,7 +22,7 @@ struct ByteRange {
 };
 
 struct EncodeOptions {
-    // Whether "<|endoftext|>" in the text becomes that special token. Say false for text that is not to be trusted.
+    // Whether "<|endoftext|>" in the text becomes that special token. Use false for untrusted text.
     bool match_special = true;
     TextOrigin origin = {}; // for messages
 };
@@ -42,21 +42,22 @@ public:
                   std::vector<ByteRange>* ranges = nullptr) const;
     Result<std::vector<int32_t>> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-    // Never fails, because what a model says need not be text: invalid UTF-8 and ids without a token give U+FFFD.
-    // WordPiece's result is tidied as the reference's: no space is before a full stop.
+    // Never fails, because a model's output may not be text: invalid UTF-8 and ids without a token give U+FFFD.
+    // WordPiece's result is tidied as the reference's: no space before a full stop.
     std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;
-    // What an id the vocabulary has adds to a text, which it is the first of or not: bytes, perhaps part of a
+    // Returns the bytes that an id of the vocabulary adds to a text, as its first token or not: possibly part of a
     // character.
     virtual std::string text_of(int32_t id, bool first) const;
-    // Whether no text begins with a space: what gives none counts as nothing, and the next is the first.
+    // Returns whether texts never begin with a space: a token without bytes at the beginning does not count as the
+    // first.
     virtual bool drops_leading_spaces() const { return false; }
-    // Whether an id the vocabulary has begins a word. Special tokens do not.
+    // Returns whether an id of the vocabulary begins a word. Special tokens do not.
     virtual bool begins_word(int32_t id) const = 0;
-    // The id that stands for the n-th span left out of a text, as T5's "<extra_id_0>".
+    // Returns the id of the n-th sentinel (T5's "<extra_id_0>"), which replaces a span of a text.
     std::optional<int32_t> sentinel(int32_t n) const;
 
-    // A place to cut a long text so that encoding the parts gives the same ids as encoding the whole: p in
-    // (0, text.size()], the nearest to `wanted` below it, or else above; text.size() if there is none. `text` is valid
+    // Returns where to cut a long text so that encoding the parts gives the same ids as encoding the whole: in (0,
+    // text.size()], the nearest position below `wanted`, or else above; text.size() if there is none. `text` is valid
     // UTF-8.
     std::size_t safe_cut(std::string_view text, std::size_t wanted) const;
 
@@ -64,30 +65,30 @@ public:
     int32_t vocabulary_size() const { return vocabulary_.size(); }
     std::optional<int32_t> special(TokenRole role) const { return vocabulary_.role(role); }
     std::optional<int32_t> find(std::string_view token) const { return vocabulary_.find(token); }
-    // What a language model's text begins and ends with: the start of a prompt, the ends of a document.
+    // Returns the tokens around a language model's text: before a prompt, around a document.
     const TextFrame& frame() const { return vocabulary_.frame(); }
     Result<std::string> token(int32_t id) const; // as files spell it ("Ġthe"); error: no such id
 
-    // The same tokenizer around another vocabulary, in whose memory its other tables lie too: one made from this one's
-    // by adding to it.
+    // Returns the same tokenizer with another vocabulary, which was made from this one's by adding to it. Its other
+    // tables are in the vocabulary's memory too.
     virtual Result<std::unique_ptr<Tokenizer>> with(Vocabulary vocabulary) const = 0;
 
-    // Hugging Face's tokenizer.json; empty where that cannot say what this does.
+    // Returns Hugging Face's tokenizer.json; empty where that format cannot describe this tokenizer.
     virtual std::string to_json() const = 0;
     // Writes tokenizer.json and the files that go with it into a folder that exists; each is complete or absent.
     virtual Status save(const std::filesystem::path& folder) const = 0;
-    // Equal for tokenizers that give the same ids for every text.
+    // Returns a hash that is equal for tokenizers that give the same ids for every text.
     const Hash128& hash() const { return hash_; }
 
 protected:
     Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-    // The work of encode(); `text` is valid UTF-8. May leave partial output behind on error.
+    // Does the work of encode(); `text` is valid UTF-8. May leave partial output on error.
     virtual Status encode_valid(std::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                                 std::vector<ByteRange>* ranges) const = 0;
-    // Whether no token of `text`, whatever it is, reaches over position `at`, and none depends on the other side.
+    // Returns whether no token of `text` spans position `at`, or depends on the text on the other side of it.
     virtual bool can_cut(std::string_view text, std::size_t at) const = 0;
-    // What decode() does at its end.
+    // Returns the text as decode() returns it; called at its end.
     virtual std::string tidied(std::string text) const { return text; }
     void set_hash(std::string_view identity) { hash_ = hash128(identity); }
 
@@ -96,8 +97,8 @@ private:
     Hash128 hash_;
 };
 
-// Decoding id by id, as generation gives them: text comes out as soon as it is complete UTF-8. Joined, the pieces and
-// finish() equal decode() of all ids, before it is tidied. The tokenizer must outlive this.
+// A decoder for ids that arrive one by one, as in generation: returns text as soon as it is complete UTF-8. The pieces
+// and finish() together equal decode() of all ids, before tidying. The tokenizer must outlive this.
 class StreamDecoder {
 public:
     explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = false)
@@ -112,18 +113,17 @@ private:
     Utf8Stream stream_;
 };
 
-// The same tokenizer with its tables in this memory, which must outlive it.
+// Returns the same tokenizer with its tables in this memory, which must outlive it.
 Result<std::unique_ptr<Tokenizer>> lying_in(std::pmr::memory_resource* memory, std::unique_ptr<Tokenizer> tokenizer);
 
-// The tokenizer with special tokens behind its ids; those it has keep theirs and get the roles. The embedding must grow
-// by as many rows as vocabulary_size() does.
+// Returns the tokenizer with special tokens added after its ids; known ones keep their ids and get the roles. The
+// embedding must grow by as many rows as vocabulary_size() does.
 Result<std::unique_ptr<Tokenizer>> add_special_tokens(const Tokenizer& tokenizer, std::span<const SpecialToken> tokens);
 
-// The tokenizer of a folder, by the files in it: tokenizer.json, or vocab.json and merges.txt, or encoder.json and
+// Loads the tokenizer of a folder, by its files: tokenizer.json, or vocab.json and merges.txt, or encoder.json and
 // vocab.bpe, or a SentencePiece model (spiece.model, tokenizer.model, spm.model, sentencepiece.bpe.model), or
 // vocab.txt; roles from tokenizer_config.json and special_tokens_map.json. A path to a tokenizer.json, a .model or a
-// .txt works too. Errors: nothing there (lists what was looked for), a malformed file (names it), a kind that is not
-// supported.
+// .txt works too. Errors: no tokenizer (with the names that were looked for), a malformed file, an unsupported kind.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::filesystem::path& folder);
 
 } // namespace hekla::text

@@ -1,4 +1,4 @@
-// Makes a tokenizer from text. Text is given in pieces (a file at a time); only counts are kept of it.
+// Trains a tokenizer on text, which is given in pieces (a file at a time) and of which only counts are kept.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -10,7 +10,7 @@
 
 namespace hekla::text {
 
-// Thread: one. The same pieces in any order give the same tokenizer, as long as no word is cut between two.
+// Thread: one. The same pieces in any order give the same tokenizer, unless a word is split between two pieces.
 class TokenizerTrainer {
 public:
     virtual ~TokenizerTrainer() = default;
@@ -20,28 +20,28 @@ public:
     virtual Result<std::unique_ptr<Tokenizer>> finish() = 0;
 };
 
-// One token for every code point that occurs, in the order of code points; special tokens behind them. With nanoGPT's
-// text and no special tokens, nanoGPT's ids.
+// One token for every code point that occurs, in the order of code points, then the special tokens. nanoGPT's text
+// without special tokens gives nanoGPT's ids.
 std::unique_ptr<TokenizerTrainer> make_character_trainer(std::vector<SpecialToken> special = {});
 
 struct ByteBpeTraining {
     int32_t vocabulary_size =
-        4096; // 256 bytes, what is learnt, and the special tokens; fewer if the text has no more pairs
+        4096; // 256 bytes, the learned merges, and the special tokens; fewer if the text has no more pairs
     uint64_t min_frequency = 2; // a pair that occurs less often is not merged
     bool add_prefix_space = false;
     std::vector<SpecialToken> special = {{"<|endoftext|>", {TokenRole::bos, TokenRole::eos}}};
 };
 
-// Ids as GPT-2's: the bytes in the order of their letters, the merges in the order learnt, the special tokens. Special
-// tokens in the text are left out of the counts.
+// Ids as GPT-2's: the bytes in the order of their letters, the merges in the order learned, the special tokens. Special
+// tokens in the text are not counted.
 std::unique_ptr<TokenizerTrainer> make_byte_bpe_trainer(ByteBpeTraining options);
 
 struct WordPieceTraining {
-    int32_t vocabulary_size = 30522; // special tokens, characters, and what is learnt
+    int32_t vocabulary_size = 30522; // special tokens, characters, and learned pieces
     bool lower_case = true;
     bool strip_accents = true;
     uint64_t min_frequency = 2;
-    uint32_t limit_alphabet = 1000; // the most frequent characters; words with rarer ones are left out of the counts
+    uint32_t limit_alphabet = 1000; // the most frequent characters; words with rarer ones are not counted
     std::vector<SpecialToken> special = {{"[PAD]", {TokenRole::pad}},
                                          {"[UNK]", {TokenRole::unk}},
                                          {"[CLS]", {TokenRole::cls}},
@@ -49,7 +49,7 @@ struct WordPieceTraining {
                                          {"[MASK]", {TokenRole::mask}}};
 };
 
-// Ids as BERT's: the special tokens, the characters, the pieces in the order learnt.
+// Ids as BERT's: the special tokens, the characters, the pieces in the order learned.
 std::unique_ptr<TokenizerTrainer> make_wordpiece_trainer(WordPieceTraining options);
 
 struct SentencePieceTraining {
@@ -58,7 +58,7 @@ struct SentencePieceTraining {
     double character_coverage = 0.9995;
     bool byte_fallback = false; // characters without a piece become bytes instead of the unknown piece
     std::vector<std::string> control_symbols = {};
-    std::vector<SpecialToken> special = {}; // added behind the model's pieces
+    std::vector<SpecialToken> special = {}; // added after the model's pieces
 };
 
 // The library keeps the text's lines until finish(). Ids: <pad>, </s>, <unk>, <s>, the control symbols, then pieces.
@@ -67,7 +67,7 @@ std::unique_ptr<TokenizerTrainer> make_sentencepiece_trainer(SentencePieceTraini
 struct WordTraining {
     int32_t vocabulary_size = 20000; // special tokens and the most frequent words
     uint64_t min_frequency = 1;
-    BertNormalization normalization = {true, false, false, true, true}; // small letters, accents kept
+    BertNormalization normalization = {true, false, false, true, true}; // lower case, accents kept
     std::vector<SpecialToken> special = {{"<pad>", {TokenRole::pad}},
                                          {"<unk>", {TokenRole::unk}},
                                          {"<s>", {TokenRole::bos}},

@@ -78,7 +78,7 @@ Status Vocabulary::add(int32_t id, std::string_view token, std::string_view byte
     if (bytes != token) HK_TRY(put_text(bytes, entry.bytes));
     if (id >= size()) tokens_.resize(static_cast<std::size_t>(id) + 1);
     tokens_[static_cast<std::size_t>(id)] = entry;
-    if (2 * ++count_ > slots_.size()) { // all of them anew, this one too
+    if (2 * ++count_ > slots_.size()) { // rehash all of them, this one too
         slots_.assign(std::max(2 * slots_.size(), kFewestSlots), -1);
         for (int32_t one = 0; one < size(); ++one)
             if (has(one)) slots_[slot_of(this->token(one))] = one;

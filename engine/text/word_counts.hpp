@@ -1,4 +1,4 @@
-// How often each of BERT's words occurs in a text, its special tokens left out: what is learnt from.
+// How often each of BERT's words occurs in a text, without special tokens: the input of training.
 #pragma once
 
 #include "text/added_tokens.hpp"
@@ -13,7 +13,7 @@ public:
     WordCounts(const BertNormalization& normalization, std::span<const SpecialToken> special)
         : normalizer_(normalization), special_(special) {}
 
-    // Errors: not UTF-8; nothing was counted then.
+    // Errors: not UTF-8; then nothing is counted.
     Status add(std::string_view text, const TextOrigin& origin) {
         HK_TRY(check_utf8(text, origin));
         BertNormalizer::Word room;

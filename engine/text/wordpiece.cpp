@@ -22,13 +22,13 @@ void WordPiece::Pieces::add(std::string_view piece, int32_t id) {
         for (const Slot& slot : old)
             if (slot.id >= 0) place(slot);
     }
-    place({piece, quick_hash(piece), id});
+    place({piece, hash64(piece), id});
     ++used_;
     longest_ = std::max(longest_, piece.size());
 }
 
 int32_t WordPiece::Pieces::find(std::string_view piece) const {
-    const uint64_t hash = quick_hash(piece);
+    const uint64_t hash = hash64(piece);
     for (std::size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
         const Slot& slot = slots_[at];
         if (slot.id < 0 || (slot.hash == hash && slot.piece == piece)) return slot.id;

@@ -1,4 +1,4 @@
-// WordPiece as BERT has it (Devlin et al. 2019): words, each cut greedily into the longest pieces of the vocabulary.
+// WordPiece as in BERT (Devlin et al. 2019): words, each split greedily into the longest pieces of the vocabulary.
 #pragma once
 
 #include "text/bert_words.hpp"
@@ -9,12 +9,12 @@ struct WordPieceOptions {
     BertNormalization normalization;
     std::string prefix = "##";       // of pieces that do not begin a word
     uint32_t longest_word = 100;     // characters; a longer word is the unknown token
-    std::string post_processor = {}; // tokenizer.json's member, kept as it was read; it has no part in encode()
+    std::string post_processor = {}; // tokenizer.json's member as it was read; encode() ignores it
 };
 
 class WordPiece final : public BertWordTokenizer {
 public:
-    // Needs the role unk. An added token that is marked normalized is looked for in the normalized text.
+    // Needs the role unk. An added token that is marked normalized is matched in the normalized text.
     static Result<std::unique_ptr<Tokenizer>> create(Vocabulary vocabulary, WordPieceOptions options);
 
     std::string_view kind() const override { return "wordpiece"; }

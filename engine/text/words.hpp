@@ -1,5 +1,5 @@
-// One token a word, as recurrent models before subwords had it: words between white space, each punctuation mark one of
-// its own (or not); a word that the vocabulary lacks is the unknown token.
+// One token per word, as in recurrent models before subwords: words between white space, with punctuation marks as
+// words of their own (or not). A word outside the vocabulary becomes the unknown token.
 #pragma once
 
 #include "base/file_place.hpp"

@@ -92,10 +92,9 @@ TEST_CASE("older spellings") {
     for (std::size_t i = 0; i < 4; ++i) CHECK(resolved->tensors[i] == &stored.views[i]);
 
     stored.add("encoder.layer.0.LayerNorm.weight", {2});
-    CHECK(
-        resolve_names(parameters, stored.views, bert, "f").message() ==
-        "f: \"encoder.layer.0.LayerNorm.gamma\" and \"encoder.layer.0.LayerNorm.weight\" both stand for the parameter "
-        "\"bert.encoder.layer.0.LayerNorm.weight\"");
+    CHECK(resolve_names(parameters, stored.views, bert, "f").message() ==
+          "f: \"encoder.layer.0.LayerNorm.gamma\" and \"encoder.layer.0.LayerNorm.weight\" both match the parameter "
+          "\"bert.encoder.layer.0.LayerNorm.weight\"");
 }
 
 TEST_CASE("ties: either name, both if equal, not if different") {
@@ -135,7 +134,7 @@ TEST_CASE("what does not fit is named") {
     CHECK(failed.message() == "m.safetensors: 3 tensors do not fit the model:\n"
                               "  missing \"transformer.h.0.ln_1.weight\" [2]\n"
                               "  \"wte.weight\" for \"transformer.wte.weight\" is [2, 4], [4, 2] was expected\n"
-                              "  \"h.0.ln1.weight\" [2] is no parameter of the model");
+                              "  tensor \"h.0.ln1.weight\" [2] matches no model parameter");
 
     Stored near;
     near.add("transformer.h.0.ln1.weight", {2});
@@ -143,7 +142,7 @@ TEST_CASE("what does not fit is named") {
     CHECK(resolve_names(parameters, near.views, gpt2, "m").message() ==
           "m: 2 tensors do not fit the model:\n"
           "  missing \"transformer.h.0.ln_1.weight\" [2]; the file has \"transformer.h.0.ln1.weight\"\n"
-          "  \"transformer.h.0.ln1.weight\" [2] is no parameter of the model; the nearest is "
+          "  tensor \"transformer.h.0.ln1.weight\" [2] matches no model parameter; the nearest is "
           "\"transformer.h.0.ln_1.weight\"");
 
     Stored integer;

@@ -122,27 +122,84 @@ TEST_CASE("what is no dictionary of tensors is said") {
     put(folder / "x.bin", "PK\x03\x04");
     CHECK(contains(open_error(folder / "x.bin"), "its zip archive cannot be read"));
     put(folder / "x.bin", std::string("\x80\x02M\xe9\x03.", 6));
-    CHECK(contains(open_error(folder / "x.bin"), "is not what torch.save writes"));
+    CHECK(contains(open_error(folder / "x.bin"), "was not written by torch.save: it is neither"));
     CHECK(contains(open_error(folder / "absent.bin"), "absent.bin"));
     CHECK(contains(program_error("]"), "holds a list, a dictionary from names to tensors was expected"));
     CHECK(contains(program_error("}K\x01Ns"), "has an integer as a key"));
     CHECK(contains(program_error("}X\x01\x01\x01\x01"), "ends in the middle"));
 }
 
+namespace {
+
+// A zip archive with entries of these sizes, as its directory declares them; every entry's bytes are the same four.
+struct ZipEntry {
+    std::string name;
+    uint16_t method; // 0: stored, 8: deflated
+    uint32_t packed, size;
+};
+
+std::string zip_of(const std::vector<ZipEntry>& entries) {
+    std::string out, directory;
+    const auto put16 = [](std::string& to, uint32_t value) {
+        to += static_cast<char>(value & 0xff);
+        to += static_cast<char>(value >> 8 & 0xff);
+    };
+    const auto put32 = [&](std::string& to, uint32_t value) { put16(to, value), put16(to, value >> 16); };
+    const auto common = [&](std::string& to, const ZipEntry& entry) {
+        put16(to, 20), put16(to, 0), put16(to, entry.method), put32(to, 0); // version, flags, method, time
+        put32(to, 0), put32(to, entry.packed), put32(to, entry.size);       // checksum
+        put16(to, static_cast<uint32_t>(entry.name.size())), put16(to, 0);
+    };
+    for (const ZipEntry& entry : entries) {
+        directory += "PK\x01\x02";
+        put16(directory, 20);
+        common(directory, entry);
+        put16(directory, 0), put16(directory, 0), put16(directory, 0), put32(directory, 0);
+        put32(directory, static_cast<uint32_t>(out.size()));
+        directory += entry.name;
+        out += "PK\x03\x04";
+        common(out, entry);
+        out += entry.name + "abcd";
+    }
+    std::string end = "PK\x05\x06";
+    put16(end, 0), put16(end, 0);
+    put16(end, static_cast<uint32_t>(entries.size())), put16(end, static_cast<uint32_t>(entries.size()));
+    put32(end, static_cast<uint32_t>(directory.size())), put32(end, static_cast<uint32_t>(out.size())), put16(end, 0);
+    return out + directory + end;
+}
+
+} // namespace
+
+TEST_CASE("zip archives cannot declare more than they hold") {
+    const TemporaryFolder folder;
+    const auto error = [&](const std::vector<ZipEntry>& entries) {
+        put(folder / "x.bin", zip_of(entries));
+        return open_error(folder / "x.bin");
+    };
+    // 4 bytes that would become 2 GB.
+    CHECK(contains(error({{"x/data.pkl", 8, 4, 2'000'000'000}}),
+                   "\"x/data.pkl\" in its zip archive is compressed or encrypted; only stored entries are read"));
+    const std::string large = error({{"x/data.pkl", 0, 4, 2'000'000'000}});
+    CHECK_MESSAGE(contains(large, "declares 2000000000 bytes, at most "), large);
+    CHECK_MESSAGE(contains(large, "no larger than the file ("), large);
+    CHECK(contains(error({{"x/data.pkl", 0, 4, 4}, {"y/data.pkl", 0, 4, 4}}), "with two files data.pkl"));
+    CHECK(contains(error({{"x/other", 0, 4, 4}}), "without data.pkl, so it was not written by torch.save"));
+}
+
 TEST_CASE("programs that misuse the machine are refused") {
     using namespace std::string_literals;
-    CHECK(contains(program_error("0"), "takes more from the stack than was put there"));
-    CHECK(contains(program_error("K\x01(0"), "takes more from the stack than was put there"));
+    CHECK(contains(program_error("0"), "pops more from the stack than was pushed"));
+    CHECK(contains(program_error("K\x01(0"), "pops more from the stack than was pushed"));
     CHECK(contains(program_error("t"), "a mark that was not set"));
     CHECK(contains(program_error("1"), "a mark that was not set"));
-    CHECK(contains(program_error("\x85"), "takes more from the stack"));
-    CHECK(contains(program_error("h\x05"), "asks for object 5, which was not kept"));
-    CHECK(contains(program_error("j\xff\xff\xff\xff"), "asks for object 4294967295"));
-    CHECK(contains(program_error("q\x01"), "takes more from the stack"));
+    CHECK(contains(program_error("\x85"), "pops more from the stack"));
+    CHECK(contains(program_error("h\x05"), "reads memo entry 5, which was not written"));
+    CHECK(contains(program_error("j\xff\xff\xff\xff"), "reads memo entry 4294967295"));
+    CHECK(contains(program_error("q\x01"), "pops more from the stack"));
     CHECK(contains(program_error("K\x01K\x02\x61"), "adds to an integer, a list was expected"));
     CHECK(contains(program_error("}(K\x01u"), "a key without a value"));
-    CHECK(contains(program_error("K\x01)R"), "is called with a tuple"));
-    CHECK(contains(program_error("K\x01Q"), "not described as a storage"));
+    CHECK(contains(program_error("K\x01)R"), "calls an integer with a tuple"));
+    CHECK(contains(program_error("K\x01Q"), "persistent id is not a description of a tensor storage"));
     CHECK(contains(program_error("B\xff\xff\xff\x7f"), "ends in the middle: 2147483647 more bytes were expected"));
     CHECK(contains(program_error("\x95\xff\xff\xff\xff\xff\xff\xff\xff"), "ends in the middle"));
     CHECK(contains(program_error("\x80\x09"), "protocol 9 is not known"));
@@ -166,7 +223,7 @@ TEST_CASE("programs that misuse the machine are refused") {
         return "}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n("s + storage + rest + "tRs";
     };
     CHECK(contains(program_error(tensor("K\x00K\x02\x85K\x01\x85"s)), "storage \"0\" is not in the file"));
-    CHECK(contains(program_error(tensor("J\xff\xff\xff\xffK\x02\x85K\x01\x85"s)), "offset is no number from 0"));
+    CHECK(contains(program_error(tensor("J\xff\xff\xff\xffK\x02\x85K\x01\x85"s)), "offset is not a number, 0 or more"));
     CHECK(contains(program_error(tensor("K\x00J\xff\xff\xff\xff\x85K\x01\x85"s)),
                    "size holds an integer, a number from 0"));
     CHECK(contains(program_error(tensor("K\x00K\x02\x85)"s)), "has 1 dimensions and 0 strides"));
@@ -201,9 +258,9 @@ TEST_CASE("views must lie in their storage") {
     CHECK(contains(error("K\x00K\x03K\x03\x86K\x00K\x01\x86"s), "repeats elements of its storage"));
     CHECK(contains(error("K\x00"s + huge + "\x85K\x00\x85"s), "tensor \"w\": "));
     CHECK(contains(error("K\x00"s + huge + huge + "\x86K\x01K\x01\x86"s), "tensor \"w\""));
-    CHECK(contains(error("K\x00K\x04\x85"s + huge + "\x85"), "reaches too far"));
-    CHECK(contains(error(huge + "K\x04\x85"s + huge + "\x85"), "reaches too far"));
-    CHECK(contains(error("K\x00K\x04\x85K\x01\x85"s, 5), "has 5 elements, 4 were said to be there"));
+    CHECK(contains(error("K\x00K\x04\x85"s + huge + "\x85"), "its strides reach beyond 63 bits"));
+    CHECK(contains(error(huge + "K\x04\x85"s + huge + "\x85"), "its strides reach beyond 63 bits"));
+    CHECK(contains(error("K\x00K\x04\x85K\x01\x85"s, 5), "has 5 elements, its tensors declare 4"));
     CHECK(contains(error("K\x00K\x04\x85K\x01\x85"s, 4, 15), "ends in the middle of storage \"0\""));
     CHECK(contains(error("K\x00K\x04\x85K\x01\x85"s, 4, 0), "ends in the middle of storage \"0\""));
 }

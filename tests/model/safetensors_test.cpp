@@ -57,17 +57,16 @@ std::vector<Hostile> hostile_headers() {
         {"unknown key", one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"strides":[1])"), 4,
          "has a key \"strides\""},
         {"dtype twice", one(R"("dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4])"), 4,
-         "dtype is there twice"},
-        {"shape twice", one(R"("dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4])"), 4,
-         "shape is there twice"},
+         "dtype occurs twice"},
+        {"shape twice", one(R"("dtype":"F32","shape":[1],"shape":[1],"data_offsets":[0,4])"), 4, "shape occurs twice"},
         {"offsets twice", one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"data_offsets":[0,4])"), 4,
-         "data_offsets is there twice"},
+         "data_offsets occurs twice"},
         {"name twice",
          R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-         2, "tensor \"w\" is there twice"},
+         2, "tensor \"w\" occurs twice"},
         {"name twice, escaped once",
          R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0077":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-         2, "tensor \"w\" is there twice"},
+         2, "tensor \"w\" occurs twice"},
         {"empty name", R"({"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0, "empty name"},
         {"long name", "{\"" + std::string(5000, 'x') + "\":{}}", 0, "5000 bytes long, at most 4096"},
         // Types.
@@ -128,10 +127,10 @@ std::vector<Hostile> hostile_headers() {
         {"far outside", one(R"("dtype":"U8","shape":[4],"data_offsets":[18446744073709551611,18446744073709551615])"),
          4, "outside the 4 bytes"},
         {"a hole in front", one(R"("dtype":"U8","shape":[3],"data_offsets":[1,4])"), 4,
-         "leaving a hole of 1 bytes after the header"},
+         "leaving a gap of 1 bytes after the header"},
         {"a hole between",
          R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}})",
-         4, "tensor \"b\": begins at 3, leaving a hole of 1 bytes after tensor \"a\""},
+         4, "tensor \"b\": begins at 3, leaving a gap of 1 bytes after tensor \"a\""},
         {"overlap",
          R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
          4, "tensor \"b\": begins at 2, inside tensor \"a\", which ends at 3"},
@@ -154,8 +153,8 @@ std::vector<Hostile> hostile_headers() {
         {"metadata of numbers", R"({"__metadata__":{"k":1}})", 0, "__metadata__: \"k\" is the number 1, text"},
         {"metadata of null", R"({"__metadata__":{"k":null}})", 0, "__metadata__: \"k\" is null, text"},
         {"metadata nested", R"({"__metadata__":{"k":{}}})", 0, "__metadata__: \"k\" is an object, text"},
-        {"metadata twice", R"({"__metadata__":{},"__metadata__":{}})", 0, "__metadata__ is there twice"},
-        {"metadata key twice", R"({"__metadata__":{"k":"1","k":"2"}})", 0, "__metadata__: \"k\" is there twice"},
+        {"metadata twice", R"({"__metadata__":{},"__metadata__":{}})", 0, "__metadata__ occurs twice"},
+        {"metadata key twice", R"({"__metadata__":{"k":"1","k":"2"}})", 0, "__metadata__: \"k\" occurs twice"},
     };
 }
 
@@ -245,7 +244,7 @@ TEST_CASE("header lengths that lie") {
     CHECK(with_length(1).find("not JSON") != std::string::npos);
     CHECK(with_length(good.size() - 1).find("not JSON") != std::string::npos);
     CHECK(with_length(good.size() + 1).find("not JSON") != std::string::npos);
-    CHECK(with_length(good.size() + 20).find("the file is cut off") != std::string::npos);
+    CHECK(with_length(good.size() + 20).find("the file is truncated") != std::string::npos);
     CHECK(with_length(header_size_limit + 1).find("at most 100000000") != std::string::npos);
     CHECK(with_length(~uint64_t{0}).find("at most 100000000") != std::string::npos);
     CHECK(with_length(~uint64_t{0} - 7).find("at most 100000000") != std::string::npos);

@@ -94,7 +94,7 @@ TEST_CASE("an index that lies") {
         R"("t0":")" + first + R"(","t1":")" + first + R"(","t2":")" + first + R"(","t3":")" + second + '"';
     CHECK(map(most + R"(,"t4":")" + second + '"') == "");
     CHECK(contains(map(most), "tensor \"t4\" of " + second + " is not in the index"));
-    CHECK(contains(map(most + R"(,"t4":")" + first + '"'), "tensor \"t4\" is in " + second + ", the index says"));
+    CHECK(contains(map(most + R"(,"t4":")" + first + '"'), "tensor \"t4\" is in " + second + ", the index has"));
     CHECK(contains(map(most + R"(,"t4":")" + second + R"(","t5":")" + second + '"'), "tensor \"t5\" is not in"));
     CHECK(contains(map(most + R"(,"t4":"model-00003-of-00002.safetensors")"),
                    "model-00003-of-00002.safetensors: cannot open"));
@@ -123,7 +123,7 @@ TEST_CASE("nothing to open, and why") {
     TemporaryFolder folder;
     CHECK(contains(open_error(folder.path()),
                    "none of model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
-                   "pytorch_model.bin.index.json is there"));
+                   "pytorch_model.bin.index.json exists"));
     CHECK(contains(open_error(folder / "absent"), "does not exist"));
     put(folder / "pytorch_model.bin", "x");
     CHECK(contains(open_error(folder.path()), "pytorch_model.bin: pickle, byte 0: instruction 0x78 is not one"));

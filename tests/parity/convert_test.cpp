@@ -450,7 +450,7 @@ TEST_CASE("what cannot be converted is said in one error") {
     refused("missing", [](Tensors& t) { t.pop_back(); }, {": missing \"transformer.wte.weight\" [128, 32]"});
     refused(
         "extra", [](Tensors& t) { t.push_back(copy_of(t, "transformer.wte.weight", "transformer.wte.wait")); },
-        {"\"transformer.wte.wait\" [128, 32] is no parameter of the model; the nearest is \"transformer.wte.weight\""});
+        {"\"transformer.wte.wait\" [128, 32] matches no model parameter; the nearest is \"transformer.wte.weight\""});
     refused("misshapen",
             [](Tensors& t) {
                 for (model::TensorSource& tensor : t)

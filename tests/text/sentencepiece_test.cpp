@@ -168,17 +168,17 @@ TEST_CASE("SentencePiece: files that lie") {
     CHECK(contains(changed([](SpieceModel& m) { m.pieces[5].text = ""; }), "piece 5 is empty"));
     CHECK(contains(changed([](SpieceModel& m) { m.pieces[5].text = "\xFF"; }), "piece 5 is not UTF-8"));
     CHECK(contains(changed([](SpieceModel& m) { m.pieces[5].text = std::string("a\0b", 3); }), "NUL"));
-    CHECK(contains(changed([](SpieceModel& m) { m.pieces[5].score = NAN; }), "no number"));
+    CHECK(contains(changed([](SpieceModel& m) { m.pieces[5].score = NAN; }), "not a finite number"));
     CHECK(contains(changed([](SpieceModel& m) { m.pieces[2].type = Type::control; }), "0 unknown pieces"));
     CHECK(contains(changed([](SpieceModel& m) { m.pieces[7].type = Type::byte; }), "not spelt as one"));
-    CHECK(contains(changed([](SpieceModel& m) { m.charsmap = "abc"; }), "normalization is damaged"));
+    CHECK(contains(changed([](SpieceModel& m) { m.charsmap = "abc"; }), "normalizer_spec is damaged"));
     // A trie of 256 units whose first leads far outside.
     std::string map(4 + 1024 + 1, '\0');
     map[1] = 4;
     CHECK(Charsmap::is_sound(map));
     map[4 + 3] = 0x7F;
     CHECK(!Charsmap::is_sound(map));
-    CHECK(contains(changed([&](SpieceModel& m) { m.charsmap = map; }), "normalization is damaged"));
+    CHECK(contains(changed([&](SpieceModel& m) { m.charsmap = map; }), "normalizer_spec is damaged"));
     // Bytes changed anywhere: never a crash.
     for (uint64_t seed = 0; seed < 300; ++seed) {
         RandomStream random(seed, 9);

@@ -1,5 +1,5 @@
-// libhekla_zip: the zip library behind one C function, in a module of its own: only checkpoints of PyTorch's need it,
-// and it needs a library of cryptography.
+// libhekla_zip: the zip library behind one C function, in a module of its own, because only PyTorch checkpoints need it and
+// it depends on a cryptography library.
 #include "model/zip_module.h"
 
 #include <new>
@@ -51,7 +51,7 @@ int32_t stored(void* archive, int64_t entry, uint64_t* size) {
     zip_stat_init(&stat);
     if (zip_stat_index(of(archive).zip, static_cast<zip_uint64_t>(entry), 0, &stat) != 0 ||
         (stat.valid & ZIP_STAT_SIZE) == 0 || (stat.valid & ZIP_STAT_COMP_METHOD) == 0) {
-        of(archive).error = "has neither a size nor a method";
+        of(archive).error = "has no size or no compression method";
         return -1;
     }
     *size = stat.size;

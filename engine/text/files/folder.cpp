@@ -1,4 +1,4 @@
-// Tokenizers and folders: what a folder's files say it holds, and what is written into one.
+// Loads a tokenizer from a folder, by the files in it, and saves byte-level BPE.
 #include "base/file.hpp"
 #include "text/byte_bpe.hpp"
 #include "text/files/gpt2_files.hpp"
@@ -20,14 +20,14 @@ namespace {
 Result<std::unique_ptr<Tokenizer>> read_bpe_pair(const FilePlace& folder, const char* vocabulary, const char* merges) {
     HK_ASSIGN(const std::string kind, tokenizer_family(folder));
     if (kind == "Flaubert" || kind == "XLM")
-        return unsupported(fmt::format("{}: {}'s tokenizer cuts words by Moses' rules, which is not supported",
+        return unsupported(fmt::format("{}: {}'s tokenizer splits words by Moses' rules, which is not supported",
                                        folder.string(), kind));
     HK_ASSIGN(const std::string lines, (folder / merges).read());
     if (lines.find("</w>\n") != std::string::npos || lines.find("</w>\r\n") != std::string::npos)
         return read_suffix_bpe_files(folder / vocabulary, folder / merges);
     if (kind.starts_with("Qwen"))
         return unsupported(
-            fmt::format("{}: Qwen's words are told by tokenizer.json, which is not there", folder.string()));
+            fmt::format("{}: Qwen's pattern of words is in tokenizer.json, which is missing", folder.string()));
     return read_gpt2_files(folder / vocabulary, folder / merges);
 }
 
@@ -45,7 +45,7 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const FilePlace& folder) {
         return read_tokenizer_json(folder);
     }
     if (!folder.is_folder())
-        return not_found(fmt::format("{}: no such folder; the folder of a tokenizer was expected", folder.string()));
+        return not_found(fmt::format("{}: does not exist; the folder of a tokenizer was expected", folder.string()));
     const auto has = [&](const char* name) { return (folder / name).exists(); };
     if (has("tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
     if (has("source.spm") && has("target.spm")) return read_marian_file(folder / "source.spm");

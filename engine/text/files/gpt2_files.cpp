@@ -52,7 +52,7 @@ Status read_merges(const FilePlace& path, BpeBuilder& builder) {
     return {};
 }
 
-// What GPT-2, RoBERTa (BART) and DeBERTa call their special tokens, where no file says it.
+// The special tokens of GPT-2, RoBERTa (BART) and DeBERTa, for folders whose files do not name them.
 Status set_usual_roles(Vocabulary& vocabulary) {
     if (vocabulary.find(kEndOfText))
         return vocabulary.add_special({std::string(kEndOfText), {TokenRole::bos, TokenRole::eos}});
@@ -63,7 +63,7 @@ Status set_usual_roles(Vocabulary& vocabulary) {
         for (const auto& [token, role] : {std::pair("<pad>", TokenRole::pad), std::pair("<unk>", TokenRole::unk)})
             if (vocabulary.find(token)) HK_TRY(vocabulary.add_special({token, {role}}));
         AddedToken masked{*mask, "<mask>"};
-        masked.lstrip = true; // the mask stands for a word with its space
+        masked.lstrip = true; // the mask replaces a word and its space
         HK_TRY(vocabulary.add(std::move(masked)));
         return vocabulary.set_role(TokenRole::mask, *mask);
     }
@@ -73,7 +73,7 @@ Status set_usual_roles(Vocabulary& vocabulary) {
 } // namespace
 
 Status BpeBuilder::add_token(const std::string& token, int32_t id, const std::string& name) {
-    // A token with a character that stands for no byte is itself: special tokens are written so in GPT-2's file.
+    // A token with a character outside the byte alphabet stands for itself: GPT-2's file spells special tokens so.
     const Status status =
         vocabulary.add(id, token, bytes_of ? bytes_of(token) : alphabet_.bytes(token).value_or(token));
     return status.ok() ? status : status.with_context(name);

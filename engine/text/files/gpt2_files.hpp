@@ -17,15 +17,15 @@ public:
     Status add_merge(std::string_view left, std::string_view right, const std::string& place);
     Vocabulary vocabulary;
     Merges merges;
-    // What a token adds to a text; left empty, its bytes in the byte alphabet.
+    // Returns the bytes that a token adds to a text; empty: those of the byte alphabet.
     std::function<std::string(const std::string& token)> bytes_of;
 
 private:
     ByteAlphabet alphabet_;
 };
 
-// Reads the two files, and the special token files beside the first. Where nothing says what is special,
-// it is what GPT-2, RoBERTa and DeBERTa have: "<|endoftext|>", or "<s>" with its like, or "[CLS]" with its.
+// Reads the two files, and the special token files in the folder of the first. Where no file names special tokens, they
+// are those of GPT-2, RoBERTa and DeBERTa: "<|endoftext|>", or "<s>" and its like, or "[CLS]" and its like.
 Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, const FilePlace& merges);
 
 // The two files alone.

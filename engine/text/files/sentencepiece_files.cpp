@@ -50,7 +50,7 @@ Result<Json> read_optional_object(const FilePlace& path) {
     return read_json_object(path);
 }
 
-// What the folder around a model says of it.
+// The model's family and tokenizer_config.json, from its folder.
 struct Family {
     std::string name;
     Json config; // tokenizer_config.json
@@ -75,7 +75,7 @@ Status read_preparation(const Family& family, TextPreparation& preparation) {
     return {};
 }
 
-// T5's sentinels stand behind the pieces, the last one first.
+// T5's sentinels come after the pieces, the last one first.
 Status add_sentinels(const Family& family, Vocabulary& vocabulary) {
     const Json& count = member(family.config, "extra_ids");
     if (family.name != "T5" && count.is_null()) return {};
@@ -214,7 +214,7 @@ Result<std::unique_ptr<Tokenizer>> finish_json(ReadJson read, const Json& json, 
     for (SpieceModel::Piece& piece : read.model.pieces) by_text[piece.text] = &piece;
     if (const Json& added = member(json, "added_tokens"); added.is_array())
         for (const Json& token : added) {
-            if (!token.is_object() || !member(token, "content").is_string()) continue; // said below
+            if (!token.is_object() || !member(token, "content").is_string()) continue; // an error below
             const auto found = by_text.find(member(token, "content").get<std::string>());
             if (found != by_text.end() && member(token, "special") == true &&
                 found->second->type == SpieceModel::Type::normal)
@@ -374,7 +374,7 @@ Result<std::unique_ptr<Tokenizer>> read_unigram_json(const Json& json, const Fil
     if (read.model.byte_fallback)
         for (SpieceModel::Piece& piece : read.model.pieces)
             if (piece.text.size() == 6 && piece.text.starts_with("<0x")) piece.type = SpieceModel::Type::byte;
-    read.model.bos_id = read.model.eos_id = read.model.pad_id = -1; // roles come by name and from the files beside
+    read.model.bos_id = read.model.eos_id = read.model.pad_id = -1; // roles come by name and from the other files
     return finish_json(std::move(read), json, path);
 }
 
@@ -461,7 +461,7 @@ std::string SentencePiece::to_json() const {
         split = fmt::format(R"({{"type": "Sequence", "pretokenizers": [{{"type": "WhitespaceSplit"}}, {}]}})",
                             metaspace_json("always"));
         prefix = "always";
-    } else if (plain) { // spaces stay, and one stands before each text whatever it begins with
+    } else if (plain) { // spaces stay, and one is put before every text
         split = "null";
     } else {
         prefix = options_.spaces == SpaceRule::always  ? "always"

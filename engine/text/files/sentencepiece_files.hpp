@@ -7,11 +7,11 @@
 
 namespace hekla::text {
 
-// A model's file, with what the folder says around it: added tokens and roles; ALBERT's and XLNet's preparation of the
-// text and T5's sentinels by tokenizer_config.json's tokenizer_class, or by config.json's model_type.
+// Reads a model's file and the other files of its folder: added tokens and roles; ALBERT's and XLNet's preparation of
+// the text and T5's sentinels, by tokenizer_config.json's tokenizer_class or config.json's model_type.
 Result<std::unique_ptr<Tokenizer>> read_spiece_file(const FilePlace& path);
 
-// Marian's source.spm or target.spm, with the vocab.json beside it.
+// Reads Marian's source.spm or target.spm, with the folder's vocab.json.
 Result<std::unique_ptr<Tokenizer>> read_marian_file(const FilePlace& path);
 
 // tokenizer.json with a Unigram model.

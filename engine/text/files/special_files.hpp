@@ -10,12 +10,12 @@
 
 namespace hekla::text {
 
-// Reads what is there of the three files in `folder` into `vocabulary`. A role's token that the vocabulary lacks is
-// added behind its ids, as Hugging Face does. tokenizer_config.json wins over special_tokens_map.json.
+// Reads those of the three files that `folder` has into `vocabulary`. A role's token that the vocabulary lacks is added
+// after its ids, as in Hugging Face. tokenizer_config.json takes precedence over special_tokens_map.json.
 Status read_special_files(const FilePlace& folder, Vocabulary& vocabulary);
 
-// The family of tokenizers that a folder says it holds, as in Hugging Face's class names ("T5", "Albert", "Bert"): by
-// tokenizer_config.json's tokenizer_class, or else by config.json's model_type; empty where neither says.
+// Returns the family of a folder's tokenizer, as in Hugging Face's class names ("T5", "Albert", "Bert"): by
+// tokenizer_config.json's tokenizer_class, or else by config.json's model_type; empty where neither names one.
 Result<std::string> tokenizer_family(const FilePlace& folder);
 
 // tokenizer_config.json's add_prefix_space; false where the file or the key is absent.

@@ -84,7 +84,7 @@ private:
 };
 
 Status bad(const std::string& name, const std::string& what) {
-    return corrupt(fmt::format("{}: not a sound SentencePiece model: {}", name, what));
+    return corrupt(fmt::format("{}: not a valid SentencePiece model: {}", name, what));
 }
 
 Status read_piece(std::string_view bytes, const std::string& name, SpieceModel& model) {
@@ -106,7 +106,7 @@ Status read_piece(std::string_view bytes, const std::string& name, SpieceModel& 
     if (find_invalid_utf8(piece.text) != piece.text.size()) return bad(name, fmt::format("piece {} is not UTF-8", id));
     if (piece.text.find('\0') != std::string::npos) return bad(name, fmt::format("piece {} has a NUL in it", id));
     if (!std::isfinite(piece.score))
-        return bad(name, fmt::format("the score of piece {} ({}) is no number", id, json_quote(piece.text)));
+        return bad(name, fmt::format("the score of piece {} ({}) is not a finite number", id, json_quote(piece.text)));
     model.pieces.push_back(std::move(piece));
     return {};
 }
@@ -165,15 +165,14 @@ Result<SpieceModel> read_spiece_model(std::string_view content, const std::strin
         if (!fields.is_bytes()) continue;
         if (fields.number() == 1) HK_TRY(read_piece(fields.bytes(), name, model));
         if (fields.number() == 2 && !read_trainer(fields.bytes(), model))
-            return bad(name, "how it was trained is damaged");
+            return bad(name, "its trainer_spec is damaged");
         if (fields.number() == 3 && !read_normalizer(fields.bytes(), model))
-            return bad(name, "its normalization is damaged");
+            return bad(name, "its normalizer_spec is damaged");
         SpieceModel other;
         if (fields.number() == 5 && !read_normalizer(fields.bytes(), other))
-            return bad(name, "its denormalization is damaged");
+            return bad(name, "its denormalizer_spec is damaged");
     }
-    if (!fields.ok())
-        return bad(name, "it ends too early, or is no such file at all (one begins with its first piece)");
+    if (!fields.ok()) return bad(name, "it is truncated, or not a SentencePiece model at all");
     if (model.pieces.empty()) return bad(name, "it has no pieces");
     std::unordered_set<std::string_view> seen;
     std::size_t unknown = 0;

@@ -31,11 +31,11 @@ struct SpieceModel {
     bool space_is_suffix = false;
 };
 
-// Errors: what is no such file or is cut short; no pieces, an empty one, two alike, one that is not UTF-8, no unknown
-// piece; a score that is no number; a trie that leads outside itself. Messages begin with `name`.
+// Errors: not such a file, or truncated; no pieces, an empty one, two equal ones, one that is not UTF-8, no unknown
+// piece; a score that is not finite; a trie that leads outside itself. Messages begin with `name`.
 Result<SpieceModel> read_spiece_model(std::string_view content, const std::string& name);
 
-// The file of a model; what it does not hold (how it was trained) is left at the format's defaults.
+// Returns the file of a model; fields that it does not have (training options) get the format's defaults.
 std::string write_spiece_model(const SpieceModel& model);
 
 } // namespace hekla::text

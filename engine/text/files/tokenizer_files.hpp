@@ -1,4 +1,4 @@
-// A tokenizer from the files of its folder, wherever they lie.
+// A tokenizer from the files of its folder, on disk or in memory.
 #pragma once
 
 #include "base/file_place.hpp"
@@ -11,7 +11,7 @@ namespace hekla::text {
 // As load_tokenizer() of a path.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const FilePlace& place);
 
-// The names of those files of a folder that load_tokenizer() may read, sorted.
+// Returns the names of the files of a folder that load_tokenizer() may read, sorted.
 std::vector<std::string> tokenizer_files_in(const FilePlace& folder);
 
 } // namespace hekla::text

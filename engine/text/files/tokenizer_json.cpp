@@ -99,7 +99,7 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePla
     bool has_role = false;
     for (int32_t i = 0; i < kTokenRoles; ++i)
         has_role |= builder.vocabulary.role(static_cast<TokenRole>(i)).has_value();
-    // GPT-2's tokenizer.json says no roles; everyone knows what this token is for.
+    // GPT-2's tokenizer.json names no roles; this is what its one special token is for.
     if (const auto id = builder.vocabulary.find("<|endoftext|>"); id && !has_role) {
         HK_TRY(builder.vocabulary.set_role(TokenRole::bos, *id));
         HK_TRY(builder.vocabulary.set_role(TokenRole::eos, *id));

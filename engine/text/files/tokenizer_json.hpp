@@ -1,6 +1,6 @@
-// tokenizer.json, the file of Hugging Face's tokenizers library, for the two kinds here: BPE with the ByteLevel
-// pre-tokenizer (alone, or behind a Split by an expression), and the character tokenizer (WordLevel, split into single
-// characters). What the file asks for and these do not do is an error that names it, never left out.
+// tokenizer.json, the file of Hugging Face's tokenizers library. Read and written here: BPE with the ByteLevel
+// pre-tokenizer (alone, or after a Split by an expression), and the character tokenizer (WordLevel, split into single
+// characters). Everything in a file that is not supported is an error that names it.
 #pragma once
 
 #include "base/file_place.hpp"
@@ -12,7 +12,7 @@
 
 namespace hekla::text {
 
-// Reads the file, and roles from the special token files beside it.
+// Reads the file, and roles from the special token files in its folder.
 Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path);
 
 std::string byte_bpe_json(const ByteBpe& bpe);

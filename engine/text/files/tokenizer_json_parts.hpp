@@ -23,8 +23,8 @@ Status read_model_vocabulary(const Json& model, const std::string& name,
 Status read_added_tokens(const Json& json, const std::string& name, Vocabulary& vocabulary);
 // model.unk_token; an error where `required` and it is named but not in the vocabulary.
 Status read_unknown(const Json& model, const std::string& name, bool required, Vocabulary& vocabulary);
-// The vocabulary of a model whose tokens are spelt as they are: model.vocab, the added tokens, the unknown token (which
-// may be `required`, as above) and what the files beside `path` say.
+// Reads the vocabulary of a model whose tokens are spelled as themselves: model.vocab, the added tokens, the unknown
+// token (which may be `required`, as above), and the other files in the folder of `path`.
 Result<Vocabulary> read_plain_vocabulary(const Json& json, const FilePlace& path, bool required);
 
 // model.merges, "a b" or ["a", "b"] each.

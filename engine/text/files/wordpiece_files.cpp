@@ -10,7 +10,7 @@
 namespace hekla::text {
 namespace {
 
-// do_lower_case where no file says it.
+// The default of do_lower_case, for folders whose files do not set it.
 bool has_no_capitals(const Vocabulary& vocabulary) {
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
         if (!vocabulary.has(id) || vocabulary.is_added(id)) continue;

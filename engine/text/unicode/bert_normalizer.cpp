@@ -61,7 +61,7 @@ void BertNormalizer::put(Word& word, char32_t value, const ByteRange* origin) {
     std::string bytes;
     append_code_point(bytes, value);
     std::size_t at = word.bytes.size();
-    // Canonical order: behind the marks of a smaller or equal class, before those of a larger.
+    // Canonical order: after the marks of a smaller or equal class, before those of a larger one.
     // A word longer than any that is known keeps the order it came in: moving a mark over all of it takes its time.
     constexpr std::size_t kLongest = 4096;
     if (const uint8_t rank = combining_class(value); rank != 0 && at < kLongest) {

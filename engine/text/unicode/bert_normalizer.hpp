@@ -1,6 +1,6 @@
-// BERT's way from a text to words (Devlin et al. 2019; google-research/bert, tokenization.py), as the tokenizers
-// library does it: control characters go, accents are stripped, capitals become small, Chinese characters and
-// punctuation stand alone, and white space is between words.
+// BERT's split of a text into words (Devlin et al. 2019; google-research/bert, tokenization.py), as the tokenizers
+// library does it: control characters are removed, accents stripped, letters lowered, Chinese characters and
+// punctuation are words of their own, and white space separates words.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -22,7 +22,7 @@ struct BertNormalization {
     bool operator==(const BertNormalization&) const = default;
 };
 
-// Bytes that grow one by one, many millions of times: std::string does that through a call each.
+// A buffer for bytes that are appended one by one, many millions of times: std::string makes a call for each.
 class WordBytes {
 public:
     std::string_view text() const { return {data_.get(), size_}; }
@@ -70,7 +70,7 @@ public:
         bool is_ascii = true;
     };
 
-    // Calls `take(word)` for the words of text[begin, end), in order. `word` is room that is used again.
+    // Calls `take(word)` for the words of text[begin, end), in order. `word` is reused for each.
     template<class Take>
     void split(std::string_view text, std::size_t begin, std::size_t end, bool origins, Word& word,
                const Take& take) const;

@@ -15,7 +15,7 @@ public:
     ByteAlphabet();
     const std::string& letter(uint8_t byte) const { return letters_[byte]; }
     std::string spell(std::string_view bytes) const;
-    // The bytes of a valid UTF-8 token; nothing if it has a character that stands for no byte.
+    // Returns the bytes of a valid UTF-8 token; nothing if it has a character outside the alphabet.
     std::optional<std::string> bytes(std::string_view token) const;
     // All bytes in the order of their letters' code points: the order of ids 0 to 255 in GPT-2's vocabulary.
     std::array<uint8_t, 256> bytes_in_order() const;

@@ -1,5 +1,5 @@
-// One token a code point, as in nanoGPT's character-level example. A character that the vocabulary lacks is the unknown
-// token where there is one, and otherwise an error that names the character and its place.
+// One token per code point, as in nanoGPT's character-level example. A character outside the vocabulary becomes the
+// unknown token, or, without one, an error with the character and its position.
 #pragma once
 
 #include "text/added_tokens.hpp"

@@ -1,6 +1,6 @@
-// What tokenizers take a character for. The published ones were made with the character data of their day (Unicode 8
-// for categories, 12 for decompositions), and characters that are younger have no category there: so they have none
-// here.
+// Unicode properties as the published tokenizers have them. They were made with the character data of their time
+// (Unicode 8 for categories, 12 for decompositions), in which later characters have no category; they have none here
+// either.
 #pragma once
 
 #include <cstdint>

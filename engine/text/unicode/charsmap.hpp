@@ -1,4 +1,4 @@
-// SentencePiece's compiled normalization: at every place of a text the longest known sequence is replaced.
+// SentencePiece's compiled normalization: at every position of a text the longest known sequence is replaced.
 #pragma once
 
 #include "text/tokenizer.hpp"
@@ -12,7 +12,7 @@ namespace hekla::text {
 
 class Charsmap {
 public:
-    // Whether the compiled form leads nowhere outside itself, so that it may be followed without looking. Empty is
+    // Returns whether no step of the compiled form leads outside it, so that lookups need no bounds checks. Empty is
     // sound.
     static bool is_sound(std::string_view compiled);
 

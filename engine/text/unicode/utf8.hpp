@@ -15,7 +15,7 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD"; // U+FFFD
 // Offset of the first byte that is not part of a valid sequence; text.size() when all of it is valid.
 std::size_t find_invalid_utf8(std::string_view text);
 
-// An error that names file, line, byte offset and byte, unless `text` is valid.
+// Returns an error with file, line, byte offset and byte, unless `text` is valid.
 Status check_utf8(std::string_view text, const TextOrigin& origin);
 
 struct CodePoint {
