@@ -16,9 +16,9 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 done, 1 it failed and says why, 2 used wrongly; 130 for a training that Ctrl+C stopped before its
-// end, so that a script does not go on as if it were trained (128 + SIGINT, as shells say).
-inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kStopped = 130;
+// Exit statuses: 0 done, 1 failed with an error message, 2 wrong usage. A training that a signal stopped exits with
+// stopped_status().
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
 struct Globals {
     std::string device;
@@ -121,8 +121,11 @@ inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<hk_string> host_strings(const std::vector<std::string>& from); // they point into `from`
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Set by the first Ctrl+C (the second one ends the program).
+// Whether SIGINT, SIGTERM or SIGHUP came since watch_interrupts(). The second signal ends the program.
 bool interrupted();
-void watch_interrupts();
+void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
+int stopped_status();    // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
+// From now on writing to a closed pipe fails instead of ending the program.
+void outlive_closed_output();
 
 } // namespace hekla::app

@@ -11,7 +11,7 @@
 #include "infer/embed.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
-#include "train/trainer.hpp"
+#include "train/training_loop.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -104,12 +104,12 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
     events.own_threads = call.context().own_threads();
     HK_ASSIGN(program::Runtime * runtime, call.runtime());
-    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-              train::Trainer::create(recipe, call.context().registry(), *runtime, call.context().log(), events,
-                                     train::Purpose::read));
+    HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
+              train::TrainingRun::create(recipe, call.context().registry(), *runtime, call.context().log(), events,
+                                         train::Purpose::read));
     const bool test = o.test != 0;
     HK_ASSIGN(const train::Evaluation result,
-              trainer->evaluate(test ? train::Trainer::On::test : train::Trainer::On::valid));
+              run->evaluate(test ? train::TrainingRun::On::test : train::TrainingRun::On::valid));
     if (o.message != nullptr && !result.table.empty()) o.message(o.user, view(result.table));
     const auto tell = [&](const std::string& name, double value) {
         const hk_score score{view(name), value};
@@ -117,12 +117,12 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     };
     tell("loss", result.loss);
     for (const auto& [name, value] : result.scores) tell(name, value);
-    const train::Split* split = test ? trainer->data().test() : trainer->data().valid();
+    const train::Split* split = test ? run->data().test() : run->data().valid();
     for (std::size_t i = 0; i < result.predictions.size() && o.prediction != nullptr; ++i) {
         nlohmann::ordered_json line;
         const uint64_t example = result.predictions[i].example;
         line["place"] = split->place(example);
-        for (const data::TaskColumn& column : trainer->data().columns())
+        for (const data::TaskColumn& column : run->data().columns())
             if (const std::string text = split->text(example, column.name); !text.empty()) line[column.name] = text;
         if (!recipe.data.group.empty()) line["group"] = split->group(example);
         line["said"] = result.predictions[i].said;
@@ -205,9 +205,9 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_ASSIGN(const api::CallEnvironment place, environment_of(call));
         const api::HeardTraining heard(options, api::capture_of(context));
-        HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-                  api::trainer_of(place, heard.options(), train::Purpose::train));
-        HK_ASSIGN(const train::TrainerResult done, trainer->run());
+        HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
+                  api::training_run_of(place, heard.options(), train::Purpose::train));
+        HK_ASSIGN(const train::TrainerResult done, train::TrainingLoop(*run).run());
         if (result != nullptr) {
             HK_TRY(complete(result, "hk_train_result"));
             result->stopped = done.stopped ? 1 : 0;

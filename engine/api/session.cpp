@@ -286,13 +286,15 @@ Status Session::run_training(const hk_train_options& given, const std::vector<st
         };
     if (given.stop != nullptr)
         options.stop = [](void* u) -> int32_t { return static_cast<Session*>(u)->asked_to_stop() ? 1 : 0; };
-    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, trainer_of(place(), &options, train::Purpose::train));
+    options.abandoned = nullptr; // the session waits for its plugins
+    HK_ASSIGN(const std::unique_ptr<train::TrainingRun> trainer,
+              training_run_of(place(), &options, train::Purpose::train));
     step_ = trainer->step();
     set_progress(0.7);
     HK_TRY(measure([&] { return trainer->rehearse(); }));
     HK_TRY(prepared());
     const Shown shown(*this, trainer->store());
-    HK_ASSIGN(const train::TrainerResult result, trainer->run());
+    HK_ASSIGN(const train::TrainerResult result, train::TrainingLoop(*trainer).run());
     const std::lock_guard guard(mutex_);
     stopped_ = result.stopped;
     return {};

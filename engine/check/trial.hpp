@@ -2,9 +2,9 @@
 // of.
 #pragma once
 
+#include "batch/collate.hpp"
 #include "check/check.hpp"
 #include "data/encoded.hpp"
-#include "infer/collate.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"

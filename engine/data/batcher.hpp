@@ -4,6 +4,7 @@
 #include "base/resource_allocator.hpp"
 #include "base/status.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,7 +46,7 @@ struct BatcherOptions {
     unsigned depth = 4;                                       // batches made ahead, at most
 };
 
-// Thread: next() from one thread at a time. Destroying it waits for the calls that run.
+// Thread: one at a time. Destroying it waits for the calls of `make` that run.
 class Batcher {
 public:
     // Errors: a count of 0, that of threads apart.
@@ -57,6 +58,10 @@ public:
     // The next batch: micro-steps of first_step, then of the step after it, and so on; nothing after the last. Waits
     // for it. An error of `make` (or what it throws) comes in the place of its batch, and again at every later call.
     Result<std::optional<Batch>> next();
+    // Waits until next() would return without waiting; false: it still would after `timeout`.
+    bool wait(std::chrono::milliseconds timeout);
+    // Starts no further batch and waits for the calls of `make` that run; false: one still runs after `timeout`.
+    bool end(std::chrono::milliseconds timeout);
 
 private:
     class Work;

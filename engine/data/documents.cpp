@@ -86,6 +86,8 @@ Result<std::unique_ptr<StoredExamples>> open_documents(const text::Tokenizer& to
         origin.name = path.string();
         HK_TRY(text::check_utf8(file.text(), origin));
         for (const std::string_view document : split_documents(file.text(), options.end)) {
+            if (options.stop && options.stop())
+                return Status(Code::cancelled, fmt::format("stopped while tokenizing {}", path.string()));
             EncodedExample example;
             const auto begin = [&] {
                 example = {};

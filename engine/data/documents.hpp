@@ -6,6 +6,7 @@
 #include "text/tokenizer.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -33,6 +34,8 @@ struct DocumentOptions {
     DocumentEnd end = DocumentEnd::blank_line;
     uint64_t tokens = 0; // of an example: as many whole sentences as fit; a longer sentence is one alone
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the examples
+    // Asked at every document; true ends the reading with Code::cancelled. May be empty.
+    std::function<bool()> stop = {};
 };
 
 // Tokenizes and keeps everything (StoredExamples). Column "text", its parts the sentences. Documents of one sentence

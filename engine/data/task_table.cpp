@@ -138,6 +138,7 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     if (!options.group.empty()) reading.columns.push_back({options.group, options.group, false, false, false});
     HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(reading));
     for (Example example;;) {
+        HK_TRY(table.check_stop(table.rows_.size()));
         HK_ASSIGN(const bool more, reader->next(example));
         if (!more) break;
         for (std::size_t c = 0; c < options.columns.size(); ++c)
@@ -152,6 +153,11 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
             fmt::format("{}: there are no examples{}", fmt::join(table.files_, ", "),
                         table.skipped_.total() > 0 ? fmt::format(": {}", table.skipped_.describe()) : ""));
     return table;
+}
+
+Status TaskTable::check_stop(uint64_t row) const {
+    if (!options_.stop || row % 256 != 0 || !options_.stop()) return {};
+    return {Code::cancelled, fmt::format("stopped while reading {}", fmt::join(options_.inputs, ", "))};
 }
 
 Example TaskTable::row(uint64_t number) const {
@@ -187,11 +193,12 @@ std::string TaskTable::group(uint64_t number) const {
     return options_.group.empty() ? std::string() : row(number).values.back().text;
 }
 
-std::map<std::string, uint64_t> TaskTable::class_counts() const {
+Result<std::map<std::string, uint64_t>> TaskTable::class_counts() const {
     std::map<std::string, uint64_t> counts;
     const auto labels = [](const TaskColumn& column) { return column.kind == HK_COLUMN_CLASSES; };
     if (std::ranges::none_of(options_.columns, labels)) return counts;
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(check_stop(number));
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
             if (labels(options_.columns[c]) && one.values[c].present)
@@ -211,6 +218,7 @@ std::vector<std::string> TaskTable::classes(const std::map<std::string, uint64_t
 
 Status TaskTable::train(text::TokenizerTrainer& trainer) const {
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(check_stop(number));
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c) {
             const Value& value = one.values[c];
@@ -229,10 +237,11 @@ Status TaskTable::train(text::TokenizerTrainer& trainer) const {
     return {};
 }
 
-Hash128 TaskTable::hash() const {
+Result<Hash128> TaskTable::hash() const {
     std::string state;
     for (const TaskColumn& column : options_.columns) state += fmt::format("{} {}\n", column.name, column.kind);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(check_stop(number));
         std::string all = state;
         const Example one = row(number);
         for (std::size_t c = 0; c < options_.columns.size(); ++c)
@@ -260,6 +269,7 @@ Result<TaskTable::Encoded> TaskTable::encode(const text::Tokenizer& tokenizer,
     std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
     const std::optional<int32_t> unknown = tokenizer.special(text::TokenRole::unk);
     for (uint64_t number = 0; number < rows_.size(); ++number) {
+        HK_TRY(check_stop(number));
         const Example given = row(number);
         EncodedExample example;
         example.document = number;

@@ -36,6 +36,9 @@ struct TaskTableOptions {
     std::string group = {}; // a column of the files that the task does not read: see TaskTable::group. Empty: none
     std::size_t max_bytes = ExampleOptions().max_bytes;
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource(); // of the texts, and of what is made of them
+    // Asked every 256 rows by every function here that passes over all rows; true ends it with Code::cancelled. May be
+    // empty.
+    std::function<bool()> stop = {};
 };
 
 // The texts of a table as they stand in the files.
@@ -53,13 +56,13 @@ public:
     std::string group(uint64_t row) const;
 
     // Every class that occurs and how often, by name. A pass over all rows.
-    std::map<std::string, uint64_t> class_counts() const;
+    Result<std::map<std::string, uint64_t>> class_counts() const;
     // Their names in the order of their numbers: as numbers where all are, else as texts.
     static std::vector<std::string> classes(const std::map<std::string, uint64_t>& counts);
     // Gives the texts to a trainer of tokenizers.
     Status train(text::TokenizerTrainer& trainer) const;
     // Of the texts and of what is to be predicted: the same for the same rows.
-    Hash128 hash() const;
+    Result<Hash128> hash() const;
     // What identifies a row's texts, without what is to be predicted.
     uint64_t row_key(uint64_t row) const;
 
@@ -76,6 +79,7 @@ public:
 private:
     TaskTableOptions options_;
     Example row(uint64_t number) const;
+    Status check_stop(uint64_t row) const;
 
     Records rows_;
     std::vector<std::string> files_;

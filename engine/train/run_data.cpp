@@ -12,7 +12,7 @@
 namespace hekla::train {
 namespace {
 
-constexpr uint64_t kDataSalt = 0x64617461; // the data's random numbers are not the parameters'
+constexpr uint64_t kDataSalt = 0x64617461; // separates the random numbers of the data from those of the parameters
 
 std::string count_text(uint64_t n) { return grouped(static_cast<double>(n)); }
 
@@ -41,11 +41,11 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
             column != columns.end() && (column->kind == HK_COLUMN_TOKENS || column->kind == HK_COLUMN_CHOICES);
         if (!is_text)
             return invalid_argument(
-                fmt::format("[data] prefix: '{}' is no text that the objective '{}' reads", name, recipe.objective.id));
+                fmt::format("[data] prefix: the objective '{}' reads no text column '{}'", recipe.objective.id, name));
         column->prefix = text;
     }
-    // A name that the objective does not know is another column of the files where it stands for a place, and else a
-    // mistake.
+    // A name that the objective does not know is accepted for a column number of the files (another objective may read
+    // it); anything else is an error.
     std::vector<std::string> reads;
     for (const plugin::ColumnNeed& need : needs) reads.push_back(need.name);
     const auto is_place = [](const std::string& source) {
@@ -69,9 +69,11 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
 
 Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const std::vector<data::TaskColumn>& columns,
                                                     const std::vector<std::string>& inputs,
-                                                    std::pmr::memory_resource* memory) {
+                                                    std::pmr::memory_resource* memory,
+                                                    const std::function<bool()>& stop) {
     data::TaskTableOptions options;
     options.memory = memory;
+    options.stop = stop;
     options.inputs = inputs;
     options.columns = columns;
     options.header = recipe.data.header;
@@ -99,32 +101,32 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
 
 } // namespace
 
-infer::DrawnExample Split::draw(uint64_t number) const {
+batch::DrawnExample Split::draw(uint64_t number) const {
     const data::Position position = groups_ != nullptr    ? groups_->at(number)
                                     : balance_ != nullptr ? balance_->at(number)
                                                           : order_.at(number);
-    infer::DrawnExample drawn;
+    batch::DrawnExample drawn;
     drawn.epoch = position.epoch;
     examples_->get(position.begin, drawn.example);
     return drawn;
 }
 
-infer::DrawnExample Split::at(uint64_t i) const {
-    infer::DrawnExample drawn;
+batch::DrawnExample Split::at(uint64_t i) const {
+    batch::DrawnExample drawn;
     drawn.epoch = std::numeric_limits<uint64_t>::max(); // the evaluations' own
     examples_->get(sequence_.at(i).begin, drawn.example);
     return drawn;
 }
 
-std::vector<infer::RowLength> Split::spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
+std::vector<batch::RowLength> Split::spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
                                             uint64_t limit) const {
     const uint64_t all = size(), wanted = limit > 0 ? std::min(limit, all) : all;
-    std::vector<infer::RowLength> chosen;
+    std::vector<batch::RowLength> chosen;
     for (uint64_t i = 0; i < wanted; ++i) {
         const uint64_t example = i * all / wanted;
         int64_t length = lengths.back();
         if (lengths.size() > 1) {
-            const int64_t needed = infer::example_length(composition, at(example).example);
+            const int64_t needed = batch::example_length(composition, at(example).example);
             const auto fits = std::ranges::lower_bound(lengths, std::max<int64_t>(needed, 1));
             if (needed > 0 && fits != lengths.end()) length = *fits;
         }
@@ -142,28 +144,31 @@ std::string Split::text(uint64_t i, std::string_view column) const {
 }
 
 Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
-                              std::pmr::memory_resource* memory) {
+                              std::pmr::memory_resource* memory, std::function<bool()> stop) {
     RunData data;
     data.memory_ = memory;
+    data.stop_ = std::move(stop);
     data.recipe_ = &recipe;
     if (needs.empty()) return data;
     const DataSection& d = recipe.data;
     const bool has_classes =
         std::ranges::any_of(needs, [](const auto& need) { return need.kind == HK_COLUMN_CLASSES; });
     HK_ASSIGN(data.columns_, columns_of(recipe, std::move(needs)));
-    HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train, memory));
-    if (!d.valid.empty()) { HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid, memory)); }
-    if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test, memory)); }
+    HK_ASSIGN(data.train_table_, read_table(recipe, data.columns_, d.train, memory, data.stop_));
+    if (!d.valid.empty()) {
+        HK_ASSIGN(data.valid_table_, read_table(recipe, data.columns_, d.valid, memory, data.stop_));
+    }
+    if (!d.test.empty()) { HK_ASSIGN(data.test_table_, read_table(recipe, data.columns_, d.test, memory, data.stop_)); }
     if (!has_classes) return data;
-    const std::map<std::string, uint64_t> counts = data.train_table_->class_counts();
+    HK_ASSIGN(const auto counts, data.train_table_->class_counts());
     data.classes_ = d.labels.empty() ? data::TaskTable::classes(counts) : d.labels;
     for (const std::string& name : data.classes_) {
         const auto found = counts.find(name);
         data.class_counts_.push_back(found != counts.end() ? found->second : 0);
     }
     if (data.classes_.size() < 2)
-        return invalid_argument(fmt::format("{}: every example has the label '{}': telling classes apart needs two or "
-                                            "more; say which there are in data.labels if this is meant",
+        return invalid_argument(fmt::format("{}: every example has the label '{}', and classification needs at least "
+                                            "two classes; list them in data.labels if this is intended",
                                             fmt::join(d.train, ", "), fmt::join(data.classes_, "")));
     return data;
 }
@@ -175,13 +180,14 @@ DataFacts RunData::facts() const {
 }
 
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {
+    trainer.set_stop(stop_);
     if (train_table_ != nullptr) {
         HK_TRY(train_table_->train(trainer));
         return trainer.finish();
     }
     std::vector<std::string> inputs = recipe_->data.train;
     inputs.insert(inputs.end(), recipe_->data.valid.begin(), recipe_->data.valid.end());
-    return data::train_tokenizer(trainer, inputs);
+    return data::train_tokenizer(trainer, inputs, [this](uint64_t, uint64_t) { return !stop_ || !stop_(); });
 }
 
 Status RunData::open(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
@@ -225,6 +231,7 @@ Status RunData::open_windows(const text::Tokenizer& tokenizer, const plugin::Com
     options.train.inputs = d.train;
     options.train.cache_folder = cache_folder;
     options.train.threads = own_threads ? 0 : 1;
+    if (stop_) options.train.progress = [this](uint64_t, uint64_t) { return !stop_(); };
     options.valid = d.valid;
     options.valid_fraction = recipe_->train.eval_steps > 0 || !d.valid.empty() ? d.valid_fraction : 0.0;
     HK_ASSIGN(data::Dataset opened, data::open_dataset(tokenizer, options));
@@ -261,6 +268,7 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
     data::DocumentOptions options;
     options.tokens = static_cast<uint64_t>(tokens);
     options.memory = memory_;
+    options.stop = stop_;
     HK_ASSIGN(options.end, data::document_end_of_name(d.documents));
     const auto open_one = [&](const std::vector<std::string>& inputs) {
         options.inputs = inputs;
@@ -282,10 +290,11 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
         HK_TRY(train->finish());
         HK_TRY(valid->finish());
         if (train->size() == 0)
-            return invalid_argument(fmt::format("{}: the text is one document, so no part of it can be validated on: "
-                                                "name other texts in data.valid, set "
-                                                "data.valid_fraction = 0, or say in data.documents where documents end",
-                                                fmt::join(d.train, ", ")));
+            return invalid_argument(
+                fmt::format("{}: the text is one document, so no part of it can be validated on: "
+                            "name other texts in data.valid, set "
+                            "data.valid_fraction = 0, or set in data.documents where a document ends",
+                            fmt::join(d.train, ", ")));
         all = std::move(train);
     }
     std::string state;
@@ -320,6 +329,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         uint64_t cut = 0, total = 0, seen = 0;
         int64_t longest = 0;
         for (uint64_t i = 0; i < encoded.examples->size(); ++i) {
+            if (i % 256 == 0 && stop_ && stop_()) return Status(Code::cancelled, "stopped while encoding the data");
             const uint64_t row = encoded.rows[i];
             if (!belongs(table->row_key(row))) continue;
             const data::EncodedExample example = (*encoded.examples)[i];
@@ -329,7 +339,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                 if (column.ids.size() == 1) labels.back() = column.ids[0];
                 for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
             }
-            const int64_t needed = infer::example_length(composition, example);
+            const int64_t needed = batch::example_length(composition, example);
             longest = std::max(longest, needed);
             lengths.push_back(std::min(needed, length));
             total += static_cast<uint64_t>(needed);
@@ -397,7 +407,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         return invalid_argument(
             "[data] valid_fraction leaves nothing to train on: give more examples, or name others in "
             "data.valid");
-    identity_ = fmt::format("rows {} {}", to_hex(train_table_->hash()), held_out ? fraction : 0.0);
+    HK_ASSIGN(const Hash128 hash, train_table_->hash());
+    identity_ = fmt::format("rows {} {}", to_hex(hash), held_out ? fraction : 0.0);
     return {};
 }
 

@@ -154,8 +154,8 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         CHECK(first_step("again")["loss"] == first_step("first")["loss"]);
         const Ran twice = place.run({"batches", "recipe.toml", "output.dir=none", "--steps", "1", "-o", "given"});
         CHECK(twice.status == 1);
-        CHECK(has(twice.err, "given: is there already"));
-        CHECK(has(place.run({"batches", "recipe.toml", "--steps", "1", "-o", "x"}).err, "first: a run is there"));
+        CHECK(has(twice.err, "given: exists already"));
+        CHECK(has(place.run({"batches", "recipe.toml", "--steps", "1", "-o", "x"}).err, "first: a run exists there"));
     }
 
     SUBCASE("diff finds where runs part") {
@@ -379,6 +379,6 @@ TEST_CASE("calls of a training and a text are captured and made again, and a dif
     place.write("no.jsonl", "{\"step\": 1}\n");
     const Ran none = place.run({"replay-calls", "no.jsonl"});
     CHECK(none.status == 1);
-    CHECK_MESSAGE(has(none.err, "no.jsonl:1: no capture of calls"), none.err);
+    CHECK_MESSAGE(has(none.err, "no.jsonl:1: not a capture of calls"), none.err);
     CHECK(place.run({"replay-calls", "nowhere.jsonl"}).status == 1);
 }

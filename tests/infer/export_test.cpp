@@ -240,7 +240,7 @@ TEST_CASE("the file holds the kernels that this device asks for") {
     REQUIRE(estimator.add_store(model.table, {}).ok());
     for (const int64_t rows : {1, 2, 5, 8, 11}) {
         for (const int64_t length : {3, 17, 32}) {
-            generate::Session session;
+            generate::DecodeBatch session;
             session.rows = rows;
             session.length = length;
             const Status added = generate::estimate_decoder(estimator, *model.composition, session);

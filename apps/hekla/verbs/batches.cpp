@@ -1,10 +1,10 @@
-// hekla batches: what a training begins with and is given, as files: to look at, or to train the same model elsewhere.
+// hekla batches: the initial model and the first batches of a training as files, to inspect or to train elsewhere.
 #include "command.hpp"
 #include "output.hpp"
 
 #include "base/file.hpp"
 #include "model/safetensors.hpp"
-#include "train/trainer.hpp"
+#include "train/training_run.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -42,17 +42,17 @@ Result<int> batches(const Globals& globals, const BatchesArguments& a) {
     const fs::path folder = a.output;
     std::error_code problem;
     if (fs::exists(folder / "model", problem))
-        return failed_precondition(fmt::format("{}: is there already: choose another -o", folder.string()));
+        return failed_precondition(fmt::format("{}: exists already: choose another -o", folder.string()));
     HK_ASSIGN(train::Recipe recipe, train::read_recipe(a.recipe, a.overrides));
     if (fs::exists(recipe.output.dir, problem))
-        return failed_precondition(fmt::format("{}: a run is there, and this shows what one begins with: give another "
-                                               "output.dir",
+        return failed_precondition(fmt::format("{}: a run exists there, and this writes the start of a new one: give "
+                                               "another output.dir",
                                                recipe.output.dir));
     const plugin::Registry registry = scan_plugins(globals);
     HK_ASSIGN(const auto runtime, create_runtime(globals));
     train::TrainerEvents events;
     events.message = [&](const std::string& line) { globals.log().info(line); };
-    HK_ASSIGN(const auto trainer, train::Trainer::create(recipe, registry, *runtime, globals.log(), events));
+    HK_ASSIGN(const auto trainer, train::TrainingRun::create(recipe, registry, *runtime, globals.log(), events));
     fs::create_directories(folder / "model", problem);
     if (problem) return io_error(fmt::format("{}: the folder cannot be made: {}", a.output, problem.message()));
     HK_TRY(trainer->save_model(folder / "model"));
@@ -68,16 +68,16 @@ Result<int> batches(const Globals& globals, const BatchesArguments& a) {
 
 void add_batches(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand(
-        "batches", "The model that a training begins with and the batches of its first steps, as safetensors.");
+        "batches", "Write the initial model of a training and the batches of its first steps as safetensors.");
     const auto a = std::make_shared<BatchesArguments>();
     parser->add_option("recipe", a->recipe, "the recipe, a TOML file")->required();
     parser->add_option("overrides", a->overrides, "keys of the recipe: train.seed=2");
-    parser->add_option("--steps", a->steps, "how many, from the first")
+    parser->add_option("--steps", a->steps, "number of steps, from the first")
         ->required()
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-    parser->add_option("-o,--output", a->output, "a folder that is not there yet")->required();
+    parser->add_option("-o,--output", a->output, "a new folder")->required();
     parser->footer("Example: hekla batches apps/recipes/bert-mlm.toml --steps 200 -o out/batches\n"
-                   "A file a step; \"0.input_ids\" is the field input_ids of its first micro-batch.");
+                   "One file per step; \"0.input_ids\" is the field input_ids of its first micro-batch.");
     verbs.push_back({parser, [&globals, a] { return finish(batches(globals, *a)); }});
 }
 

@@ -123,7 +123,8 @@ Result<Recorded> read_capture(const std::string& path) {
         const auto wrong = [&](const char* what) { return corrupt(fmt::format("{}:{}: {}", path, number, what)); };
         if (!line.is_object()) return wrong("not a JSON object: expected a capture of calls (hekla/capture.h)");
         if (number == 1) {
-            if (!line.contains("hekla")) return wrong("no capture of calls: its first line says which Hekla wrote it");
+            if (!line.contains("hekla"))
+                return wrong("not a capture of calls: its first line must name the Hekla that wrote it");
             recorded.first = std::move(line);
             continue;
         }
@@ -414,7 +415,7 @@ std::vector<std::string> Replay::differences() const {
         for (const auto& [row, text] : there.texts) {
             const auto written = here.texts.find(row);
             const std::string now = written != here.texts.end() ? written->second : std::string();
-            // A host may have left it before its end: what came after that is no difference.
+            // A host may have left it before its end: later output is not a difference.
             if (now == text || (!there.ended && now.starts_with(text))) continue;
             const auto parted = std::ranges::mismatch(text, now);
             all.push_back(fmt::format("{}, row {}: {} of {} bytes are the same, then the text is another",

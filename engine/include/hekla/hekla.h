@@ -116,6 +116,10 @@ typedef struct hk_context_options {
     // something (8 MiB of stack are its own). `user` is the one above. Called under no lock, on threads that call
     // functions of session.h, and on those of the jobs. A job that comes when its session is gone does nothing.
     void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
+    // Called on the thread that enters (entered is not 0) or leaves a function of a plugin in this process, so that a
+    // program can name the plugin when it crashes. `library` is a path. May be null; must work until the context is
+    // gone. [any-thread]
+    void(HK_ABI* plugin_call)(void* user, hk_string plugin, hk_string library, hk_string function, int32_t entered);
 } hk_context_options;
 
 // [any-thread]
@@ -145,26 +149,40 @@ HK_EXPORT int32_t hk_context_replace_callbacks(hk_context context, const hk_cont
 // The name of the device in use; "" where there is none. Valid as long as the context. [any-thread]
 HK_EXPORT hk_string hk_context_device(hk_context context);
 
-// A step of training, as the log has it.
-typedef struct hk_train_step {
-    uint32_t struct_size;
-    int32_t skipped; // loss or gradient was not finite: no update
-    int64_t step, max_steps;
-    double loss, loss_z, gradient_norm, learning_rate, seconds, tokens_per_second, share_of_peak, remaining_seconds;
-} hk_train_step;
-
-// A number that says how good a model is: "accuracy", "matthews", ...
+// A number with a name: "accuracy", "matthews", ...
 typedef struct hk_score {
     hk_string name;
     double value;
 } hk_score;
 
+// A step of training. Its pointers are valid until the callback returns.
+typedef struct hk_train_step {
+    uint32_t struct_size;
+    int32_t skipped;          // not 0: the loss or the gradient was not finite, and no parameter changed
+    int64_t step;             // steps done, this one included
+    int64_t max_steps;        // of the run
+    double loss;              // what is minimized: each loss times its weight, summed
+    double loss_z;            // standard deviations of `loss` from the mean of the last 128; 0 for the first 8
+    double gradient_norm;     // of all parameters together, before clipping
+    double learning_rate;     // of this step
+    double seconds;           // that the step took
+    double tokens_per_second; // that it read
+    double share_of_peak;     // 0 to 1, of the speed of a large matrix product measured on this device; 0: not measured
+    double remaining_seconds; // estimated, to the end of the run
+    const hk_score* losses;   // each loss of the objective before its weight, where there are several
+    uint64_t loss_count;
+    const hk_score* metrics; // that the objective reports in training
+    uint64_t metric_count;
+} hk_train_step;
+
+// An evaluation on the validation data during training. Its pointers are valid until the callback returns.
 typedef struct hk_train_evaluation {
     uint32_t struct_size;
-    int32_t best;
-    int64_t step;
-    double loss, seconds;
-    const hk_score* scores; // beside the loss
+    int32_t best;           // not 0: the best of the run so far
+    int64_t step;           // after which it was made
+    double loss;            // each loss times its weight, summed
+    double seconds;         // that it took
+    const hk_score* scores; // besides the loss; each loss of several is named "loss.NAME"
     uint64_t score_count;
 } hk_train_evaluation;
 
@@ -179,17 +197,24 @@ typedef struct hk_train_options {
     void(HK_ABI* step)(void* user, const hk_train_step* step);
     void(HK_ABI* evaluation)(void* user, const hk_train_evaluation* evaluation);
     void(HK_ABI* message)(void* user, hk_string message);
-    int32_t(HK_ABI* stop)(void* user); // asked after every step: not 0 saves a resumable checkpoint and ends
+    // Asked during preparation, after every step and while a batch is awaited. Not 0 ends the training: after the first
+    // step with a resumable checkpoint, during preparation with HK_CANCELLED.
+    int32_t(HK_ABI* stop)(void* user);
+    // Called when the training has stopped and saved its state while a plugin in this process does not return; the text
+    // names it. A program may exit here. If this returns, the call waits for the plugin.
+    void(HK_ABI* abandoned)(void* user, hk_string plugin);
 } hk_train_options;
 
 typedef struct hk_train_result {
     uint32_t struct_size;
-    int32_t stopped; // by the stop callback
-    int64_t steps, best_step;
-    double best_evaluation; // NaN without one
+    int32_t stopped;        // not 0: by the stop callback
+    int64_t steps;          // done in all, earlier starts of the run included
+    int64_t best_step;      // of the best evaluation; -1: never evaluated
+    double best_evaluation; // NaN: never evaluated
 } hk_train_result;
 
-// Trains until the recipe's steps are done or stop says so; resumes where the output folder has a complete checkpoint.
+// Trains until the recipe's steps are done or stop() asks to end; resumes where the output folder has a complete
+// checkpoint.
 // [any-thread], one at a time a context
 HK_EXPORT int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result,
                            hk_error* error);

@@ -1,5 +1,5 @@
-// Opening a run: its checkpoint, tokenizer, data and description, and its programs.
-#include "train/trainer.hpp"
+// Opens a run: its checkpoint, tokenizer, data, description and programs.
+#include "train/training_run.hpp"
 
 #include "base/file.hpp"
 #include "infer/base_model.hpp"
@@ -9,6 +9,7 @@
 #include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
 #include "train/peak.hpp"
+#include "train/report.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
 
@@ -35,23 +36,23 @@ void add_choice(const std::string& line, std::map<std::string, std::string>& cho
 
 } // namespace
 
-Status Trainer::read() {
+Status TrainingRun::read() {
     HK_TRY(find_checkpoint());
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
-    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory()));
+    HK_ASSIGN(data_, RunData::read(recipe_, needs, host_memory(), events_.stop));
     HK_TRY(open_tokenizer());
     return describe();
 }
 
-Status Trainer::find_checkpoint() {
+Status TrainingRun::find_checkpoint() {
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
     found_ = std::move(search.found);
     return found_ ? same_run(*found_) : Status();
 }
 
-Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
+Status TrainingRun::same_run(const model::Checkpoint& checkpoint) const {
     const std::string where = checkpoint.path.string();
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
     HK_ASSIGN(const Recipe before, parse_recipe(text, checkpoint.file("recipe.toml").string()));
@@ -101,20 +102,20 @@ Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
                                                          "train.per_device_eval_batch_size",
                                                          "train.gradient_checkpointing"};
         const bool fitted = recipe_.train.fit && (key == "train.per_device_train_batch_size" ||
-                                                  key == "train.gradient_accumulation_steps"); // chosen anew
-        // Of what is only evaluated, the length of rows and what they hold count, not how it learnt.
+                                                  key == "train.gradient_accumulation_steps"); // chosen again
+        // An evaluation depends on the length and content of rows, not on how the model was trained.
         const bool of_learning = !folder_.owned() && key.starts_with("train.") && key != "train.context_length";
         if (!harmless.contains(key) && !key.starts_with("generate.") && !fitted && !of_learning)
             other.push_back(fmt::format("{} {} -> {}", key, shown(old), shown(value)));
     }
     if (!other.empty())
-        log_.warning(fmt::format("{}: {} with other settings: {}", where,
-                                 folder_.owned() ? "the run goes on" : "it is evaluated", fmt::join(other, ", ")));
+        log_.warning(fmt::format("{}: {} with changed settings: {}", where, folder_.owned() ? "resuming" : "evaluating",
+                                 fmt::join(other, ", ")));
     return {};
 }
 
-Result<std::unique_ptr<text::Tokenizer>> Trainer::find_tokenizer() {
-    // A run keeps the tokenizer it began with; one without a checkpoint has not begun.
+Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
+    // A run keeps the tokenizer it started with; one without a checkpoint has not started.
     if (found_) return text::load_tokenizer(found_->path);
     if (recipe_.tokenizer.kind == "from") {
         const std::string from = recipe_.tokenizer.from.empty()
@@ -133,17 +134,17 @@ Result<std::unique_ptr<text::Tokenizer>> Trainer::find_tokenizer() {
     return with_added_tokens(std::move(trained), recipe_.tokenizer);
 }
 
-Status Trainer::open_tokenizer() {
+Status TrainingRun::open_tokenizer() {
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
     HK_ASSIGN(tokenizer_, text::lying_in(host_memory(), std::move(found)));
     return {};
 }
 
-std::pmr::memory_resource* Trainer::host_memory() const {
+std::pmr::memory_resource* TrainingRun::host_memory() const {
     return runtime_ != nullptr ? runtime_->gpu().device->host_memory() : std::pmr::new_delete_resource();
 }
 
-Status Trainer::open_data() {
+Status TrainingRun::open_data() {
     fs::path cache = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
     std::error_code problem;
     if (!folder_.owned() && !fs::exists(cache, problem)) {
@@ -155,7 +156,8 @@ Status Trainer::open_data() {
     const Status opened = data_.open(
         *tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); }, events_.own_threads);
     if (!opened.ok())
-        return found_ ? opened.with_context(fmt::format("{} goes on with the tokenizer it began with", run_.string()))
+        return found_ ? opened.with_context(
+                            fmt::format("{} resumes with the tokenizer that it started with", run_.string()))
                       : opened;
     const TrainSection& s = recipe_.train;
     if (s.num_train_epochs > 0.0) {
@@ -170,7 +172,7 @@ Status Trainer::open_data() {
     return {};
 }
 
-Status Trainer::describe() {
+Status TrainingRun::describe() {
     HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts()));
     spec.recompute = recipe_.train.gradient_checkpointing;
     spec.isolate = recipe_.plugins.isolate;
@@ -201,7 +203,7 @@ Status Trainer::describe() {
         of_base_ = body;
         if (!recipe_.model.from.empty()) { HK_ASSIGN(base_, infer::base_of(recipe_.model.from)); }
     }
-    if (rules_.body_frozen) { // described as it is evaluated: what does not learn needs no dropout
+    if (rules_.body_frozen) { // described as it is evaluated: a frozen body needs no dropout
         composition_->freeze_body();
         HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
     }
@@ -211,13 +213,13 @@ Status Trainer::describe() {
     rules_.frozen.insert(teacher.begin(), teacher.end());
     if (!teacher.empty())
         message(fmt::format("teacher {}: {} parameters, all frozen", recipe_.teacher.from, teacher.size()));
-    // Rows are the same in every epoch, so what a frozen body says of them is too.
+    // Rows are the same in every epoch, so the outputs of a frozen body are too.
     if (rules_.body_frozen && composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
         HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
         if (cut_ && Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures)
             cut_.reset();
     }
-    HK_TRY(differentiated().status()); // what cannot be trained is said before the data is read
+    HK_TRY(differentiated().status()); // reports what cannot be trained before the data is read
     for (const int64_t length : row_lengths()) {
         if (length == s.context_length) continue;
         HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
@@ -227,11 +229,11 @@ Status Trainer::describe() {
     return {};
 }
 
-FitOptions Trainer::fit_options() const {
+FitOptions TrainingRun::fit_options() const {
     return {storage_of(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen};
 }
 
-Status Trainer::fit() {
+Status TrainingRun::fit() {
     TrainSection& s = recipe_.train;
     const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps;
     const auto choose = [&] {
@@ -243,18 +245,17 @@ Status Trainer::fit() {
         HK_TRY(describe());
         HK_ASSIGN(batch, choose());
     }
-    if (!batch) return {}; // what is missing is said where the recipe's own batch is checked
+    if (!batch) return {}; // check_fits() reports what is missing
     const bool other = *batch != s.per_device_train_batch_size;
     s.per_device_train_batch_size = *batch;
     s.gradient_accumulation_steps = whole / *batch;
-    message(fmt::format("fits: micro-batches of {}, {} a step{}", *batch, s.gradient_accumulation_steps,
-                        s.gradient_checkpointing ? ", activations of blocks computed again" : ""));
+    message(fmt::format("fits: micro-batches of {}, {} per step{}", *batch, s.gradient_accumulation_steps,
+                        s.gradient_checkpointing ? ", activations of blocks are recomputed" : ""));
     return other ? describe() : Status();
 }
 
-// The kernels that the run began with, where it began on this device with this version: from the checkpoint, or the
-// run's folder.
-std::map<std::string, std::string> Trainer::recorded_choices() const {
+// The kernels that the run started with, from the checkpoint or the run's folder, if device and version are the same.
+std::map<std::string, std::string> TrainingRun::recorded_choices() const {
     const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
     const Result<std::string> text = read_file(file);
     const json record = text.ok() ? json::parse(text.value(), nullptr, false) : json();
@@ -266,13 +267,13 @@ std::map<std::string, std::string> Trainer::recorded_choices() const {
     return choices;
 }
 
-Status Trainer::record_choices() const {
+Status TrainingRun::record_choices() const {
     const json kernels{{"kernels_of", runtime_->tuning().identity()}, {"kernel_choices", kernel_choices()}};
     return write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n");
 }
 
 // Of training and evaluation.
-std::vector<std::string> Trainer::kernel_choices() const {
+std::vector<std::string> TrainingRun::kernel_choices() const {
     std::vector<std::string> all = train_program_->kernel_choices();
     const auto add = [&](std::vector<std::string> more) {
         all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -284,13 +285,20 @@ std::vector<std::string> Trainer::kernel_choices() const {
     return all;
 }
 
-program::StoreOptions Trainer::store_options() const {
+program::StoreOptions TrainingRun::store_options() const {
     return {.gradients = true, .moments = true, .frozen = rules_.frozen};
 }
 
-program::CompileOptions Trainer::train_options(std::map<std::string, std::string> choices) const {
+program::CompileOptions TrainingRun::train_options(std::map<std::string, std::string> choices) const {
     program::CompileOptions options;
     options.outputs = {"loss"};
+    if (named_losses())
+        for (std::size_t i = 0; i < described_.losses.size(); ++i)
+            options.outputs.push_back(fmt::format("loss_sum.{}", i));
+    for (const graph::Metric& metric : described_.metrics) {
+        options.outputs.push_back("metric_sum." + metric.name);
+        options.outputs.push_back("metric_count." + metric.name);
+    }
     options.precision = storage_of(recipe_.train);
     options.kernel_choices = std::move(choices);
     options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
@@ -299,11 +307,11 @@ program::CompileOptions Trainer::train_options(std::map<std::string, std::string
     return options;
 }
 
-Result<graph::Graph> Trainer::differentiated() const {
+Result<graph::Graph> TrainingRun::differentiated() const {
     return training_graph(cut_ ? cut_->above : described_, rules_.frozen);
 }
 
-std::vector<std::string> Trainer::without_decay() const {
+std::vector<std::string> TrainingRun::without_decay() const {
     std::vector<std::string> names;
     for (const graph::Node& node : described_.nodes)
         if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
@@ -311,7 +319,7 @@ std::vector<std::string> Trainer::without_decay() const {
     return names;
 }
 
-Status Trainer::compile() {
+Status TrainingRun::compile() {
     message("compiling kernels");
     std::map<std::string, std::string> choices = recorded_choices();
     HK_ASSIGN(store_,
@@ -321,7 +329,7 @@ Status Trainer::compile() {
         HK_ASSIGN(const graph::Graph whole, differentiated());
         HK_ASSIGN(train_program_, program::Program::compile(*runtime_, whole, *store_, options));
     }
-    // The same for the same product, also where only one of several programs was measured.
+    // Equal products use equal kernels, also where only one of several programs was measured.
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
     options.kernel_choices = choices;
     for (auto& [length, shorter] : shorter_) {
@@ -332,7 +340,7 @@ Status Trainer::compile() {
     if (data_.valid() != nullptr || data_.test() != nullptr) {
         HK_ASSIGN(evaluator_, Evaluator::create(*runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
                                                 static_cast<uint64_t>(settings.seed),
-                                                EvaluatorOptions{options.precision, choices}));
+                                                EvaluatorOptions{options.precision, choices}, events_, batch_maker()));
     }
     HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
                                             without_decay(), rules_.factors));
@@ -340,25 +348,25 @@ Status Trainer::compile() {
         HK_ASSIGN(average_,
                   MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
     }
-    // Without the cache the next start compiles again: no reason to end this one.
+    // Without the cache the next start compiles again, which is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
     peak_flops_ = measure_peak_flops(*runtime_);
     return {};
 }
 
-Status Trainer::initialize_parameters() {
+Status TrainingRun::initialize_parameters() {
     HK_ASSIGN(start_random_, start_parameters(recipe_, registry_, *composition_, described_, *store_,
                                               [this](const std::string& m) { message(m); }));
     return average_ != nullptr ? average_->begin() : Status();
 }
 
-Status Trainer::begin_or_resume() {
+Status TrainingRun::begin_or_resume() {
     HK_TRY(infer::upload_described_buffers(*store_, described_));
     HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
     if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
     if (!found_) return initialize_parameters();
     HK_TRY(load_checkpoint(*found_));
-    message(fmt::format("resuming after step {} from {}", step_, found_->path.string()));
+    message(fmt::format("resuming after step {} from {}", step(), found_->path.string()));
     return {};
 }
 
