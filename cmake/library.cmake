@@ -21,7 +21,7 @@ add_dependencies(hekla_library hekla_plugins hekla-describe ${HEKLA_MODULES})
 # One object of all rooms and of the archives they need, whose other symbols are made local: a host may have its own zlib. Groups of inline functions are resolved in it, or a local one would be thrown away for the host's.
 set(hekla_static ${hekla_BINARY_DIR}/lib/libhekla.a)
 set(hekla_room_archives)
-set(hekla_rooms_of_library api train infer generate data score program plugin model gpu text graph base)
+set(hekla_rooms_of_library api train infer batch generate data score program plugin model gpu text graph base)
 foreach(room ${hekla_rooms_of_library})
   list(APPEND hekla_room_archives $<TARGET_FILE:hekla_${room}>)
 endforeach()

@@ -1,5 +1,7 @@
 #include "command.hpp"
 
+#include "crash_report.hpp"
+
 #include "hekla/capture.h"
 
 #include <atomic>
@@ -28,12 +30,16 @@ int32_t describe_of(const Globals& globals) {
                                            : HK_DESCRIBE_AUTOMATIC;
 }
 
-volatile std::sig_atomic_t g_interrupts = 0; // signal handlers can reach nothing else
+// Signal handlers can reach nothing else.
+volatile std::sig_atomic_t g_interrupts = 0;
+volatile std::sig_atomic_t g_first_signal = SIGINT;
 
 void on_interrupt(int signal) {
     const int before = g_interrupts;
     g_interrupts = before + 1;
-    if (before > 0) {
+    if (before == 0) {
+        g_first_signal = signal;
+    } else {
         std::signal(signal, SIG_DFL);
         std::raise(signal);
     }
@@ -155,6 +161,13 @@ plugin::Registry scan_plugins(const Globals& globals) {
     processes.isolate = globals.isolate_plugins;
     processes.disable_failing = true;
     registry.set_processes(std::move(processes));
+    report_plugin_crashes();
+    registry.set_call_observer([](const plugin::Manifest& manifest, std::string_view function, bool entered) {
+        if (entered)
+            enter_plugin(manifest.plugin, manifest.library, function);
+        else
+            leave_plugin();
+    });
     return registry;
 }
 
@@ -222,6 +235,13 @@ int HostContext::create(const Globals& globals, const HostError& error, bool tra
     options.log = [](void*, int32_t severity, hk_string message) {
         Globals().log().write(static_cast<Severity>(severity), view(message));
     };
+    report_plugin_crashes();
+    options.plugin_call = [](void*, hk_string plugin, hk_string library, hk_string function, int32_t entered) {
+        if (entered != 0)
+            enter_plugin(view(plugin), view(library), view(function));
+        else
+            leave_plugin();
+    };
     // A capture begins with the name of the device.
     options.device_kind = kind == HK_DEVICE_ON_DEMAND && !globals.capture.empty() ? HK_DEVICE_OWN : kind;
     if (kind != HK_DEVICE_NONE) choose_vector_width();
@@ -236,6 +256,13 @@ bool interrupted() { return g_interrupts > 0; }
 void watch_interrupts() {
     std::signal(SIGINT, on_interrupt);
     std::signal(SIGTERM, on_interrupt);
+    if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+}
+
+int stopped_status() { return 128 + g_first_signal; }
+
+void outlive_closed_output() {
+    std::signal(SIGPIPE, [](int) {}); // not SIG_IGN, which child processes would inherit
 }
 
 } // namespace hekla::app

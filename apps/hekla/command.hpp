@@ -21,9 +21,9 @@
 
 namespace hekla::app {
 
-// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage; 130 a training that Ctrl+C
-// stopped before its end, so that a script does not continue as if the model were trained (128 + SIGINT, as in shells).
-inline constexpr int kDone = 0, kFailed = 1, kUsage = 2, kStopped = 130;
+// Exit statuses: 0 success; 1 failure, with one error on standard error; 2 wrong usage. A training that a signal stopped
+// exits with stopped_status().
+inline constexpr int kDone = 0, kFailed = 1, kUsage = 2;
 
 struct Globals {
     std::string device;
@@ -145,8 +145,11 @@ inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<hk_string> host_strings(const std::vector<std::string>& from); // they point into `from`
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Set by the first Ctrl+C (the second one ends the program).
+// Whether SIGINT, SIGTERM or SIGHUP came since watch_interrupts(). The second signal ends the program.
 bool interrupted();
-void watch_interrupts();
+void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
+int stopped_status();    // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
+// From now on writing to a closed pipe fails instead of ending the program.
+void outlive_closed_output();
 
 } // namespace hekla::app

@@ -93,6 +93,11 @@ HeardTraining::HeardTraining(const hk_train_options* given, std::shared_ptr<Capt
             const auto& to = *static_cast<HeardTraining*>(user);
             return to.given_->stop(to.given_->user);
         };
+    if (given->abandoned != nullptr)
+        heard_.abandoned = [](void* user, hk_string plugin) {
+            const auto& to = *static_cast<HeardTraining*>(user);
+            to.given_->abandoned(to.given_->user, plugin);
+        };
 }
 
 HeardGeneration::HeardGeneration(const hk_generate_options& given, std::shared_ptr<Capture> capture)

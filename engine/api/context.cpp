@@ -150,6 +150,12 @@ Result<std::shared_ptr<Context>> Context::create(const hk_context_options& optio
         folders, context->log_, allocator != nullptr ? allocator.get() : std::pmr::new_delete_resource());
     for (const std::string_view warning : context->registry_.warnings()) context->log_.warning(warning);
     context->registry_.set_processes(processes_of(options));
+    if (options.plugin_call != nullptr)
+        context->registry_.set_call_observer(
+            [call = options.plugin_call, user = options.user](const plugin::Manifest& manifest,
+                                                              std::string_view function, bool entered) {
+                call(user, view(manifest.plugin), view(manifest.library), view(function), entered ? 1 : 0);
+            });
     if (options.device_kind == HK_DEVICE_NONE) return context;
     HK_ASSIGN(const std::shared_ptr<Cache> cache, cache_of(options, functions));
     context->create_ = [self = context.get(), options, select = string_of(options.device), cache, functions,

@@ -11,7 +11,7 @@
 #include "infer/embed.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
-#include "train/trainer.hpp"
+#include "train/training_loop.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -101,12 +101,12 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     if (o.message != nullptr) events.message = [&](const std::string& m) { o.message(o.user, view(m)); };
     events.own_threads = call.context().own_threads();
     events.stop = [&call] { return call.context().stopping(); };
-    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-              train::Trainer::create(recipe, call.context().registry(), device_of(call), call.context().log(), events,
-                                     train::Purpose::read));
+    HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
+              train::TrainingRun::create(recipe, call.context().registry(), device_of(call), call.context().log(), events,
+                                         train::Purpose::read));
     const bool test = o.test != 0;
     HK_ASSIGN(const train::Evaluation result,
-              trainer->evaluate(test ? train::Trainer::On::test : train::Trainer::On::valid));
+              run->evaluate(test ? train::TrainingRun::On::test : train::TrainingRun::On::valid));
     if (o.message != nullptr && !result.table.empty()) o.message(o.user, view(result.table));
     const auto report_score = [&](const std::string& name, double value) {
         const hk_score score{view(name), value};
@@ -114,12 +114,12 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     };
     report_score("loss", result.loss);
     for (const auto& [name, value] : result.scores) report_score(name, value);
-    const train::Split* split = test ? trainer->data().test() : trainer->data().valid();
+    const train::Split* split = test ? run->data().test() : run->data().valid();
     for (std::size_t i = 0; i < result.predictions.size() && o.prediction != nullptr; ++i) {
         nlohmann::ordered_json line;
         const uint64_t example = result.predictions[i].example;
         line["place"] = split->place(example);
-        for (const data::TaskColumn& column : trainer->data().columns())
+        for (const data::TaskColumn& column : run->data().columns())
             if (const std::string text = split->text(example, column.name); !text.empty()) line[column.name] = text;
         if (!recipe.data.group.empty()) line["group"] = split->group(example);
         line["said"] = result.predictions[i].said;
@@ -206,9 +206,9 @@ int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_r
         const api::HeardTraining heard(options, api::capture_of(context));
         if (result != nullptr) HK_TRY(complete(result, "hk_train_result"));
         const auto train = [&]() -> Result<train::TrainerResult> {
-            HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer,
-                      api::trainer_of(environment_of(call), heard.options(), train::Purpose::train));
-            return trainer->run();
+            HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
+                      api::training_run_of(environment_of(call), heard.options(), train::Purpose::train));
+            return train::TrainingLoop(*run).run();
         };
         Result<train::TrainerResult> finished = train();
         if (finished.code() == Code::cancelled) { // by the stop callback, before the first step

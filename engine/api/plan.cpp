@@ -8,7 +8,7 @@
 #include "generate/decoder_program.hpp"
 #include "infer/forward.hpp"
 #include "train/report.hpp"
-#include "train/trainer.hpp"
+#include "train/training_run.hpp"
 
 #include <algorithm>
 #include <array>
@@ -123,9 +123,12 @@ std::string Report::text(uint64_t available) const {
     text += fmt::format("\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations\n", rows, length,
                         train::grouped(static_cast<double>(e.dispatches)), e.flops);
     if (mode == HK_PLAN_TRAIN) {
-        text += fmt::format("{} of one step: {}, {}; {} steps left: about {}, without evaluations\n",
+        text += fmt::format("{} of one step: {}, {}; {}\n",
                             time == HK_TIME_ESTIMATED ? "forward, backward and update" : "forward and backward",
-                            time_text(seconds), how, units, time_text(static_cast<double>(units) * seconds));
+                            time_text(seconds), how,
+                            units > 0 ? fmt::format("{} steps left: about {}, without evaluations", units,
+                                                    time_text(static_cast<double>(units) * seconds))
+                                      : "the run is finished, no steps are left");
     } else if (mode == HK_PLAN_GENERATE) {
         text += fmt::format("a token of every row: {} ({} tokens/s), {}\n", time_text(seconds),
                             train::grouped(static_cast<double>(rows) / seconds), how);
@@ -184,8 +187,8 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     const Context& context = call.context();
     events.own_threads = context.own_threads();
     Report report;
-    std::optional<train::Trainer::Times> times;
-    const auto take = [&](train::Trainer::Plan plan) {
+    std::optional<train::TrainingRun::Times> times;
+    const auto take = [&](train::TrainingRun::Plan plan) {
         report.rows = plan.rows;
         report.length = plan.length;
         report.units = plan.steps_left;
@@ -194,7 +197,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     };
     if (o.measure == 0) {
         HK_ASSIGN(on, planned_on(call, o));
-        HK_ASSIGN(auto plan, train::Trainer::plan(recipe, context.registry(), on.target, context.log(), events));
+        HK_ASSIGN(auto plan, train::TrainingRun::plan(recipe, context.registry(), on.target, context.log(), events));
         take(std::move(plan));
         return report;
     }
@@ -203,10 +206,10 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         return on.runtime;
     };
     HK_ASSIGN(const auto trainer,
-              train::Trainer::create(recipe, context.registry(), {use_device, call.device().host_memory()},
+              train::TrainingRun::create(recipe, context.registry(), {use_device, call.device().host_memory()},
                                      context.log(), events));
     HK_ASSIGN(auto plan, trainer->plan());
-    HK_ASSIGN(train::Trainer::Times measured, trainer->measure());
+    HK_ASSIGN(train::TrainingRun::Times measured, trainer->measure());
     take(std::move(plan));
     report.time = measured.one_example ? HK_TIME_ONE_EXAMPLE : HK_TIME_MEASURED;
     report.seconds = measured.seconds;

@@ -1,14 +1,14 @@
-// A Trainer as a host asks for it.
+// A training run as a host requests it.
 #pragma once
 
 #include "api/call_environment.hpp"
 #include "hekla/hekla.h"
-#include "train/trainer.hpp"
+#include "train/training_loop.hpp"
 
 namespace hekla::api {
 
-// Its events are the host's callbacks. `options` must outlive it.
-Result<std::unique_ptr<train::Trainer>> trainer_of(const CallEnvironment& place, const hk_train_options* options,
-                                                   train::Purpose purpose);
+// Its events are the host's callbacks. What `options` points to must outlive it.
+Result<std::unique_ptr<train::TrainingRun>> training_run_of(const CallEnvironment& place,
+                                                            const hk_train_options* options, train::Purpose purpose);
 
 } // namespace hekla::api

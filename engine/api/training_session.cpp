@@ -3,6 +3,7 @@
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/training.hpp"
+#include "train/training_loop.hpp"
 
 namespace hekla::api {
 
@@ -51,6 +52,7 @@ hk_train_options TrainingSession::own_options() {
                 if (host.message != nullptr) host.message(host.user, message);
             });
         };
+    options.abandoned = nullptr; // a session waits for its plugins
     if (given_.stop != nullptr)
         options.stop = [](void* user) -> int32_t {
             return static_cast<TrainingSession*>(user)->asked_to_stop() ? 1 : 0;
@@ -60,20 +62,20 @@ hk_train_options TrainingSession::own_options() {
 
 Status TrainingSession::work() {
     const hk_train_options options = own_options();
-    Result<std::unique_ptr<train::Trainer>> made = trainer_of(environment(), &options, train::Purpose::train);
+    Result<std::unique_ptr<train::TrainingRun>> made = training_run_of(environment(), &options, train::Purpose::train);
     if (made.code() == Code::cancelled && !stop_requested()) { // by the host's callback, while data was read
         const std::lock_guard guard(mutex_);
         stopped_ = true;
         return {};
     }
-    HK_ASSIGN(const std::unique_ptr<train::Trainer> trainer, std::move(made));
-    step_ = trainer->step();
-    publish_scalars(trainer->scalars().names());
+    HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run, std::move(made));
+    step_ = run->step();
+    publish_scalars(run->scalars().names());
     set_progress(0.7);
-    HK_TRY(calibrate([&] { return trainer->rehearse(); }));
-    const PublishedStore published(*this, trainer->store());
+    HK_TRY(calibrate([&] { return run->rehearse(); }));
+    const PublishedStore published(*this, run->store());
     HK_TRY(enter_metered_mode(Phase::working));
-    HK_ASSIGN(const train::TrainerResult result, trainer->run());
+    HK_ASSIGN(const train::TrainerResult result, train::TrainingLoop(*run).run());
     const std::lock_guard guard(mutex_);
     stopped_ = result.stopped;
     return {};

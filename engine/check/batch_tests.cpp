@@ -126,19 +126,19 @@ Status test_bounds(Trial& trial) {
         for (const int64_t length : {small.length, int64_t{9}, int64_t{5}}) {
             HK_ASSIGN(Fields fields, batch_of(small, {}, 3, length, 1));
             std::vector<std::unique_ptr<Fenced>> memory;
-            std::vector<hk_field> views = infer::field_views(fields);
+            std::vector<hk_field> views = batch::field_views(fields);
             for (std::size_t i = 0; i < views.size(); ++i) {
                 memory.push_back(std::make_unique<Fenced>(fields[i].bytes.size()));
                 if (memory.back()->data() == nullptr) return out_of_memory("no memory for fences");
                 views[i].data = memory.back()->data();
             }
-            std::vector<infer::DrawnExample> drawn;
+            std::vector<batch::DrawnExample> drawn;
             for (std::size_t i = 0; i < std::min<std::size_t>(3, small.examples.size()); ++i)
                 drawn.push_back({small.examples[i], 0});
             trial.doing(
                 fmt::format("{}: rows of {} tokens, with a guard page after each field", name_of(provided), length));
             const Status made =
-                infer::collate_into(*small.composition, drawn, &small.data.train().examples(), 1, views);
+                batch::collate_into(*small.composition, drawn, &small.data.train().examples(), 1, views);
             if (const std::string bad = bad_refusal(made); !bad.empty())
                 trial.fail(fmt::format("{}: rows of {} tokens: {}", name_of(provided), length, bad));
             for (std::size_t i = 0; i < views.size(); ++i)

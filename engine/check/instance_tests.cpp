@@ -272,9 +272,9 @@ Status test_leaks(Trial& trial) {
             HK_ASSIGN(const auto one, another(trial, small, small.spec));
             HK_ASSIGN(const std::vector<plugin::BatchField> fields, one->batch_fields(2, small.length));
             HK_TRY(one->build(HK_MODE_TRAIN, fields).status());
-            std::vector<infer::DrawnExample> drawn{{small.examples.front(), 0}};
+            std::vector<batch::DrawnExample> drawn{{small.examples.front(), 0}};
             std::vector<data::Field> made;
-            return infer::make_fields(*one, drawn, &small.data.train().examples(), 1, 2, small.length, made);
+            return batch::make_fields(*one, drawn, &small.data.train().examples(), 1, 2, small.length, made);
         };
         trial.doing(fmt::format("{}: created, described and destroyed repeatedly", name_of(provided)));
         // What grows once is no leak: the smallest growth of three windows counts. Each is a thread, whose end gives

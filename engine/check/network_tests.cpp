@@ -135,7 +135,7 @@ Status test_padding(Trial& trial) {
                 fmt::format("{}: does not read rows of different lengths: {}", name_of(provided), small.message()));
             continue;
         }
-        const int64_t needed = infer::example_length(*small->composition, small->examples.front());
+        const int64_t needed = batch::example_length(*small->composition, small->examples.front());
         trial.doing(fmt::format("{}: a row of {} tokens with padding after it", name_of(provided), needed));
         Tensors seen[2];
         const int64_t lengths[2] = {needed, needed + 5};

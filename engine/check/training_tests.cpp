@@ -2,7 +2,7 @@
 #include "check/tests.hpp"
 
 #include "base/file.hpp"
-#include "train/trainer.hpp"
+#include "train/training_loop.hpp"
 
 #include "hekla/plugin/draft/adapter.h"
 
@@ -19,10 +19,10 @@ Result<std::vector<double>> train(const Trial& trial, program::Runtime& runtime,
     recipe.train.max_steps = steps;
     std::vector<double> losses;
     train::TrainerEvents events;
-    events.step = [&](const train::StepReport& report) { losses.push_back(report.loss); };
-    HK_ASSIGN(const auto trainer,
-              train::Trainer::create(recipe, trial.registry(), runtime, {}, events, train::Purpose::train));
-    HK_TRY(trainer->run().status());
+    events.step = [&](const hk_train_step& report) { losses.push_back(report.loss); };
+    HK_ASSIGN(const auto opened,
+              train::TrainingRun::create(recipe, trial.registry(), runtime, {}, events, train::Purpose::train));
+    HK_TRY(train::TrainingLoop(*opened).run().status());
     return losses;
 }
 

@@ -205,17 +205,17 @@ Result<Small> small_network(const Trial& trial, const plugin::Provided& provided
 
 Result<std::vector<data::Field>> batch_of(const Small& small, std::span<const data::EncodedExample> examples,
                                           int64_t batch, int64_t length, uint64_t seed) {
-    std::vector<infer::DrawnExample> drawn;
+    std::vector<batch::DrawnExample> drawn;
     for (const data::EncodedExample& example : examples) drawn.push_back({example, 0});
     std::vector<data::Field> fields;
-    HK_TRY(infer::make_fields(*small.composition, drawn, &small.data.train().examples(), seed, batch, length, fields));
+    HK_TRY(batch::make_fields(*small.composition, drawn, &small.data.train().examples(), seed, batch, length, fields));
     return fields;
 }
 
 graph::Feeds feeds_of(const graph::Graph& graph, std::span<const data::Field> fields, uint64_t seed) {
     graph::Feeds feeds;
     feeds.seed = seed;
-    for (const data::Field& field : fields) feeds.fields[field.name] = infer::tensor_of(field);
+    for (const data::Field& field : fields) feeds.fields[field.name] = batch::tensor_of(field);
     for (const graph::Node& node : graph.nodes) {
         if (node.op != graph::Op::parameter) continue;
         const std::string& name = node.text("name");

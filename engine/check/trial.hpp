@@ -1,9 +1,9 @@
 // The environment of a test: the plugin, a way to report findings, and small networks with the plugin.
 #pragma once
 
+#include "batch/collate.hpp"
 #include "check/check.hpp"
 #include "data/encoded.hpp"
-#include "infer/collate.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"

@@ -80,6 +80,19 @@ public:
         return std::optional<Batch>(made.take());
     }
 
+    bool wait(std::chrono::milliseconds timeout) {
+        std::unique_lock lock(mutex_);
+        if (threads_.empty() || !failed_.ok() || handed_out_ >= end_) return true;
+        return has_made_.wait_for(lock, timeout, [&] { return ring_[handed_out_ % ring_.size()].has_value(); });
+    }
+
+    bool end(std::chrono::milliseconds timeout) {
+        std::unique_lock lock(mutex_);
+        stop_ = true;
+        may_work_.notify_all();
+        return has_made_.wait_for(lock, timeout, [&] { return making_ == 0; });
+    }
+
 private:
     void run() {
         std::unique_lock lock(mutex_);
@@ -87,9 +100,11 @@ private:
             may_work_.wait(lock, [&] { return stop_ || (taken_ < end_ && taken_ < handed_out_ + ring_.size()); });
             if (stop_) return;
             const uint64_t ticket = taken_++;
+            ++making_;
             lock.unlock();
             Result<Batch> made = make_or_explain(ticket);
             lock.lock();
+            --making_;
             if (!made.ok()) stop_ = true; // earlier ones are being made; later ones are not needed
             ring_[ticket % ring_.size()] = std::move(made);
             has_made_.notify_all();
@@ -127,6 +142,7 @@ private:
     uint64_t handed_out_; // tickets before this were returned by next()
     uint64_t taken_;      // tickets before this have a worker
     uint64_t end_ = 0;
+    unsigned making_ = 0; // calls of make_ that run on workers
     bool stop_ = false;
     Status failed_;
     std::vector<std::thread> threads_;
@@ -151,5 +167,9 @@ Result<std::unique_ptr<Batcher>> Batcher::start(BatcherOptions options, MakeBatc
 }
 
 Result<std::optional<Batch>> Batcher::next() { return work_->next(); }
+
+bool Batcher::wait(std::chrono::milliseconds timeout) { return work_->wait(timeout); }
+
+bool Batcher::end(std::chrono::milliseconds timeout) { return work_->end(timeout); }
 
 } // namespace hekla::data

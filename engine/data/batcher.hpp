@@ -4,6 +4,7 @@
 #include "base/resource_allocator.hpp"
 #include "base/status.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -57,6 +58,10 @@ public:
     // Waits for and returns the next batch: micro-steps of first_step, then of the next step, and so on; nothing after
     // the last. An error of `make` (or its exception) is returned instead of its batch, and by every later call.
     Result<std::optional<Batch>> next();
+    // Waits until next() would return without waiting; false: it still would after `timeout`.
+    bool wait(std::chrono::milliseconds timeout);
+    // Starts no further batch and waits for the calls of `make` that run; false: one still runs after `timeout`.
+    bool end(std::chrono::milliseconds timeout);
 
 private:
     class Work;

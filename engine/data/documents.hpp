@@ -7,6 +7,7 @@
 #include "text/tokenizer.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string_view>
 

@@ -8,6 +8,7 @@
 #include "infer/forward.hpp"
 #include "infer/prompt_fields.hpp"
 #include "model/auxiliary_files.hpp"
+#include "model/finite.hpp"
 #include "plugin/model_names.hpp"
 #include "plugin/stored_plugins.hpp"
 #include "text/files/tokenizer_files.hpp"
@@ -158,6 +159,12 @@ private:
         const plugin::NameRules& names = one->model.composition->architecture().names;
         HK_ASSIGN(one->tensors, base_ ? find_with_base(one->smallest, folder_->weights(), base_->weights(), names)
                                       : plugin::find_tensors(one->smallest, folder_->weights(), names));
+        for (const plugin::StoredTensor& tensor : one->tensors) {
+            if (options_.allow_non_finite || tensor.tensor.buffer) continue; // masks hold infinities by design
+            if (const Status finite = model::check_finite(*tensor.stored); !finite.ok())
+                return corrupt(fmt::format("{}: {}; --allow-non-finite writes it all the same",
+                                           folder_->weights().path().string(), finite.message()));
+        }
         one->not_of_tokens = add_smallest(*one);
         heads_.push_back(std::move(one));
         return {};

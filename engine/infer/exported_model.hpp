@@ -14,9 +14,10 @@
 namespace hekla::infer {
 
 struct ExportOptions {
-    int64_t length = 0;  // tokens of the longest row; 0: what the model takes, kUsualLength at most,
-                         // fewer where a graph has tables that grow with it
-    std::string version; // Hekla's, for messages
+    int64_t length = 0;            // tokens of the longest row; 0: what the model takes, kUsualLength at most,
+                                   // fewer where a graph has tables that grow with it
+    std::string version;           // Hekla's, for messages
+    bool allow_non_finite = false; // false: parameters that are NaN or infinite are an error
 };
 inline constexpr int64_t kUsualLength = 4096;
 

@@ -1,7 +1,7 @@
 #include "infer/head_outputs.hpp"
 
 #include "base/json.hpp"
-#include "infer/collate.hpp"
+#include "batch/collate.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ Result<std::vector<nlohmann::json>> decode_rows(const plugin::Composition& compo
         std::ranges::copy(tensor.shape.dims(), output.dims);
         raw.push_back(output);
     }
-    const std::vector<hk_field> views = field_views(fields);
+    const std::vector<hk_field> views = batch::field_views(fields);
     hk_decode_input input{};
     input.struct_size = sizeof input;
     input.output_count = static_cast<uint32_t>(raw.size());

@@ -1,9 +1,9 @@
 #include "infer/predict.hpp"
 
-#include "infer/collate.hpp"
+#include "batch/collate.hpp"
+#include "batch/rows_by_length.hpp"
 #include "infer/forward.hpp"
 #include "infer/head_outputs.hpp"
-#include "infer/rows_by_length.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -54,9 +54,9 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
         return unsupported(fmt::format("{}: its head does not say what its outputs mean", model.path.string()));
     constexpr int64_t kStep = 8; // rows' lengths are multiples of this, so that few programs are made
     const int64_t most = options.length > 0 ? options.length : longest_row(model);
-    std::vector<RowLength> all;
+    std::vector<batch::RowLength> all;
     for (std::size_t i = 0; i < examples.size(); ++i) {
-        const int64_t needed = example_length(*model.composition, examples[i]);
+        const int64_t needed = batch::example_length(*model.composition, examples[i]);
         const int64_t length = needed > 0 ? (needed + kStep - 1) / kStep * kStep : most;
         all.push_back({i, std::min(most, length)});
     }
@@ -69,14 +69,14 @@ Status predict(Model& model, std::span<const data::EncodedExample> examples, con
     std::pmr::memory_resource* const memory =
         model.store != nullptr ? model.store->host_memory() : std::pmr::new_delete_resource();
     int64_t compiled = 0;
-    for (const std::vector<RowLength>& rows : batches_by_length(std::move(all), options.batch)) {
+    for (const std::vector<batch::RowLength>& rows : batch::batches_by_length(std::move(all), options.batch)) {
         const int64_t length = rows.front().length;
-        std::vector<DrawnExample> drawn;
-        for (const RowLength& row : rows) drawn.push_back({examples[row.row], 0});
+        std::vector<batch::DrawnExample> drawn;
+        for (const batch::RowLength& row : rows) drawn.push_back({examples[row.row], 0});
         std::vector<data::Field> fields;
-        HK_TRY(make_fields(*model.composition, drawn, nullptr, 0, options.batch, length, fields, memory));
+        HK_TRY(batch::make_fields(*model.composition, drawn, nullptr, 0, options.batch, length, fields, memory));
         Tensors tensors;
-        for (const data::Field& field : fields) tensors.emplace(field.name, tensor_of(field));
+        for (const data::Field& field : fields) tensors.emplace(field.name, batch::tensor_of(field));
         if (forward == nullptr || compiled != length) {
             forward.reset(); // its memory first
             HK_ASSIGN(forward, Forward::create(model, tensors, ports));

@@ -1,6 +1,6 @@
 #include "infer/prompt_fields.hpp"
 
-#include "infer/collate.hpp"
+#include "batch/collate.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/source_layout.hpp"
 
@@ -17,7 +17,7 @@ Result<SourceRows> source_rows(std::span<const data::Field> fields) {
         if (field.name == "labels" || field.name.starts_with("decoder_")) continue;
         if (field.kind != data::FieldKind::int32)
             return unsupported(fmt::format("the field '{}' holds real numbers", field.name));
-        graph::Tensor tensor = tensor_of(field);
+        graph::Tensor tensor = batch::tensor_of(field);
         if (field.name != "input_ids") {
             rows.fields.emplace(field.name, std::move(tensor));
             continue;
@@ -46,18 +46,18 @@ Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry,
     }
     HK_ASSIGN(const std::unique_ptr<plugin::Composition> composition,
               plugin::Composition::create(registry, spec, model.tokenizer.get()));
-    std::vector<DrawnExample> examples;
+    std::vector<batch::DrawnExample> examples;
     int64_t length = 1;
     for (const std::vector<int32_t>& text : texts) {
         data::EncodedColumn column;
         column.name = "source";
         column.ids = text;
-        DrawnExample& drawn = examples.emplace_back();
+        batch::DrawnExample& drawn = examples.emplace_back();
         drawn.example.columns.push_back(std::move(column));
-        length = std::max(length, example_length(*composition, drawn.example));
+        length = std::max(length, batch::example_length(*composition, drawn.example));
     }
     std::vector<data::Field> fields;
-    HK_TRY(make_fields(*composition, examples, nullptr, 0, static_cast<int64_t>(texts.size()), length, fields));
+    HK_TRY(batch::make_fields(*composition, examples, nullptr, 0, static_cast<int64_t>(texts.size()), length, fields));
     return fields;
 }
 

@@ -162,13 +162,15 @@ Registry Registry::of(const std::vector<fs::path>& manifests, Log log, std::pmr:
 }
 
 Registry::Within::Within(const Registry& registry, const Manifest* manifest, const char* function)
-    : registry_(registry) {
+    : registry_(registry), manifest_(manifest), function_(function) {
+    if (registry_.call_observer_ && manifest_ != nullptr) registry_.call_observer_(*manifest_, function_, true);
     if (!registry_.witness_) return;
     before_ = std::exchange(registry_.running_, {manifest, function});
     registry_.witness_(manifest, function);
 }
 
 Registry::Within::~Within() {
+    if (registry_.call_observer_ && manifest_ != nullptr) registry_.call_observer_(*manifest_, function_, false);
     if (!registry_.witness_) return;
     registry_.running_ = before_;
     registry_.witness_(before_.first, before_.second);

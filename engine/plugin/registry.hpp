@@ -81,8 +81,13 @@ public:
     // none.
     using Witness = std::function<void(const Manifest* manifest, std::string_view function)>;
     void set_witness(Witness witness) { witness_ = std::move(witness); }
+    // Called on the thread that enters (true) or leaves a function of a plugin in this process: for a report of a
+    // crash. Set it before the first plugin is used.
+    using CallObserver = std::function<void(const Manifest& manifest, std::string_view function, bool entered)>;
+    void set_call_observer(CallObserver observer) { call_observer_ = std::move(observer); }
 
-    // Marks, for the witness, that a function of a plugin runs. With a witness, one thread at a time.
+    // While this lives, a function of that plugin runs, for the witness and the call observer. Thread: with a witness
+    // one at a time.
     class Within {
     public:
         Within(const Registry& registry, const Manifest* manifest, const char* function);
@@ -92,6 +97,8 @@ public:
 
     private:
         const Registry& registry_;
+        const Manifest* manifest_;
+        std::string_view function_;
         std::pair<const Manifest*, std::string_view> before_;
     };
 
@@ -112,6 +119,7 @@ private:
     Log log_;
     Processes processes_;
     Witness witness_;
+    CallObserver call_observer_;
     mutable std::pair<const Manifest*, std::string_view> running_{nullptr, {}}; // for the witness
     mutable std::unique_ptr<std::mutex> lock_;
     mutable std::map<std::string_view, std::string> disabled_; // library -> why

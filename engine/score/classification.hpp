@@ -1,4 +1,4 @@
-// Scores of predicted classes: a confusion matrix, and what is told from it. Definitions are scikit-learn's.
+// Scores of predicted classes: a confusion matrix and the scores computed from it, as scikit-learn defines them.
 #pragma once
 
 #include "base/status.hpp"

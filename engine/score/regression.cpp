@@ -69,12 +69,12 @@ Result<double> mean_squared_error(std::span<const double> x, std::span<const dou
 }
 
 Result<double> perplexity(double nats, double tokens) {
-    if (!(tokens > 0.0)) return invalid_argument("a perplexity is of at least one token");
+    if (!(tokens > 0.0)) return invalid_argument("perplexity needs at least one token; the evaluation set is empty");
     return std::exp(nats / tokens);
 }
 
 Result<double> bits_per_byte(double nats, double bytes) {
-    if (!(bytes > 0.0)) return invalid_argument("bits per byte are of at least one byte");
+    if (!(bytes > 0.0)) return invalid_argument("bits per byte need at least one byte; the evaluation set is empty");
     return nats / (std::log(2.0) * bytes);
 }
 

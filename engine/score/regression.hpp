@@ -18,6 +18,6 @@ Result<double> mean_squared_error(std::span<const double> x, std::span<const dou
 
 // `nats` is the sum of -ln p over what was predicted. Error: nothing was.
 Result<double> perplexity(double nats, double tokens);
-Result<double> bits_per_byte(double nats, double bytes); // of the text that the tokens stand for
+Result<double> bits_per_byte(double nats, double bytes); // of the text that was tokenized
 
 } // namespace hekla::score

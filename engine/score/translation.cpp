@@ -126,7 +126,7 @@ std::vector<std::string> tokenize_13a(std::string_view given) {
         replace_all(line, from, to);
     line = ' ' + line + ' ';
     std::string out;
-    for (const char c : line) { // marks but for ' , - . stand alone
+    for (const char c : line) { // marks except ' , - . become tokens of their own
         const bool alone = (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') ||
                            (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';
         if (alone) {
@@ -151,7 +151,7 @@ std::vector<std::string> tokenize_13a(std::string_view given) {
         out += ' ';
     }
     line = std::exchange(out, {});
-    for (std::size_t at = 0; at < line.size();) { // a point with no digit behind it
+    for (std::size_t at = 0; at < line.size();) { // a point that no digit follows
         if (is_point(line[at]) && at + 1 < line.size() && !is_digit(line[at + 1])) {
             out += ' ';
             out += line[at++];
@@ -162,7 +162,7 @@ std::vector<std::string> tokenize_13a(std::string_view given) {
         at += size;
     }
     line = std::exchange(out, {});
-    for (std::size_t at = 0; at < line.size(); ++at) { // a dash behind a digit
+    for (std::size_t at = 0; at < line.size(); ++at) { // a dash after a digit
         out += line[at];
         if (!is_digit(line[at]) || at + 1 >= line.size() || line[at + 1] != '-') continue;
         out += " - ";

@@ -13,7 +13,7 @@
 
 namespace hekla::score {
 
-// sacreBLEU's tokenization 13a (that of mteval-v13a): punctuation stands alone, but not inside numbers.
+// sacreBLEU's tokenization 13a (that of mteval-v13a): punctuation becomes a token of its own, except inside numbers.
 std::vector<std::string> tokenize_13a(std::string_view line);
 
 struct Bleu {

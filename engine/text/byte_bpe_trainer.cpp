@@ -50,7 +50,9 @@ public:
         }
         counts_.clear();
         const auto target = static_cast<std::size_t>(options_.vocabulary_size - special);
-        LearnedMerges learned = learn_merges(std::move(letters), std::move(words), target, options_.min_frequency);
+        LearnedMerges learned =
+            learn_merges(std::move(letters), std::move(words), target, options_.min_frequency, "", stop());
+        HK_TRY(check_stop());
 
         Vocabulary vocabulary;
         for (std::size_t id = 0; id < learned.symbols.size(); ++id)
@@ -72,6 +74,7 @@ private:
             segment = spaced;
         }
         return splitter_.split(segment, [&](std::size_t begin, std::size_t end) {
+            if (words_seen_++ % 65536 == 0) HK_TRY(check_stop());
             const std::string_view word = segment.substr(begin, end - begin);
             const auto at = counts_.find(word);
             if (at != counts_.end()) {
@@ -87,6 +90,7 @@ private:
     Splitter splitter_ = Splitter::gpt2();
     ByteAlphabet alphabet_;
     AddedTokens special_;
+    uint64_t words_seen_ = 0;
     std::unordered_map<std::string, uint64_t, TextHash, std::equal_to<>> counts_;
 };
 

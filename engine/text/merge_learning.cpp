@@ -66,7 +66,7 @@ void merge_word(std::vector<int32_t>& symbols, const Merge& merge, const Lost& l
 } // namespace
 
 LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<CountedWord> words, std::size_t target,
-                           uint64_t min_frequency, std::string_view prefix) {
+                           uint64_t min_frequency, std::string_view prefix, const std::function<bool()>& stop) {
     LearnedMerges learned;
     learned.symbols = std::move(alphabet);
     std::unordered_map<std::string, int32_t> ids;
@@ -105,6 +105,7 @@ LearnedMerges learn_merges(std::vector<std::string> alphabet, std::vector<Counte
             continue;
         }
         if (count < least) break;
+        if (learned.merges.size() % 64 == 0 && stop && stop()) break;
 
         Merge merge;
         merge.left = static_cast<int32_t>(best.pair >> 32);

@@ -4,6 +4,7 @@
 #include "text/tokenizer.hpp"
 #include "text/unicode/bert_normalizer.hpp"
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,18 @@ public:
     virtual Status add(std::string_view text, const TextOrigin& origin) = 0;
     // Errors: no text was given, or the options contradict themselves. Call once.
     virtual Result<std::unique_ptr<Tokenizer>> finish() = 0;
+    // `stop` is asked while text is added and merges are learned; true ends it with Code::cancelled. SentencePiece's
+    // trainer asks only between texts. May be empty.
+    void set_stop(std::function<bool()> stop) { stop_ = std::move(stop); }
+
+protected:
+    Status check_stop() const {
+        return stop_ && stop_() ? Status(Code::cancelled, "stopped while training the tokenizer") : Status();
+    }
+    const std::function<bool()>& stop() const { return stop_; }
+
+private:
+    std::function<bool()> stop_;
 };
 
 // One token for every code point that occurs, in the order of code points, then the special tokens. nanoGPT's text

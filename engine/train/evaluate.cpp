@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// A sum and what it is divided by, over all batches.
+// A sum and its divisor, over all batches.
 struct Ratio {
     double sum = 0.0, count = 0.0;
     Status add(program::Program& program, const std::string& sum_name, const std::string& count_name) {
@@ -32,7 +32,7 @@ struct Ratio {
     }
 };
 
-// A row's number in a field of one number a row; -1 where it has none.
+// The number of a row in a field with one number per row; -1 where it has none.
 int64_t place_of(std::span<const data::Field> fields, std::string_view name, std::size_t row) {
     const auto field = std::ranges::find(fields, name, &data::Field::name);
     if (field == fields.end() || field->bytes.size() < (row + 1) * 4) return -1;
@@ -54,7 +54,7 @@ Evaluator::~Evaluator() = default;
 
 namespace {
 
-// What is to be said of a row is read where it is a class or a number; a text would need generating.
+// Targets that are classes, spans or numbers are decoded; a text would have to be generated.
 Result<std::vector<std::string>> ports_to_decode(const plugin::Composition& composition) {
     if (composition.example_kind() != HK_EXAMPLE_ROW) return std::vector<std::string>();
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs, composition.columns());
@@ -97,8 +97,11 @@ Result<std::map<int64_t, Evaluator::Described>> Evaluator::describe(const plugin
 Result<std::unique_ptr<Evaluator>> Evaluator::create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
                                                      std::vector<int64_t> lengths, uint64_t seed,
-                                                     const EvaluatorOptions& how) {
+                                                     const EvaluatorOptions& how, const TrainerEvents& events,
+                                                     const BatchMaker& maker) {
     std::unique_ptr<Evaluator> e(new Evaluator());
+    e->events_ = events;
+    e->maker_ = maker;
     e->composition_ = &composition;
     e->batch_ = batch;
     e->seed_ = seed;
@@ -135,6 +138,11 @@ Status Evaluator::rehearse() {
     return {};
 }
 
+void Evaluator::end_batches() {
+    if (stopped_ != nullptr) train::end_batches(*stopped_, events_, maker_);
+    stopped_.reset();
+}
+
 std::vector<std::string> Evaluator::kernel_choices() const {
     std::vector<std::string> all;
     for (const auto& [length, one] : lengths_)
@@ -146,7 +154,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
                                   std::span<const std::string> classes) {
     std::vector<int64_t> lengths;
     for (const auto& [length, one] : lengths_) lengths.push_back(length);
-    const std::vector<infer::RowLength> chosen = split.spread(*composition_, lengths, limit);
+    const std::vector<batch::RowLength> chosen = split.spread(*composition_, lengths, limit);
 
     const graph::Graph& graph = lengths_.begin()->second.graph;
     std::vector<Ratio> losses(graph.losses.size()), metrics(graph.metrics.size());
@@ -157,14 +165,32 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
         if (!label.is_number_integer() || label < 0 || label >= static_cast<int64_t>(classes.size())) return nullptr;
         return classes[label.get<std::size_t>()];
     };
-    for (const std::vector<infer::RowLength>& rows_of_batch : infer::batches_by_length(chosen, batch_)) {
-        std::vector<infer::DrawnExample> examples;
-        for (const infer::RowLength& row : rows_of_batch) examples.push_back(split.at(row.row));
-        const int64_t row_length = rows_of_batch.front().length;
-        Length& length = lengths_.at(row_length);
-        std::vector<data::Field> fields;
-        HK_TRY(
-            infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, row_length, fields, memory_));
+    // Shared with the thread that makes batches, which may outlive this call where a plugin does not return.
+    const auto batches =
+        std::make_shared<const std::vector<std::vector<batch::RowLength>>>(batch::batches_by_length(chosen, batch_));
+    const auto examples_of = [&split](const std::vector<batch::RowLength>& rows) {
+        std::vector<batch::DrawnExample> examples;
+        for (const batch::RowLength& row : rows) examples.push_back(split.at(row.row));
+        return examples;
+    };
+    data::BatcherOptions making;
+    making.threads = events_.own_threads ? 1 : 0;
+    making.end_step = batches->size();
+    HK_ASSIGN(std::unique_ptr<data::Batcher> batcher,
+              data::Batcher::start(making, [this, &split, batches, examples_of](data::Batch& batch) {
+                  const std::vector<batch::RowLength>& rows = (*batches)[static_cast<std::size_t>(batch.step)];
+                  return batch::make_fields(*composition_, examples_of(rows), &split.examples(), seed_, batch_,
+                                            rows.front().length, batch.fields, memory_);
+              }));
+    for (const std::vector<batch::RowLength>& rows_of_batch : *batches) {
+        if (!wait_for_batch(*batcher, events_, maker_)) {
+            stopped_ = std::move(batcher);
+            return Status(Code::cancelled, "stopped while evaluating");
+        }
+        HK_ASSIGN(std::optional<data::Batch> made, batcher->next());
+        if (!made) return internal_error("the batches ended before the evaluation");
+        std::vector<data::Field>& fields = made->fields;
+        Length& length = lengths_.at(rows_of_batch.front().length);
         for (const data::Field& field : fields)
             if (length.program->has_input(field.name)) HK_TRY(length.program->set_input(field.name, field.bytes));
         HK_TRY(length.program->run({.seed = seed_}));
@@ -174,6 +200,7 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
             HK_TRY(metrics[i].add(*length.program, "metric_sum." + graph.metrics[i].name,
                                   "metric_count." + graph.metrics[i].name));
         if (decodes) {
+            const std::vector<batch::DrawnExample> examples = examples_of(rows_of_batch);
             std::map<std::string, graph::Tensor, std::less<>> outputs;
             for (const std::string& port : decode_ports_) {
                 HK_ASSIGN(const program::HostTensor host, length.program->read_output(port));
@@ -198,6 +225,10 @@ Result<Evaluation> Evaluator::run(const Split& split, uint64_t limit, bool predi
     result.examples = chosen.size();
     for (std::size_t i = 0; i < losses.size(); ++i)
         if (losses[i].count > 0.0) result.loss += graph.losses[i].weight * losses[i].sum / losses[i].count;
+    for (std::size_t i = 0; i < losses.size() && losses.size() > 1; ++i)
+        result.scores.emplace_back("loss." + graph.losses[i].name, losses[i].count > 0.0
+                                                                       ? losses[i].sum / losses[i].count
+                                                                       : std::numeric_limits<double>::quiet_NaN());
     for (std::size_t i = 0; i < metrics.size(); ++i)
         result.scores.emplace_back(graph.metrics[i].name, metrics[i].count > 0.0
                                                               ? metrics[i].sum / metrics[i].count

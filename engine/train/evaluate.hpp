@@ -1,7 +1,8 @@
-// A split of the data through the network in mode evaluate: loss, scores, and what the head says of every example.
+// Evaluates a split of the data: loss, scores and the head's predictions.
 #pragma once
 
 #include "program/program.hpp"
+#include "train/batch_wait.hpp"
 #include "train/run_data.hpp"
 #include "train/step_scalars.hpp"
 
@@ -15,7 +16,7 @@
 
 namespace hekla::train {
 
-// What was said of one example.
+// The head's output for one example.
 struct Prediction {
     uint64_t example = 0; // of the split
     nlohmann::json said;
@@ -24,29 +25,31 @@ struct Prediction {
 struct Evaluation {
     double loss = 0.0;
     uint64_t examples = 0;
-    std::vector<std::pair<std::string, double>> scores; // "accuracy", ...; in the order in which they are told
-    std::string table;                           // of classes, or texts that were written, for people; empty without
-    std::vector<Prediction> predictions;         // in the data's order, where they were asked for
-    double score(const std::string& name) const; // "loss" too; NaN where there is none
+    // Each loss of several ("loss.mlm", before its weight), then metrics and scores ("accuracy", ...).
+    std::vector<std::pair<std::string, double>> scores;
+    std::string table;                           // of classes or written texts, for people; may be empty
+    std::vector<Prediction> predictions;         // in the data's order, if requested
+    double score(const std::string& name) const; // "loss" too; NaN if unknown
 };
 
-// How its programs are compiled; as the training's, so that equal products have equal kernels.
+// How its programs are compiled: as the training's, so that equal matrix products use equal kernels.
 struct EvaluatorOptions {
     program::Storage precision = program::Storage::f32;
     std::map<std::string, std::string> kernel_choices = {};
 };
 
-// A replay whose result nobody wants: every field is zero.
+// Runs a program with zeros in every field and drops the result.
 Status run_over_zeros(program::Program& program, const std::vector<plugin::BatchField>& fields);
 
 class Evaluator {
 public:
-    // `lengths`: of rows, ascending; an example goes into the shortest that holds it, and the longest cuts it off.
-    // Everything given must outlive this. Programs are compiled now.
+    // lengths: of rows, ascending. An example uses the shortest that holds it; the longest truncates it.
+    // Everything given must outlive this; the last two are copied. Programs are compiled now.
     static Result<std::unique_ptr<Evaluator>> create(program::Runtime& runtime, program::ParameterStore& store,
                                                      const plugin::Composition& composition, int64_t batch,
                                                      std::vector<int64_t> lengths, uint64_t seed,
-                                                     const EvaluatorOptions& options = {});
+                                                     const EvaluatorOptions& options = {},
+                                                     const TrainerEvents& events = {}, const BatchMaker& maker = {});
     ~Evaluator();
 
     // The programs that create() compiles, by length.
@@ -58,16 +61,18 @@ public:
                                                          const std::vector<int64_t>& lengths,
                                                          const EvaluatorOptions& options);
 
-    // The first examples, or, with a limit above 0, so many spread evenly over the split: the same ones every time. No
-    // number depends on how many rows a batch has. classes: names of the labels in predictions; may be empty.
+    // Evaluates all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. The
+    // results do not depend on the batch size. classes: names of the labels in predictions; may be empty. cancelled
+    // where events.stop asks to stop while a batch is awaited.
     Result<Evaluation> run(const Split& split, uint64_t limit, bool predictions, std::span<const std::string> classes);
 
     // Gives the values of step scalars to all programs, for the runs that follow.
     Status set_scalars(const StepScalars& scalars);
+    // Ends the thread of a run() that was stopped, as train::end_batches().
+    void end_batches();
 
-    // Every program once, over zeros.
-    Status rehearse();
-    std::vector<std::string> kernel_choices() const; // of all its programs, as Program::kernel_choices() says them
+    Status rehearse();                               // runs every program once, over zeros
+    std::vector<std::string> kernel_choices() const; // of all its programs, as Program::kernel_choices() returns them
 
 private:
     Evaluator() = default;
@@ -81,6 +86,9 @@ private:
     std::pmr::memory_resource* memory_ = nullptr; // of batches
     std::map<int64_t, Length> lengths_;
     std::vector<std::string> decode_ports_; // empty where nothing is decoded
+    TrainerEvents events_;
+    BatchMaker maker_;
+    std::unique_ptr<data::Batcher> stopped_; // of a run() that was stopped; a plugin may still run on its thread
 };
 
 } // namespace hekla::train

@@ -31,10 +31,10 @@ Result<Features> Features::compute(program::Runtime& runtime, program::Parameter
     }
     for (uint64_t begin = 0; begin < count; begin += static_cast<uint64_t>(batch)) {
         const uint64_t end = std::min(count, begin + static_cast<uint64_t>(batch));
-        std::vector<infer::DrawnExample> examples(end - begin);
+        std::vector<batch::DrawnExample> examples(end - begin);
         for (uint64_t i = begin; i < end; ++i) split.examples().get(i, examples[i - begin].example);
         std::vector<data::Field> fields;
-        HK_TRY(infer::make_fields(composition, examples, nullptr, seed, batch, length, fields, store.host_memory()));
+        HK_TRY(batch::make_fields(composition, examples, nullptr, seed, batch, length, fields, store.host_memory()));
         for (const data::Field& field : fields)
             if (program->has_input(field.name)) HK_TRY(program->set_input(field.name, field.bytes));
         HK_TRY(program->run());

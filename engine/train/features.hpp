@@ -1,4 +1,4 @@
-// What a frozen body says of every training example, computed once and kept: the steps then compute the head alone.
+// The outputs of a frozen body for every training example, computed once: the steps then compute only the head.
 #pragma once
 
 #include "base/resource_allocator.hpp"
@@ -20,7 +20,7 @@ public:
     static Result<Features> compute(program::Runtime& runtime, program::ParameterStore& store,
                                     const plugin::Composition& composition, const graph::FrozenCut& cut,
                                     const Split& split, int64_t batch, int64_t length, uint64_t seed);
-    // Bytes that so many examples take.
+    // Bytes for that many examples.
     static uint64_t bytes(const graph::FrozenCut& cut, uint64_t examples, int64_t batch);
 
     // Sets the features of these examples (by index), one a row, as fields of a program.

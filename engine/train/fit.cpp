@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kSlack = uint64_t{64} << 20; // staging, the optimizer's tables, pipelines
 
-// Numbers of a trained parameter: itself, its gradient, two moments, its average.
+// Values stored per trained parameter: weight, gradient, two moments, average.
 uint64_t arenas(const FitOptions& options) { return options.averages ? 5 : 4; }
 
 bool fits(const MemoryNeed& need, const MemoryRoom& room) {
@@ -58,7 +58,7 @@ MemoryRoom memory_room(const program::Runtime& runtime) {
     if (usage.cap_bytes > 0 && below_cap < room.free) {
         room.free = below_cap;
         room.cap = usage.cap_bytes;
-        room.slack = 0; // what goes beyond a cap is refused where it is asked for
+        room.slack = 0; // allocations beyond the cap fail on their own
     }
     room.allocation = runtime.gpu().memory->max_buffer_bytes();
     return room;
@@ -77,7 +77,7 @@ Result<MemoryNeed> memory_need(const plugin::Composition& composition, const pro
     options.outputs = {"loss"};
     options.precision = how.precision;
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
-    // Blocks of any size, for the sum; whether those of this device suffice is asked after it.
+    // The sum is computed with blocks of any size; the second plan checks the block size of this device.
     HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
     const Result<program::MemoryPlan> real = program::plan_memory(lowering, runtime.options().max_block_bytes);
     need.blocks_suffice = real.ok();

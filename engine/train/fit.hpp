@@ -1,5 +1,4 @@
-// Whether a training fits into the device's memory, computed before anything of it is allocated; where it does not,
-// what would.
+// Checks whether a training fits the device's memory before anything is allocated, and finds what would fit.
 #pragma once
 
 #include "plugin/compose.hpp"
@@ -24,34 +23,34 @@ struct MemoryNeed {
 };
 
 struct MemoryRoom {
-    uint64_t free = 0;        // what may still be allocated, by the driver's count where it has one
-    uint64_t allocation = 0;  // the most that one buffer may be
-    uint64_t slack = 0;       // of what is free, kept for staging, the optimizer's tables, pipelines
-    uint64_t cap = 0;         // of the host's, where that is what limits `free`; else 0
+    uint64_t free = 0;        // bytes that can still be allocated, as the driver reports them if it does
+    uint64_t allocation = 0;  // largest buffer, in bytes
+    uint64_t slack = 0;       // free bytes reserved for staging, the optimizer's tables and pipelines
+    uint64_t cap = 0;         // the host's memory cap where it limits `free`; else 0
     std::string text() const; // "12 MiB are free", for messages
 };
 
 MemoryRoom memory_room(const program::Runtime& runtime);
 
-// Of how a run trains, what decides about its memory.
+// The settings of a run that determine its memory.
 struct FitOptions {
     program::Storage precision = program::Storage::f32;
-    bool averages = false;                       // an average of the weights is kept beside them
+    bool averages = false;                       // an average of the weights is kept too
     std::set<std::string, std::less<>> frozen{}; // parameters without gradient, moments and average
 };
 
-// What training `composition` with batches of `batch` examples of `length` takes: the step's graph lowered and placed,
-// without touching the device.
+// Computes the memory for training `composition` with `batch` examples of `length`, without using the device: lowers
+// and places the step's graph.
 Result<MemoryNeed> memory_need(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                                int64_t length, const FitOptions& options = {});
 
-// The largest micro-batch that divides `whole`, the examples of a step, and whose step fits; nothing where not even one
-// example does.
+// The largest micro-batch that divides `whole`, the examples of a step, and fits; nothing where one example does not
+// fit.
 Result<std::optional<int64_t>> largest_fitting_batch(const plugin::Composition& composition,
                                                      const program::Runtime& runtime, int64_t whole, int64_t length,
                                                      const FitOptions& options = {});
 
-// out_of_memory says what is needed, what there is, and the largest batch, or else the number of parameters, that would
+// out_of_memory names the memory needed, the memory available, and the largest batch or number of parameters that would
 // fit.
 Status check_fits(const plugin::Composition& composition, const program::Runtime& runtime, int64_t batch,
                   int64_t length, const FitOptions& options = {});

@@ -3,6 +3,7 @@
 #include "base/json.hpp"
 #include "infer/model.hpp"
 #include "infer/model_tensors.hpp"
+#include "model/finite.hpp"
 #include "model/folder.hpp"
 #include "plugin/model_names.hpp"
 #include "train/initialize.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// The head of the model in a folder; empty where nothing says so.
+// The head of the model in a folder; empty where it is not recorded.
 std::string stored_head(const plugin::Registry& registry, const json& config) {
     if (const auto own = config.find("hekla"); own != config.end() && own->is_object()) return own->value("head", "");
     const json classes = config.value("architectures", json::array());
@@ -27,7 +28,7 @@ std::string stored_head(const plugin::Registry& registry, const json& config) {
     return found.ok() ? std::string(found->second->head) : std::string();
 }
 
-// Whether the model in a folder has the head that the recipe describes, as far as the recipe's keys say.
+// Whether the model in a folder has the head that the recipe describes, by the keys that the recipe sets.
 bool same_head_config(const json& config, const Recipe& recipe) {
     const auto own = config.find("hekla");
     json before = own != config.end() && own->is_object() ? own->value("head_config", json::object()) : json::object();
@@ -88,7 +89,13 @@ Result<std::vector<model::TensorView>> chosen_tensors(const Recipe& recipe, cons
     return chosen;
 }
 
-// The stored values along the front of the axis, and behind them those of a fresh start.
+// A training cannot start from weights that are not finite. Buffers may hold infinities by design (masks).
+Status check_loaded(const plugin::StoredTensor& tensor, const model::ModelFolder& folder) {
+    if (tensor.tensor.buffer) return {};
+    return model::check_finite(*tensor.stored).with_context(folder.weights().path().string());
+}
+
+// The stored values along the front of the axis, followed by initial values.
 Result<std::vector<float>> grown_values(const graph::Node& parameter, const plugin::StoredTensor& tensor,
                                         std::size_t axis, uint64_t seed) {
     const std::vector<int64_t>& before = tensor.stored->dims;
@@ -132,7 +139,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     HK_ASSIGN(const std::string written, composition.write_config());
     HK_ASSIGN(const json ours, parse_json_object(written, "the new model's config.json"));
 
-    // What the body alone is made of; the rest of the graph is head, but for what carries the model's own prefix
+    // The parameters of the body alone. The rest of the graph is the head, except names with the model's own prefix
     // (BERT's pooler belongs to the model).
     const plugin::NameRules& names = composition.architecture().names;
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(1, recipe.train.context_length));
@@ -167,7 +174,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
     rules.grown = {old_vocabulary, vocabulary};
     for (const auto& [name, node] : random)
         if (!body.contains(name)) rules.may_be_missing.push_back(name);
-    // A tensor of an old head must not pass for one of the new head, whatever its name.
+    // A tensor of the old head must not be used for the new head, even if the names are equal.
     const auto is_fresh = [&](const std::string& name) {
         return !keeps_head && !body.contains(name) && (names.prefix.empty() || !name.starts_with(names.prefix));
     };
@@ -191,6 +198,7 @@ Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const pl
                   described, stored_tensors, folder.weights().path().string(), rules,
                   [&](const std::string& name) { return !is_fresh(name) && !name.starts_with(plugin::kTeacher); }));
     for (const plugin::StoredTensor& tensor : found.tensors) {
+        HK_TRY(check_loaded(tensor, folder));
         const int axis = model::grown_axis(tensor.stored->dims, tensor.tensor.shape.vector(), rules.grown);
         if (axis >= 0 && !tensor.tensor.buffer) {
             HK_ASSIGN(const std::vector<float> values,
@@ -248,6 +256,7 @@ Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& co
                                         [](const std::string& name) { return !name.starts_with("(the student's)"); }));
     std::string state;
     for (plugin::StoredTensor tensor : found.tensors) {
+        HK_TRY(check_loaded(tensor, folder));
         state += tensor.tensor.name + to_hex(hash128(tensor.stored->bytes));
         tensor.tensor.name = std::string(prefix) + tensor.tensor.name;
         HK_TRY(infer::upload(store, tensor));

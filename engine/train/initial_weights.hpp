@@ -1,5 +1,5 @@
-// The values that a run's parameters begin with: random, or a model folder's, whose head stays where it is of the kind
-// that is trained, and otherwise goes.
+// Initial weights of a run: random, or loaded from a model folder. The folder's head is kept if the task uses the same
+// head, otherwise dropped.
 #pragma once
 
 #include "base/hash.hpp"
@@ -13,7 +13,7 @@
 
 namespace hekla::train {
 
-// `described`: the run's graph, with head. `message`: one line that says what was loaded and what starts random.
+// described: the run's graph, with head. message: called with one line about what was loaded and what starts random.
 // Gives the names of those that start random. Errors: tensors of the body that the folder lacks, has too many of, or in
 // other shapes.
 Result<std::vector<std::string>> start_parameters(const Recipe& recipe, const plugin::Registry& registry,

@@ -59,7 +59,7 @@ Status cut_layers(const Recipe& recipe, json& config) {
                     recipe.model.from));
 }
 
-// The teacher with the head that it was trained with. What it says of ids means something in its own tokenizer alone.
+// The teacher with the head that it was trained with. Its outputs are valid only for ids of its own tokenizer.
 Result<plugin::CompositionSpec> teacher_spec(const Recipe& recipe, const plugin::Registry& registry,
                                              const text::Tokenizer& tokenizer) {
     HK_ASSIGN(const std::filesystem::path from, infer::weights_folder(recipe.teacher.from));
@@ -114,7 +114,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         if (const auto own = config.find("hekla"); own != config.end()) {
             if (own->is_object() && own->contains("base"))
                 return unsupported(fmt::format(
-                    "model.from = {}: holds what an adapter learnt, and no body: name the body's folder, \"{}\"",
+                    "model.from = {}: holds a trained adapter without a body: name the folder of the body, \"{}\"",
                     recipe.model.from, own->at("base").value("folder", "")));
             if (spec.architecture.empty() && own->is_object()) spec.architecture = own->value("architecture", "");
             config.erase(own); // the old run's head and objective
@@ -122,7 +122,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         if (!classes.empty() || numbers)
             for (const char* key : {"id2label", "label2id", "num_labels", "problem_type"}) config.erase(key);
         if (!recipe.model.layers.empty()) HK_TRY(cut_layers(recipe, config));
-        // New tokens behind those that the model knows: its tables grow.
+        // New tokens follow those of the model: its tables grow.
         for (const char* key : {"vocab_size", "source_vocab_size", "target_vocab_size"})
             if (const auto size = config.find(key); size != config.end() && size->is_number_integer() &&
                                                     size->get<int64_t>() < tokenizer.vocabulary_size() && grows(recipe))

@@ -19,12 +19,12 @@ nlohmann::json objective_before_data(const Recipe& recipe);
 struct DataFacts {
     std::span<const std::string> classes = {};   // in the order of their numbers; may be empty
     std::span<const uint64_t> class_counts = {}; // of the training data
-    bool numbers = false;                        // a number a row is to be said
+    bool numbers = false;                        // the target of a row is a number
 };
 
 // class_weights = "balanced" becomes examples / (classes * examples of the class), as scikit-learn has it. Errors: a
-// folder that is no model, a vocabulary that is smaller than the tokenizer's, a number of classes that contradicts the
-// data's, classes to be balanced where there are none.
+// folder that is not a model, a vocabulary that is smaller than the tokenizer's, a number of classes that contradicts
+// the data's, classes to be balanced where there are none.
 Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::Registry& registry,
                                            const text::Tokenizer& tokenizer, const DataFacts& data);
 

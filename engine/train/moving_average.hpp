@@ -1,5 +1,5 @@
-// An exponential moving average of a run's weights (Polyak and Juditsky 1992), kept on the device beside them: what is
-// evaluated and saved at the end, where the recipe asks for it.
+// An exponential moving average of a run's weights (Polyak and Juditsky 1992), on the device. With train.ema_decay it
+// is evaluated and saved at the end instead of the weights.
 #pragma once
 
 #include "model/weights.hpp"
@@ -27,10 +27,10 @@ public:
     static Result<Update> update_of(const std::vector<program::ParameterEntry>& table,
                                     const std::vector<std::string>& names);
 
-    Status begin();                  // from the weights as they are
-    Status update(uint32_t applied); // after so many updates of the weights
-    Status rehearse();               // an update whose result is dropped
-    Status swap();                   // weights and averages change places; twice: as it was
+    Status begin();                  // sets the average to the current weights
+    Status update(uint32_t applied); // after `applied` updates of the weights
+    Status rehearse();               // runs an update and drops its result
+    Status swap();                   // exchanges weights and averages
 
     // Under the names of the parameters. `this` must outlive the result.
     std::vector<model::TensorSource> tensors() const;

@@ -11,16 +11,16 @@
 
 namespace hekla::train {
 
-// CompileOptions::precision of a run with these settings.
+// The CompileOptions::precision of a run with these settings.
 program::Storage storage_of(const TrainSection& settings);
 
-// What the device says after a step.
+// The result of a step, read from the device.
 struct StepOutcome {
     double gradient_norm = 0.0; // before clipping
     bool skipped = false;       // loss or norm was not finite: no parameter changed
     uint32_t skipped_in_row = 0;
     uint32_t applied = 0;         // updates so far
-    bool scale_too_large = false; // skipped, and the next step has half the loss scale: no fault of the batch
+    bool scale_too_large = false; // skipped because of the loss scale, which is halved for the next step
 };
 
 // The state of the store that holds the step's loss: the training program writes its output "loss" there.

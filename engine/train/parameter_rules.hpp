@@ -1,4 +1,4 @@
-// What a recipe says of single parameters: which are frozen, and whose learning rate is another.
+// A recipe's rules for single parameters: which are frozen, and which have their own learning rate.
 #pragma once
 
 #include "base/status.hpp"
@@ -14,7 +14,7 @@
 
 namespace hekla::train {
 
-// The number of the layer that a parameter's name says, and where it stands there: "bert.encoder.layer.3.attention..."
+// The layer number in a parameter's name and its position there: "bert.encoder.layer.3.attention..."
 // has 3 at 19. Nothing where it names no layer.
 struct LayerNumber {
     int64_t number = 0;
@@ -22,10 +22,10 @@ struct LayerNumber {
 };
 std::optional<LayerNumber> layer_number(std::string_view name);
 
-// Where a parameter stands in the depth of a network, by its name: "bert.encoder.layer.3.attention..." is in layer 3.
-// A decoder's layers stand behind its encoder's.
+// A parameter's depth in a network, by its name: "bert.encoder.layer.3.attention..." is in layer 3. A decoder's layers
+// follow its encoder's.
 struct Depth {
-    // 0: embeddings; 1 to layers: the layers; layers + 1: what stands behind them, the head too.
+    // 0: embeddings; 1 to layers: the layers; layers + 1: everything after them, the head included.
     std::map<std::string, int64_t, std::less<>> of;
     int64_t layers = 0;
 };
@@ -40,7 +40,7 @@ struct ParameterRules {
 // names: of all parameters. body: of those, the ones that the body has without its head. train.freeze holds patterns
 // with
 // '*', "body", "embeddings", or "layers:FIRST-LAST" (from 0). train.learning_rates: pattern -> rate at the peak; the
-// first that matches counts. train.layer_lr_decay multiplies the rate once for every layer that stands behind.
+// first that matches counts. train.layer_lr_decay multiplies the rate once per layer after it.
 // Errors: a pattern that no parameter matches; nothing left to train.
 Result<ParameterRules> parameter_rules(const Recipe& recipe, std::span<const std::string> names,
                                        const std::set<std::string>& body);

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <span>
 #include <unistd.h>
 
 namespace hekla::train {
@@ -35,41 +35,45 @@ std::string duration_text(double seconds) {
     return fmt::format("{}:{:02}", minutes, rest);
 }
 
-std::string progress_line(const StepReport& r) {
-    std::string text = fmt::format("step {}/{} | loss {:.4f} ({:+.1f}z) | norm {:.2f} | lr {:.1e} | {} | {} tok/s",
-                                   r.step, r.max_steps, r.loss, r.loss_z, r.gradient_norm, r.learning_rate,
-                                   duration_text(r.seconds), grouped(r.tokens_per_second));
+namespace {
+
+std::string_view view_of(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
+
+std::span<const hk_score> scores_in(const hk_score* scores, uint64_t count) {
+    return {scores, static_cast<std::size_t>(count)};
+}
+
+} // namespace
+
+std::string progress_line(const hk_train_step& r) {
+    std::string text = fmt::format("step {}/{} | loss {:.4f}", r.step, r.max_steps, r.loss);
+    std::string parts;
+    for (const hk_score& loss : scores_in(r.losses, r.loss_count))
+        parts += fmt::format("{}{} {:.4f}", parts.empty() ? "" : ", ", view_of(loss.name), loss.value);
+    if (!parts.empty()) text += fmt::format(" ({})", parts);
+    text += fmt::format(" | norm {:.2f}", r.gradient_norm);
+    for (const hk_score& metric : scores_in(r.metrics, r.metric_count))
+        text += fmt::format(" | {} {:.4f}", view_of(metric.name), metric.value);
+    text += fmt::format(" | lr {:.1e} | {} | {} tok/s", r.learning_rate, duration_text(r.seconds),
+                        grouped(r.tokens_per_second));
     if (r.share_of_peak > 0.0) text += fmt::format(" | {:.0f}% of peak", r.share_of_peak * 100.0);
     text += fmt::format(" | ETA {}", duration_text(r.remaining_seconds));
-    if (r.skipped) text += " | SKIPPED: loss or gradient is not finite";
+    if (r.skipped != 0) text += " | SKIPPED: loss or gradient is not finite";
     return text;
-}
-
-double LossWindow::z(double loss) const {
-    if (losses_.size() < 8 || !std::isfinite(loss)) return 0.0;
-    double mean = 0.0, squares = 0.0;
-    for (const double x : losses_) mean += x;
-    mean /= static_cast<double>(losses_.size());
-    for (const double x : losses_) squares += (x - mean) * (x - mean);
-    const double deviation = std::sqrt(squares / static_cast<double>(losses_.size()));
-    return deviation > 0.0 ? (loss - mean) / deviation : 0.0;
-}
-
-void LossWindow::add(double loss) {
-    if (!std::isfinite(loss)) return; // one bad step must not poison the next 128
-    losses_.push_back(loss);
-    if (losses_.size() > 128) losses_.pop_front();
 }
 
 RunLog::RunLog(RunLog&& other) noexcept
     : file_(std::move(other.file_)), descriptor_(std::exchange(other.descriptor_, -1)),
-      losses_(std::move(other.losses_)), evaluations_(std::move(other.evaluations_)) {}
+      losses_(std::move(other.losses_)), evaluations_(std::move(other.evaluations_)),
+      named_losses_(std::move(other.named_losses_)), metrics_(std::move(other.metrics_)) {}
 
 RunLog& RunLog::operator=(RunLog&& other) noexcept {
     std::swap(file_, other.file_);
     std::swap(descriptor_, other.descriptor_);
     std::swap(losses_, other.losses_);
     std::swap(evaluations_, other.evaluations_);
+    std::swap(named_losses_, other.named_losses_);
+    std::swap(metrics_, other.metrics_);
     return *this;
 }
 
@@ -89,15 +93,12 @@ Result<RunLog> RunLog::open(const std::filesystem::path& file, int64_t step) {
             if (end == std::string::npos) break; // a line that was never finished
             const std::string line = text.substr(begin, end - begin);
             begin = end + 1;
-            const nlohmann::json record = json_or_null(line);
-            if (!record.is_object() || !record.value("step", nlohmann::json()).is_number_integer()) continue;
+            const nlohmann::ordered_json record = ordered_json_or_null(line);
+            if (!record.is_object() || !record.value("step", nlohmann::ordered_json()).is_number_integer()) continue;
             const auto at = record["step"].get<int64_t>();
             if (at > step) continue;
             kept += line + "\n";
-            if (const auto loss = record.find("loss"); loss != record.end() && loss->is_number())
-                log.losses_.emplace_back(at, loss->get<double>());
-            if (const auto loss = record.find("eval_loss"); loss != record.end() && loss->is_number())
-                log.evaluations_.emplace_back(at, loss->get<double>());
+            log.note(record, at);
         }
     }
     HK_TRY(write_file_atomically(file, kept));
@@ -118,42 +119,82 @@ Status RunLog::line(const std::string& text) {
     return {};
 }
 
-Status RunLog::step(const StepReport& r) {
+void RunLog::note(const nlohmann::ordered_json& record, int64_t step) {
+    const auto add = [&](const nlohmann::ordered_json& value, Points& points) {
+        if (value.is_number() && std::isfinite(value.get<double>())) points.emplace_back(step, value.get<double>());
+    };
+    if (const auto loss = record.find("loss"); loss != record.end()) add(*loss, losses_);
+    if (const auto loss = record.find("eval_loss"); loss != record.end()) add(*loss, evaluations_);
+    for (const auto& [key, curves] : {std::pair("losses", &named_losses_), std::pair("metrics", &metrics_)}) {
+        const auto values = record.find(key);
+        if (values == record.end() || !values->is_object()) continue;
+        for (const auto& [name, value] : values->items()) {
+            auto curve = std::ranges::find(*curves, name, &std::pair<std::string, Points>::first);
+            if (curve == curves->end()) curve = curves->emplace(curve, name, Points());
+            add(value, curve->second);
+        }
+    }
+}
+
+Status RunLog::step(const hk_train_step& r) {
+    const auto object_of = [](std::span<const hk_score> scores) {
+        auto object = nlohmann::ordered_json::object();
+        for (const hk_score& score : scores) object[std::string(view_of(score.name))] = score.value;
+        return object;
+    };
     nlohmann::ordered_json record;
     record["step"] = r.step;
-    record["loss"] = r.loss; // JSON has no NaN: it becomes null, and "skipped" says why
+    record["loss"] = r.loss; // JSON has no NaN: it becomes null, and "skipped" gives the reason
+    if (r.loss_count > 0) record["losses"] = object_of(scores_in(r.losses, r.loss_count));
+    if (r.metric_count > 0) record["metrics"] = object_of(scores_in(r.metrics, r.metric_count));
     record["grad_norm"] = r.gradient_norm;
     record["learning_rate"] = r.learning_rate;
-    for (const auto& [name, value] : r.scalars) record["scalars"][name] = value;
-    if (r.skipped) record["skipped"] = true;
+    if (r.scalar_count > 0) record["scalars"] = object_of(scores_in(r.scalars, r.scalar_count));
+    if (r.skipped != 0) record["skipped"] = true;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;
-    if (std::isfinite(r.loss)) losses_.emplace_back(r.step, r.loss);
+    note(record, r.step);
     return line(record.dump());
 }
 
-Status RunLog::evaluation(const EvaluationReport& r) {
+Status RunLog::evaluation(const hk_train_evaluation& r) {
     nlohmann::ordered_json record;
     record["step"] = r.step;
     record["eval_loss"] = r.loss;
-    for (const auto& [name, value] : r.scores) record["eval_" + name] = value;
-    record["best"] = r.best;
+    for (const hk_score& score : scores_in(r.scores, r.score_count))
+        record[fmt::format("eval_{}", view_of(score.name))] = score.value;
+    record["best"] = r.best != 0;
     record["seconds"] = r.seconds;
-    if (std::isfinite(r.loss)) evaluations_.emplace_back(r.step, r.loss);
+    note(record, r.step);
     return line(record.dump());
 }
 
-Status RunLog::write_curve(const std::filesystem::path& svg, const std::string& title) const {
-    // A moving mean beside the raw loss: what a reader wants to see is the trend.
-    Curve raw{"training loss, each step", "#c9d6e8", losses_}, smooth{"training loss, mean of 32", "#1f5fa8", {}},
-        valid{"validation loss", "#c8501e", evaluations_};
-    double sum = 0.0;
-    for (std::size_t i = 0; i < losses_.size(); ++i) {
-        sum += losses_[i].second;
-        if (i >= 32) sum -= losses_[i - 32].second;
-        smooth.points.emplace_back(losses_[i].first, sum / static_cast<double>(std::min<std::size_t>(i + 1, 32)));
-    }
-    return write_file_atomically(svg, curve_svg(title, {raw, smooth, valid}));
+Status RunLog::write_curves(const std::filesystem::path& folder, const std::string& title) const {
+    constexpr const char* kColors[] = {"#3d8f5f", "#8a56a8", "#b08a1e", "#4a4a4a", "#2a9d9d", "#a8385a"};
+    // A moving mean of single batches, which vary much.
+    const auto smooth = [](const Points& raw) {
+        Points points;
+        double sum = 0.0;
+        for (std::size_t i = 0; i < raw.size(); ++i) {
+            sum += raw[i].second;
+            if (i >= 32) sum -= raw[i - 32].second;
+            points.emplace_back(raw[i].first, sum / static_cast<double>(std::min<std::size_t>(i + 1, 32)));
+        }
+        return points;
+    };
+    const auto curves_of = [&](const std::vector<std::pair<std::string, Points>>& named) {
+        std::vector<Curve> curves;
+        for (const auto& [name, points] : named)
+            curves.push_back({name + ", mean of 32", kColors[curves.size() % std::size(kColors)], smooth(points)});
+        return curves;
+    };
+    std::vector<Curve> losses{{"training loss, each step", "#c9d6e8", losses_},
+                              {"training loss, mean of 32", "#1f5fa8", smooth(losses_)},
+                              {"validation loss", "#c8501e", evaluations_}};
+    for (Curve& curve : curves_of(named_losses_)) losses.push_back(std::move(curve));
+    HK_TRY(write_file_atomically(folder / "loss.svg", curve_svg(title, losses)));
+    return metrics_.empty() ? Status()
+                            : write_file_atomically(folder / "metrics.svg", curve_svg(title, curves_of(metrics_)));
 }
 
 namespace {
@@ -216,9 +257,9 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
                                    curve.colour));
         if (curve.points.size() < 60)
             for (const auto& [step, value] : curve.points)
-                svg.circle(x(static_cast<double>(step)), y(value), 2.6, fmt::format("fill=\"{}\"", curve.colour));
+                svg.circle(x(static_cast<double>(step)), y(value), 2.6, fmt::format("fill=\"{}\"", curve.color));
         svg.line(width - 270, legend, width - 246, legend,
-                 fmt::format("stroke=\"{}\" stroke-width=\"3\"", curve.colour));
+                 fmt::format("stroke=\"{}\" stroke-width=\"3\"", curve.color));
         svg.text(width - 240, legend + 4, fmt::format("{} ({:.4f})", curve.name, curve.points.back().second),
                  "fill=\"#333\"");
         legend += 18;

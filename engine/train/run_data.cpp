@@ -12,7 +12,7 @@
 namespace hekla::train {
 namespace {
 
-constexpr uint64_t kDataSalt = 0x64617461; // the data's random numbers are not the parameters'
+constexpr uint64_t kDataSalt = 0x64617461; // separates the random numbers of the data from those of the parameters
 
 std::string count_text(uint64_t n) { return grouped(static_cast<double>(n)); }
 
@@ -40,12 +40,12 @@ Result<std::vector<data::TaskColumn>> columns_of(const Recipe& recipe, std::vect
         const bool is_text =
             column != columns.end() && (column->kind == HK_COLUMN_TOKENS || column->kind == HK_COLUMN_CHOICES);
         if (!is_text)
-            return invalid_argument(fmt::format(
-                "[data] prefix: '{}' is not a text column that the objective '{}' reads", name, recipe.objective.id));
+            return invalid_argument(
+                fmt::format("[data] prefix: the objective '{}' reads no text column '{}'", recipe.objective.id, name));
         column->prefix = text;
     }
-    // A name that the objective does not know is another column of the files where it stands for a place, and else a
-    // mistake.
+    // A name that the objective does not know is accepted for a column number of the files (another objective may read
+    // it); anything else is an error.
     std::vector<std::string> reads;
     for (const plugin::ColumnNeed& need : needs) reads.push_back(need.name);
     const auto is_place = [](const std::string& source) {
@@ -102,32 +102,32 @@ Result<std::shared_ptr<data::TaskTable>> read_table(const Recipe& recipe, const 
 
 } // namespace
 
-infer::DrawnExample Split::draw(uint64_t number) const {
+batch::DrawnExample Split::draw(uint64_t number) const {
     const data::Position position = groups_ != nullptr    ? groups_->at(number)
                                     : balance_ != nullptr ? balance_->at(number)
                                                           : order_.at(number);
-    infer::DrawnExample drawn;
+    batch::DrawnExample drawn;
     drawn.epoch = position.epoch;
     examples_->get(position.begin, drawn.example);
     return drawn;
 }
 
-infer::DrawnExample Split::at(uint64_t i) const {
-    infer::DrawnExample drawn;
+batch::DrawnExample Split::at(uint64_t i) const {
+    batch::DrawnExample drawn;
     drawn.epoch = std::numeric_limits<uint64_t>::max(); // the evaluations' own
     examples_->get(sequence_.at(i).begin, drawn.example);
     return drawn;
 }
 
-std::vector<infer::RowLength> Split::spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
+std::vector<batch::RowLength> Split::spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
                                             uint64_t limit) const {
     const uint64_t all = size(), wanted = limit > 0 ? std::min(limit, all) : all;
-    std::vector<infer::RowLength> chosen;
+    std::vector<batch::RowLength> chosen;
     for (uint64_t i = 0; i < wanted; ++i) {
         const uint64_t example = i * all / wanted;
         int64_t length = lengths.back();
         if (lengths.size() > 1) {
-            const int64_t needed = infer::example_length(composition, at(example).example);
+            const int64_t needed = batch::example_length(composition, at(example).example);
             const auto fits = std::ranges::lower_bound(lengths, std::max<int64_t>(needed, 1));
             if (needed > 0 && fits != lengths.end()) length = *fits;
         }
@@ -168,8 +168,8 @@ Result<RunData> RunData::read(const Recipe& recipe, std::vector<plugin::ColumnNe
         data.class_counts_.push_back(found != counts.end() ? found->second : 0);
     }
     if (data.classes_.size() < 2)
-        return invalid_argument(fmt::format("{}: every example has the label '{}': telling classes apart needs two or "
-                                            "more; say which there are in data.labels if this is meant",
+        return invalid_argument(fmt::format("{}: every example has the label '{}', and classification needs at least "
+                                            "two classes; list them in data.labels if this is intended",
                                             fmt::join(d.train, ", "), fmt::join(data.classes_, "")));
     return data;
 }
@@ -181,6 +181,7 @@ DataFacts RunData::facts() const {
 }
 
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {
+    trainer.set_stop(stop_);
     if (train_table_ != nullptr) {
         HK_TRY(train_table_->train(trainer));
         return trainer.finish();
@@ -290,10 +291,11 @@ Status RunData::open_documents(const text::Tokenizer& tokenizer, const plugin::C
         HK_TRY(train->finish());
         HK_TRY(valid->finish());
         if (train->size() == 0)
-            return invalid_argument(fmt::format("{}: the text is one document, so no part of it can be validated on: "
-                                                "name other texts in data.valid, set "
-                                                "data.valid_fraction = 0, or say in data.documents where documents end",
-                                                fmt::join(d.train, ", ")));
+            return invalid_argument(
+                fmt::format("{}: the text is one document, so no part of it can be validated on: "
+                            "name other texts in data.valid, set "
+                            "data.valid_fraction = 0, or set in data.documents where a document ends",
+                            fmt::join(d.train, ", ")));
         all = std::move(train);
     }
     std::string state;
@@ -339,7 +341,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                 if (column.ids.size() == 1) labels.back() = column.ids[0];
                 for (const int32_t id : column.ids) ++of_class[static_cast<std::size_t>(id)];
             }
-            const int64_t needed = infer::example_length(composition, example);
+            const int64_t needed = batch::example_length(composition, example);
             longest = std::max(longest, needed);
             lengths.push_back(std::min(needed, length));
             total += static_cast<uint64_t>(needed);
@@ -407,8 +409,8 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         return invalid_argument(
             "[data] valid_fraction leaves nothing to train on: give more examples, or name others in "
             "data.valid");
-    HK_ASSIGN(const Hash128 rows, train_table_->hash());
-    identity_ = fmt::format("rows {} {}", to_hex(rows), held_out ? fraction : 0.0);
+    HK_ASSIGN(const Hash128 hash, train_table_->hash());
+    identity_ = fmt::format("rows {} {}", to_hex(hash), held_out ? fraction : 0.0);
     return {};
 }
 

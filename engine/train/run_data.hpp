@@ -1,14 +1,14 @@
-// The data of a run: what the recipe's [data] names, as examples of what the objective reads.
+// The data of a run: the recipe's [data] as examples of the columns that the objective reads.
 #pragma once
 
+#include "batch/collate.hpp"
+#include "batch/rows_by_length.hpp"
 #include "data/class_balance.hpp"
 #include "data/corpus.hpp"
 #include "data/encoded.hpp"
 #include "data/length_groups.hpp"
 #include "data/task_table.hpp"
 #include "data/window_order.hpp"
-#include "infer/collate.hpp"
-#include "infer/rows_by_length.hpp"
 #include "plugin/compose.hpp"
 #include "train/model_spec.hpp"
 #include "train/recipe.hpp"
@@ -25,20 +25,20 @@ namespace hekla::train {
 // One of training, validation and test data.
 class Split {
 public:
-    uint64_t size() const { return order_.examples_per_epoch(); } // examples an epoch
+    uint64_t size() const { return order_.examples_per_epoch(); } // examples per epoch
     const data::EncodedExamples& examples() const { return *examples_; }
-    // The example that a run draws as its number-th. Thread: any, many at once.
-    infer::DrawnExample draw(uint64_t number) const;
-    // Example i of size(), in the data's own order.
-    infer::DrawnExample at(uint64_t i) const;
-    // All examples, or, with a limit above 0, so many spread evenly over the split: the same ones every time. Each goes
-    // into the shortest of `lengths` (ascending) that holds it, and the longest cuts it off.
-    std::vector<infer::RowLength> spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
+    // The example that a run draws at position `number`. Thread: any, several at once.
+    batch::DrawnExample draw(uint64_t number) const;
+    // Example i of size(), in the order of the data.
+    batch::DrawnExample at(uint64_t i) const;
+    // All examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. Each is assigned
+    // the shortest of `lengths` (ascending) that holds it; the longest truncates it.
+    std::vector<batch::RowLength> spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
                                          uint64_t limit) const;
-    // The source of example i of a table, and its text; empty without a table.
+    // The file and line of example i of a table, and the text of a column; empty without a table.
     std::string place(uint64_t i) const;
     std::string text(uint64_t i, std::string_view column) const;
-    std::string group(uint64_t i) const; // what it has in the recipe's data.group
+    std::string group(uint64_t i) const; // its value in the column data.group
 
 private:
     friend class RunData;
@@ -52,9 +52,9 @@ private:
 
 class RunData {
 public:
-    // Tables are read now, because their classes decide what the model is; the rest waits for open(). `needs`: the
-    // columns that the objective reads, none where it reads plain text. memory: of texts and examples; it outlives
-    // this. stop: asked while data is read, now and in open(); true ends both with Code::cancelled.
+    // Reads tables now, because their classes determine the model; open() reads the rest. needs: the columns that the
+    // objective reads, none where it reads plain text. memory: of texts and examples; it outlives this. stop: asked
+    // while anything here is read, encoded or trained; true ends it with Code::cancelled. May be empty.
     static Result<RunData> read(const Recipe& recipe, std::vector<plugin::ColumnNeed> needs,
                                 std::pmr::memory_resource* memory = std::pmr::new_delete_resource(),
                                 std::function<bool()> stop = {});
@@ -65,7 +65,7 @@ public:
     DataFacts facts() const;                                             // it points into this
     const std::vector<data::TaskColumn>& columns() const { return columns_; }
 
-    // Gives the training texts to a trainer of tokenizers.
+    // Trains a tokenizer on the training texts.
     Result<std::unique_ptr<text::Tokenizer>> train_tokenizer(text::TokenizerTrainer& trainer) const;
 
     // Tokenizes what the composition's objective reads. cache_folder: of token files (plain text in windows).
@@ -78,7 +78,7 @@ public:
     const Split& train() const { return *train_; }
     const Split* valid() const { return valid_ ? &*valid_ : nullptr; }
     const Split* test() const { return test_ ? &*test_ : nullptr; }
-    // The same for the same training data and tokenizer: a run goes on only with these.
+    // Equal for equal training data and tokenizer. A run resumes only with the same.
     const std::string& identity() const { return identity_; }
 
 private:

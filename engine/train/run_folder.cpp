@@ -55,7 +55,7 @@ void RunFolder::forget() noexcept {
     if (lock_ < 0 && made_.empty()) return;
     try {
         std::error_code error;
-        if (!kept_ && lock_ >= 0) { // while the lock is held: nobody else writes here
+        if (!kept_ && lock_ >= 0) { // while the lock is held, no other training writes here
             std::vector<fs::path> ours;
             for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error))
                 if (!before_.contains(entry->path().filename().string())) ours.push_back(entry->path());
@@ -127,7 +127,7 @@ Result<RunFolder> RunFolder::own(const fs::path& path) {
         }
     }
     if (!fs::is_directory(folder.path_, error))
-        return io_error(fmt::format("{}: is no folder: choose another [output] dir", folder.path_.string()));
+        return io_error(fmt::format("{}: is not a folder: choose another [output] dir", folder.path_.string()));
     for (fs::directory_iterator entry(folder.path_, error), end; !error && entry != end; entry.increment(error))
         folder.before_.insert(entry->path().filename().string());
     if (error) return io_error(fmt::format("{}: cannot be listed: {}", folder.path_.string(), error.message()));

@@ -1,5 +1,4 @@
-// The folder of a run while a training owns it: one training at a time, and nothing left behind by one that never
-// began.
+// The folder of a run, locked by the training that uses it. A training that never started leaves nothing in it.
 #pragma once
 
 #include "base/status.hpp"
@@ -21,10 +20,10 @@ public:
     RunFolder() = default; // owns nothing
     RunFolder(RunFolder&& other) noexcept;
     RunFolder& operator=(RunFolder&& other) noexcept;
-    ~RunFolder(); // gives the lock back; without keep(), what was not there before is removed first
+    ~RunFolder(); // releases the lock; without keep(), new files are removed first
 
     bool owned() const { return lock_ >= 0; }
-    // The training begins: from here on what is written stays.
+    // The training starts: from now on its files stay.
     void keep() { kept_ = true; }
 
 private:

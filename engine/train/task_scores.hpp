@@ -1,4 +1,4 @@
-// Scores of what a head said against what the data has: classes, one a word, or numbers.
+// Scores of a head's predictions against the data: classes, classes of words, spans or numbers.
 #pragma once
 
 #include "data/encoded.hpp"

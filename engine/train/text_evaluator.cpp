@@ -111,7 +111,7 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
     return e;
 }
 
-Result<std::vector<std::string>> TextEvaluator::write(std::span<const infer::DrawnExample> examples,
+Result<std::vector<std::string>> TextEvaluator::write(std::span<const batch::DrawnExample> examples,
                                                       std::span<const data::Field> fields) {
     generate::Request request;
     request.both_sides = both_sides_;
@@ -138,17 +138,17 @@ Result<std::vector<std::string>> TextEvaluator::write(std::span<const infer::Dra
 
 Result<WrittenTexts> TextEvaluator::run(const Split& split, uint64_t limit) {
     WrittenTexts result;
-    for (const std::vector<infer::RowLength>& rows :
-         infer::batches_by_length(split.spread(*composition_, lengths_, limit), batch_)) {
-        std::vector<infer::DrawnExample> examples;
-        for (const infer::RowLength& row : rows) {
+    for (const std::vector<batch::RowLength>& rows :
+         batch::batches_by_length(split.spread(*composition_, lengths_, limit), batch_)) {
+        std::vector<batch::DrawnExample> examples;
+        for (const batch::RowLength& row : rows) {
             examples.push_back(split.at(row.row));
-            // What is to be written is no part of what is read.
+            // The target is not part of the input.
             std::erase_if(examples.back().example.columns,
                           [&](const data::EncodedColumn& column) { return column.name == target_column_; });
         }
         std::vector<data::Field> fields;
-        HK_TRY(infer::make_fields(*composition_, examples, &split.examples(), seed_, batch_, rows.front().length,
+        HK_TRY(batch::make_fields(*composition_, examples, &split.examples(), seed_, batch_, rows.front().length,
                                   fields, memory_));
         HK_ASSIGN(std::vector<std::string> outputs, write(examples, fields));
         for (std::size_t row = 0; row < outputs.size(); ++row) {

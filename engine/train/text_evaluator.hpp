@@ -1,5 +1,5 @@
-// Texts that a model writes for the examples of a split, scored against those that the data has: for objectives that
-// teach to write one, sequence to sequence, completions of prompts, restoring what was damaged.
+// Texts that a model generates for the examples of a split, scored against the references: for sequence-to-sequence,
+// prefix and denoising objectives.
 #pragma once
 
 #include "generate/decoder.hpp"
@@ -31,7 +31,7 @@ struct WrittenTexts {
 // Thread: one at a time.
 class TextEvaluator {
 public:
-    // What an objective's batch says of what it teaches.
+    // How an objective's batch defines the text to generate.
     enum class Kind { nothing, from_source, from_prompt };
     static Result<Kind> kind_of(const plugin::Composition& composition);
 
@@ -44,12 +44,12 @@ public:
                                                          const nlohmann::json& arguments, int64_t batch,
                                                          std::vector<int64_t> lengths, uint64_t seed);
 
-    // All examples, or, with a limit above 0, so many spread evenly: the same ones every time.
+    // All examples, or, with a limit above 0, that many, evenly spaced and the same ones every time.
     Result<WrittenTexts> run(const Split& split, uint64_t limit);
 
 private:
     TextEvaluator() = default;
-    Result<std::vector<std::string>> write(std::span<const infer::DrawnExample> examples,
+    Result<std::vector<std::string>> write(std::span<const batch::DrawnExample> examples,
                                            std::span<const data::Field> fields);
 
     const plugin::Composition* composition_ = nullptr;

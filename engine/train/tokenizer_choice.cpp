@@ -32,7 +32,7 @@ std::vector<SpecialToken> of_bytes(std::span<const std::string_view> roles) {
     return tokens;
 }
 
-// XLNet's names beside SentencePiece's own.
+// XLNet's names in addition to SentencePiece's own.
 std::vector<SpecialToken> beside_pieces(std::span<const std::string_view> roles) {
     std::vector<SpecialToken> tokens;
     if (needs(roles, "classifier")) tokens.push_back({"<cls>", {cls}});

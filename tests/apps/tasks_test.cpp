@@ -284,7 +284,7 @@ TEST_CASE("rows grouped by length, early ends, the best weights at the end") {
     const Ran early = succeed(place.run({"train", "task.toml", "output.dir=early", "train.learning_rate=0.5",
                                          "train.max_steps=60", "train.eval_steps=1", "train.save_steps=0",
                                          "train.early_stopping_patience=2", "train.load_best_model_at_end=true"}));
-    CHECK(has(early.err, "ends early"));
+    CHECK(has(early.err, "stopping early"));
     const json best = last_evaluation(place, "early");
     CHECK(best["step"].get<int64_t>() < 60);
     std::istringstream lines(place.read("early/train_log.jsonl"));
@@ -910,7 +910,7 @@ TEST_CASE("classes drawn equally often, micro-batches that fit, tokens that are 
     // Four micro-batches of two are one of eight: the same step, up to the rounding of sums.
     const Ran fitted = succeed(place.run({"train", "task.toml", "--fit", "train.per_device_train_batch_size=2",
                                           "train.gradient_accumulation_steps=4", "output.dir=fitted"}));
-    CHECK(has(fitted.err, "fits: micro-batches of 8, 1 a step"));
+    CHECK(has(fitted.err, "fits: micro-batches of 8, 1 per step"));
     succeed(place.run({"train", "task.toml", "output.dir=whole"}));
     CHECK(place.read("fitted/model.safetensors") == place.read("whole/model.safetensors"));
 

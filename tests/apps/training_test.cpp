@@ -154,8 +154,8 @@ TEST_CASE("a run: train, inspect, replay, diff") {
         CHECK(first_step("again")["loss"] == first_step("first")["loss"]);
         const Ran twice = place.run({"batches", "recipe.toml", "output.dir=none", "--steps", "1", "-o", "given"});
         CHECK(twice.status == 1);
-        CHECK(has(twice.err, "given: is there already"));
-        CHECK(has(place.run({"batches", "recipe.toml", "--steps", "1", "-o", "x"}).err, "first: a run is there"));
+        CHECK(has(twice.err, "given: exists already"));
+        CHECK(has(place.run({"batches", "recipe.toml", "--steps", "1", "-o", "x"}).err, "first: a run exists there"));
     }
 
     SUBCASE("diff finds where runs part") {

@@ -177,6 +177,28 @@ TEST_CASE("batcher: can be left at any moment") {
     }
 }
 
+TEST_CASE("batcher: waiting and ending have limits when a batch is not finished") {
+    using std::chrono::milliseconds;
+    std::atomic<bool> release = false;
+    BatcherOptions options;
+    options.end_step = 8;
+    const auto batcher = must(Batcher::start(options, [&](Batch& batch) {
+        while (batch.step == 1 && !release) std::this_thread::sleep_for(milliseconds(1));
+        return Status();
+    }));
+    CHECK(batcher->wait(std::chrono::hours(1)));
+    REQUIRE(must(batcher->next()));
+    CHECK(!batcher->wait(milliseconds(20))); // step 1 is not finished
+    CHECK(!batcher->end(milliseconds(20)));
+    release = true;
+    CHECK(batcher->end(std::chrono::hours(1)));
+
+    options.threads = 0; // next() makes the batch itself
+    const auto alone = must(Batcher::start(options, [](Batch&) { return Status(); }));
+    CHECK(alone->wait(milliseconds(0)));
+    CHECK(alone->end(milliseconds(0)));
+}
+
 TEST_CASE("batcher: options that cannot be") {
     const std::vector<uint16_t> tokens = count_up(500);
     const auto refused = [&](const auto& change) {

@@ -161,6 +161,30 @@ TEST_CASE("corpus: a large vocabulary takes 32 bits") {
     CHECK(tokenizer->decode(all(corpus.tokens())) == content);
 }
 
+TEST_CASE("corpus: training a tokenizer ends where it is asked to stop, inside a text and while it merges") {
+    const TemporaryFolder folder;
+    std::string content;
+    for (int i = 0; i < 200'000; ++i) content += "word" + std::to_string(i * 7919 % 1000) + " ";
+    const std::vector<std::string> inputs = {folder.write("words.txt", content).string()};
+    int asked = 0;
+    const auto stops_at = [&](int number, text::TokenizerTrainer& trainer) {
+        asked = 0;
+        trainer.set_stop([&asked, number] { return ++asked >= number; });
+        return train_tokenizer(trainer, inputs).code();
+    };
+    for (const int number : {1, 2, 5}) { // of 400,000 words every 65,536th asks, then every 64th merge
+        const auto bytes = text::make_byte_bpe_trainer({.vocabulary_size = 600});
+        CHECK(stops_at(number, *bytes) == Code::cancelled);
+        CHECK(asked >= number);
+    }
+    const auto merging = text::make_byte_bpe_trainer({.vocabulary_size = 600});
+    CHECK(stops_at(8, *merging) == Code::cancelled);
+    const auto pieces = text::make_wordpiece_trainer({.vocabulary_size = 600});
+    CHECK(stops_at(1, *pieces) == Code::cancelled);
+    const auto unasked = text::make_byte_bpe_trainer({.vocabulary_size = 600});
+    CHECK(train_tokenizer(*unasked, inputs).ok());
+}
+
 TEST_CASE("corpus: errors name file, line and byte, and leave nothing behind") {
     const TemporaryFolder folder;
     const auto tokenizer = bpe("some text");

@@ -1,7 +1,7 @@
 // An objective with a tokenizer of a few characters, and fields made of examples that a test writes down.
 #pragma once
 
-#include "infer/collate.hpp"
+#include "batch/collate.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <cstring>
@@ -60,8 +60,8 @@ struct Objective {
     std::unique_ptr<plugin::Composition> composition;
 };
 
-inline infer::DrawnExample example_of(std::vector<int32_t> ids, uint64_t index = 0, uint64_t epoch = 0) {
-    infer::DrawnExample drawn;
+inline batch::DrawnExample example_of(std::vector<int32_t> ids, uint64_t index = 0, uint64_t epoch = 0) {
+    batch::DrawnExample drawn;
     drawn.epoch = epoch;
     drawn.example.index = index;
     drawn.example.document = index;
@@ -88,10 +88,10 @@ struct Fields {
     }
 };
 
-inline Fields collate(const Objective& objective, const std::vector<infer::DrawnExample>& examples, int64_t batch,
+inline Fields collate(const Objective& objective, const std::vector<batch::DrawnExample>& examples, int64_t batch,
                       int64_t length, uint64_t seed = 1, const data::EncodedExamples* corpus = nullptr) {
     Fields fields;
-    const Status made = infer::make_fields(*objective.composition, examples, corpus, seed, batch, length, fields.all);
+    const Status made = batch::make_fields(*objective.composition, examples, corpus, seed, batch, length, fields.all);
     REQUIRE_MESSAGE(made.ok(), made.message());
     return fields;
 }

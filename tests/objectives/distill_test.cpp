@@ -90,9 +90,9 @@ TEST_CASE("distill: the losses are those of the paper's code, and nothing flows 
         auto composition = distilling(bench, {{"temperature", 3.0}, {"masked_only", masked_only}});
         REQUIRE_MESSAGE(composition.ok(), composition.message());
         std::vector<data::Field> fields;
-        const std::vector<infer::DrawnExample> examples{example_of(bench.ids("abcdefghij")),
+        const std::vector<batch::DrawnExample> examples{example_of(bench.ids("abcdefghij")),
                                                         example_of(bench.ids("the end. no"), 1)};
-        REQUIRE(infer::make_fields(*composition.value(), examples, nullptr, 3, 3, 12, fields).ok());
+        REQUIRE(batch::make_fields(*composition.value(), examples, nullptr, 3, 3, 12, fields).ok());
         auto described = composition.value()->batch_fields(3, 12);
         REQUIRE(described.ok());
         const std::vector<std::string> ports{"logits", "teacher.logits", "hidden", "teacher.hidden"};

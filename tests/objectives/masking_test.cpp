@@ -153,8 +153,8 @@ TEST_CASE("mlm: whole words are asked for whole, or not at all") {
     uint64_t words_asked = 0;
     for (uint64_t index = 0; index < 300; ++index) {
         std::vector<data::Field> made;
-        const std::vector<infer::DrawnExample> examples{example_of(ids.value(), index)};
-        REQUIRE(infer::make_fields(*composition.value(), examples, nullptr, 1, 1, 40, made).ok());
+        const std::vector<batch::DrawnExample> examples{example_of(ids.value(), index)};
+        REQUIRE(batch::make_fields(*composition.value(), examples, nullptr, 1, 1, 40, made).ok());
         const Fields fields{std::move(made)};
         const std::vector<int32_t> row = fields.row("input_ids", 0);
         std::string shown = text;

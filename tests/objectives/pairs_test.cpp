@@ -21,8 +21,8 @@ data::EncodedExample sentences(uint64_t document, std::initializer_list<int> siz
     return example;
 }
 
-infer::DrawnExample row_of(std::vector<data::EncodedColumn> columns) {
-    infer::DrawnExample drawn;
+batch::DrawnExample row_of(std::vector<data::EncodedColumn> columns) {
+    batch::DrawnExample drawn;
     drawn.example.columns = std::move(columns);
     return drawn;
 }
@@ -39,7 +39,7 @@ TEST_CASE("mlm_nsp: half of the second texts come from elsewhere, about as long"
     uint64_t follows = 0, rows = 0;
     const int32_t separator = nsp.id_of("<sep>");
     for (uint64_t epoch = 0; epoch < 2000; ++epoch) {
-        infer::DrawnExample drawn;
+        batch::DrawnExample drawn;
         drawn.epoch = epoch;
         corpus.get(epoch % 5, drawn.example);
         const Fields fields = collate(nsp, {drawn}, 1, 16, 3, &corpus);
@@ -66,7 +66,7 @@ TEST_CASE("mlm_sop: half of the pairs stand the wrong way round") {
     const Objective sop("mlm_sop", {{"mask_share", 0.0}, {"random_share", 0.0}});
     uint64_t turned = 0;
     for (uint64_t epoch = 0; epoch < 2000; ++epoch) {
-        infer::DrawnExample drawn;
+        batch::DrawnExample drawn;
         drawn.epoch = epoch;
         drawn.example = sentences(0, {4, 5});
         const Fields fields = collate(sop, {drawn}, 1, 12);
@@ -125,7 +125,7 @@ TEST_CASE("regression: rows that stand for no example weigh nothing") {
 
 TEST_CASE("tagging: the label stands at a word's first piece; what falls off the row has none") {
     const Objective task("tagging");
-    infer::DrawnExample drawn = row_of({{"words", HK_COLUMN_WORDS, {1, 2, 3, 4, 5, 6}, {}, {0, 2, 3}},
+    batch::DrawnExample drawn = row_of({{"words", HK_COLUMN_WORDS, {1, 2, 3, 4, 5, 6}, {}, {0, 2, 3}},
                                         {"tags", HK_COLUMN_CLASSES, {7, 8, 9}, {}, {}}});
     const Fields fields = collate(task, {drawn}, 1, 6);
     CHECK(fields.row("labels", 0) == std::vector<int32_t>{-100, 7, -100, 8, 9, -100});
@@ -137,7 +137,7 @@ TEST_CASE("tagging: the label stands at a word's first piece; what falls off the
 TEST_CASE("double_heads: every choice behind the same text, and only the right one is language") {
     const Objective task("double_heads", json::object(), "gpt2", "double_heads");
     const int32_t cls = task.id_of("<cls>"), sep = task.id_of("<sep>"), pad = task.id_of("<pad>");
-    infer::DrawnExample drawn = row_of({tokens("text", {1}),
+    batch::DrawnExample drawn = row_of({tokens("text", {1}),
                                         {"choices", HK_COLUMN_CHOICES, {2, 3, 4}, {}, {0, 1}},
                                         {"choice", HK_COLUMN_NUMBERS, {}, {1.0f}, {}}});
     const Fields fields = collate(task, {drawn}, 1, 7);
@@ -168,7 +168,7 @@ TEST_CASE("extractive_qa: where an answer stands in the row, that it may stand t
         column.ids = {first, end};
         return column;
     };
-    const std::vector<infer::DrawnExample> rows{
+    const std::vector<batch::DrawnExample> rows{
         row_of({tokens("question", qa.ids("ab")), tokens("context", qa.ids("cdefg")), answer(1, 3)}),
         row_of({tokens("question", qa.ids("ab")), tokens("context", qa.ids("cdefghijkl")), answer(8, 10)}),
         row_of({tokens("question", qa.ids("ab")), tokens("context", qa.ids("cd"))})};

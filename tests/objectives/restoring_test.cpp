@@ -29,7 +29,7 @@ std::vector<int32_t> real(const Fields& fields, std::size_t row) {
 TEST_CASE("seq2seq: the decoder reads the target one place later, behind the start token") {
     const Objective task("seq2seq", json::object(), "t5", "lm");
     const int32_t eos = task.id_of("<eos>"), pad = task.id_of("<pad>");
-    infer::DrawnExample drawn;
+    batch::DrawnExample drawn;
     drawn.example.columns = {{"source", HK_COLUMN_TOKENS, {1, 2, 3}, {}, {}},
                              {"target", HK_COLUMN_TOKENS, {4, 5}, {}, {}}};
     const Fields fields = collate(task, {drawn}, 2, 5);
@@ -246,7 +246,7 @@ TEST_CASE("prefix_lm and completion: what is learnt") {
         for (int32_t t = 0; t < 8; ++t) CHECK(next[static_cast<std::size_t>(t)] == (t + 1 >= length ? t + 1 : -100));
     }
     const Objective completion("completion", json::object(), "gpt2", "lm");
-    infer::DrawnExample drawn;
+    batch::DrawnExample drawn;
     drawn.example.columns = {{"prompt", HK_COLUMN_TOKENS, {1, 2, 3}, {}, {}},
                              {"completion", HK_COLUMN_TOKENS, {4, 5}, {}, {}}};
     const int32_t eos = completion.id_of("<eos>"), pad = completion.id_of("<pad>");

@@ -19,8 +19,8 @@ struct Text {
     explicit Text(std::vector<int32_t> given, uint64_t window)
         : ids(std::move(given)),
           examples(data::TokenView(reinterpret_cast<const std::byte*>(ids.data()), ids.size(), 4), window) {}
-    infer::DrawnExample draw(uint64_t index, uint64_t epoch = 0) const {
-        infer::DrawnExample drawn;
+    batch::DrawnExample draw(uint64_t index, uint64_t epoch = 0) const {
+        batch::DrawnExample drawn;
         drawn.epoch = epoch;
         examples.get(index, drawn.example);
         return drawn;
@@ -208,7 +208,7 @@ TEST_CASE("skip_gram and glove: losses written out; a batch without a corpus is 
         CHECK(differentiated->outputs.contains("grad.words.bias") == !skips);
 
         std::vector<data::Field> none;
-        CHECK(infer::make_fields(*bench.composition, std::vector{text.draw(0)}, nullptr, 1, 1, 6, none)
+        CHECK(batch::make_fields(*bench.composition, std::vector{text.draw(0)}, nullptr, 1, 1, 6, none)
                   .message()
                   .find("corpus") != std::string::npos);
     }

@@ -3,6 +3,7 @@
 #include "cases.hpp"
 
 #include <cerrno>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sys/mount.h>
 
@@ -104,7 +105,7 @@ TEST_CASE("a full disk") {
             return;
         }
         fails(train(folder, {"train.max_steps=400", "train.save_total_limit=100"}),
-              {"No space left", "the same command goes on from run/checkpoint-"});
+              {"No space left", "the same command resumes from run/checkpoint-"});
         const int64_t step = last_checkpoint(folder);
         REQUIRE(step >= 8);
         // With room again it goes on.
@@ -152,6 +153,88 @@ TEST_CASE("a learning rate that no model survives") {
         train(folder, {"train.learning_rate=1e38", "train.min_learning_rate=1e38", "train.warmup_steps=0",
                        "train.max_grad_norm=0", "train.max_bad_steps=2", "train.save_steps=0", "train.eval_steps=0"});
     fails(one, {"2 updates in a row", "There is no checkpoint yet", "smaller learning_rate"});
+}
+
+TEST_CASE("a learning rate that no model survives leaves the good checkpoints") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"train.max_steps=10", "train.save_steps=1", "train.save_total_limit=2"}));
+    const std::string before = folder.listing("run/checkpoint-10");
+    const Ended blown = train(folder, {"train.max_steps=20", "train.save_steps=1", "train.save_total_limit=2",
+                                       "train.learning_rate=1e30", "train.min_learning_rate=1e30",
+                                       "train.warmup_steps=0", "train.max_grad_norm=0", "train.max_bad_steps=4"});
+    fails(blown, {"4 updates in a row", "The last good checkpoint is run/checkpoint-", "hekla replay run --step",
+                  "gradient of tensor"});
+    // The last update that was applied is not in a checkpoint, and what resumes is finite.
+    CHECK(folder.listing("run/checkpoint-10") == before);
+    CHECK(last_checkpoint(folder) == 10);
+    const Ended on = train(folder, {"train.max_steps=12"});
+    succeeds(on);
+    CHECK(has(on.err, "resuming after step 10"));
+    CHECK(count_of(folder.read("run/train_log.jsonl"), "\"skipped\":true") == 0);
+}
+
+TEST_CASE("a run whose last update is not usable fails, and its model is not written") {
+    const Folder folder;
+    begin(folder);
+    fails(train(folder, {"train.max_steps=1", "train.learning_rate=1e38", "train.min_learning_rate=1e38",
+                         "train.warmup_steps=0", "train.max_grad_norm=0", "train.eval_steps=0"}),
+          {"the weights after step 1 cannot be used", "There is no checkpoint yet"});
+    CHECK(last_checkpoint(folder) == -1);
+    CHECK(!folder.exists("run/model.safetensors"));
+}
+
+TEST_CASE("weights that are not finite are refused: the file and the tensor are named") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"train.max_steps=2", "train.eval_steps=0"}));
+    std::string weights = folder.read("run/model.safetensors");
+    weights.replace(weights.size() - 4, 4, std::string("\x00\x00\xc0\x7f", 4)); // NaN, little-endian
+    folder.write("run/model.safetensors", weights);
+    for (const char* old : {"run/checkpoint-2", "run/best"}) fs::remove_all(folder.path(old));
+    const std::initializer_list<std::string> named{"run/model.safetensors", "tensor \"", "is nan"};
+    fails(train(folder, {"model.from=run", "model.architecture=", "output.dir=tuned"}), named);
+    CHECK(!folder.exists("tuned"));
+    fails(run(folder, {"convert", "run", "converted"}), named);
+    CHECK(!folder.exists("converted"));
+    fails(run(folder, {"export", "run", "run.hekla"}), named);
+    CHECK(!folder.exists("run.hekla"));
+    succeeds(run(folder, {"convert", "run", "converted", "--allow-non-finite"}));
+    succeeds(run(folder, {"export", "run", "run.hekla", "--allow-non-finite"}));
+}
+
+TEST_CASE("each of several losses and each metric is shown by name") {
+    const Folder folder;
+    begin(folder);
+    const Ended trained = train(folder, {"objective.id=two_losses", "train.max_steps=6", "train.eval_steps=6",
+                                         "train.gradient_accumulation_steps=2", "--plugin-path", HEKLA_BROKEN_PLUGINS});
+    succeeds(trained);
+    CHECK_MESSAGE(has(trained.err, " (next "), trained.err);
+    CHECK_MESSAGE(has(trained.err, ", size "), trained.err);
+    CHECK_MESSAGE(has(trained.err, " | hits "), trained.err);
+    CHECK_MESSAGE(has(trained.err, " | loss.size "), trained.err); // of the evaluation
+    const std::string log = folder.read("run/train_log.jsonl");
+    const json first = json::parse(log.substr(0, log.find('\n')));
+    const double next = first["losses"]["next"], size = first["losses"]["size"], hits = first["metrics"]["hits"];
+    CHECK(std::abs(first["loss"].get<double>() - (next + 0.5 * size)) < 1e-4 * first["loss"].get<double>());
+    CHECK(next > 0.0);
+    CHECK(size > 0.0);
+    CHECK(hits >= 0.0);
+    CHECK(hits <= 1.0);
+    for (const char* name : {"next, mean of 32", "size, mean of 32"}) CHECK(has(folder.read("run/loss.svg"), name));
+    CHECK(has(folder.read("run/metrics.svg"), "hits, mean of 32"));
+}
+
+TEST_CASE("plan and train of a finished run") {
+    const Folder folder;
+    begin(folder);
+    succeeds(train(folder, {"train.max_steps=2"}));
+    const Ended plan = train(folder, {"train.max_steps=2", "--plan"});
+    succeeds(plan);
+    CHECK_MESSAGE(has(plan.out, "the run is finished"), plan.out);
+    const Ended again = train(folder, {"train.max_steps=2"});
+    succeeds(again);
+    CHECK_MESSAGE(has(again.err, "this run is finished: 2 of 2 steps"), again.err);
 }
 
 TEST_CASE("no steps, no saves, no validation") {
@@ -204,7 +287,7 @@ TEST_CASE("going on with another recipe") {
     folder.write("text.txt", some_text() + "line 1 of a text that is long enough.\n");
     fails(train(folder), {"checkpoint-4", "other data", "[output] dir"});
     folder.write("text.txt", some_text() + "\xc3\xa9\n");
-    fails(train(folder), {"text.txt", "goes on with the tokenizer", "U+00E9"});
+    fails(train(folder), {"text.txt", "resumes with the tokenizer", "U+00E9"});
     folder.write("text.txt", some_text());
     // What may change, and is said.
     const Ended on = train(folder, {"train.max_steps=6", "train.learning_rate=2e-3"});

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sys/wait.h>
@@ -90,10 +91,10 @@ void survives(int kills, int steps, int save_steps) {
 }
 
 // Waits until the run's log has a line of that step.
-void wait_for_step(const Folder& folder, Process& process, int step) {
+void wait_for_step(const Folder& folder, Process& process, int step, const std::string& dir = "run") {
     const std::string line = "{\"step\":" + std::to_string(step) + ",";
     for (int i = 0; i < 12000 && process.running(); ++i) {
-        if (has(folder.read("run/train_log.jsonl"), line)) return;
+        if (has(folder.read(dir + "/train_log.jsonl"), line)) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     CAPTURE(process.wait(0).err);
@@ -126,6 +127,78 @@ TEST_CASE("the first Ctrl+C saves a checkpoint that a run goes on from") {
     const Ended on = train(folder, {"train.max_steps=" + std::to_string(step + 2), "train.eval_steps=0"});
     succeeds(on);
     CHECK(has(on.err, "resuming after step " + std::to_string(step)));
+}
+
+TEST_CASE("SIGTERM and SIGHUP save a checkpoint too, and the exit status names the signal") {
+    const Folder folder;
+    begin(folder);
+    for (const int signal : {SIGTERM, SIGHUP}) {
+        CAPTURE(signal);
+        const std::string dir = "signal-" + std::to_string(signal);
+        Process process(folder, {"train", "recipe.toml", "train.max_steps=100000", "train.save_steps=0",
+                                 "train.eval_steps=0", "output.dir=" + dir});
+        wait_for_step(folder, process, 3, dir);
+        process.send(signal);
+        const Ended stopped = process.wait();
+        CAPTURE(stopped.err);
+        CHECK(stopped.status == 128 + signal);
+        CHECK(has(stopped.err, "stopped after step"));
+        const std::string log = folder.read(dir + "/train_log.jsonl");
+        const int64_t step = json::parse(log.substr(log.rfind('{')))["step"];
+        CHECK(folder.exists(dir + "/checkpoint-" + std::to_string(step) + "/MANIFEST.json"));
+    }
+}
+
+TEST_CASE("a closed output does not end a training") {
+    const Folder folder;
+    begin(folder);
+    // Standard output and error are a pipe whose reader ends after the first line.
+    const std::string command =
+        "cd '" + folder.root().string() + "' && XDG_DATA_HOME=. ; export XDG_DATA_HOME; { '" + HEKLA_PROGRAM +
+        "' train recipe.toml train.max_steps=30 --json 2>&1; echo $? > status; }" + " | head -n 1 > first";
+    REQUIRE(std::system(command.c_str()) == 0);
+    CHECK(folder.read("status") != "141\n"); // 128 + SIGPIPE
+    CHECK(!folder.read("first").empty());
+    CHECK(folder.exists("run/checkpoint-30/MANIFEST.json"));
+    CHECK(folder.exists("run/model.safetensors"));
+}
+
+TEST_CASE("a signal ends the reading of a large table") {
+    const Folder folder;
+    begin(folder);
+    std::string rows = "text\tlabel\n";
+    for (int64_t i = 0; i < 700'000; ++i)
+        rows += "line " + std::to_string(i * 7919 % 100000) + " of a text\t" + (i % 2 == 0 ? "a\n" : "b\n");
+    folder.write("rows.tsv", rows);
+    Process process(folder, {"train", "recipe.toml", "data.train=rows.tsv", "objective.id=classification",
+                             "head.id=classification", "tokenizer.kind=words"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    REQUIRE(process.running());
+    CHECK(!folder.exists("run/train_log.jsonl"));
+    process.send(SIGTERM);
+    const Ended stopped = process.wait();
+    CAPTURE(stopped.err);
+    CHECK(stopped.status == 128 + SIGTERM);
+    CHECK(has(stopped.err, "stopped before the first step"));
+    CHECK(!folder.exists("run"));
+}
+
+TEST_CASE("a collate that never returns: it is named, and a signal saves and ends without it") {
+    const Folder folder;
+    begin(folder);
+    Process process(folder, {"--plugin-path", HEKLA_BROKEN_PLUGINS, "train", "recipe.toml",
+                             "objective.id=hangs_in_collate", "train.save_steps=0", "train.eval_steps=0"});
+    wait_for_step(folder, process, 6); // 24 examples
+    for (int i = 0; i < 6000 && !has(process.errors(), "waiting for collate()"); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    process.send(SIGTERM);
+    const Ended stopped = process.wait();
+    CAPTURE(stopped.err);
+    CHECK(stopped.status == 128 + SIGTERM);
+    CHECK(has(stopped.err, "waiting for collate() of objective 'hangs_in_collate'"));
+    CHECK(has(stopped.err, "hangs_in_collate.so"));
+    CHECK(has(stopped.err, "plugins.isolate = true"));
+    CHECK(folder.exists("run/checkpoint-6/MANIFEST.json"));
 }
 
 TEST_CASE("Ctrl+C ends generation with the text there is, and is no failure") {

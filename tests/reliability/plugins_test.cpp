@@ -1,6 +1,7 @@
 // Plugins that crash, in processes of their own, and plugins that describe otherwise when a run goes on.
 #include "cases.hpp"
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 using namespace hekla::test;
@@ -80,6 +81,17 @@ TEST_CASE("the same bits wherever plugins run; a worker that crashes is named an
           {"in collate(), 3 times with the same batch (seed 1337, examples ", "hekla plugin check"});
 }
 
+TEST_CASE("a collate that crashes in this process is named") {
+    const Folder folder;
+    begin_faulty(folder);
+    const Ended crashed = train_faulty(folder, {}, fault("crash_in_collate"));
+    CAPTURE(crashed.err);
+    CHECK(crashed.status == 128 + SIGSEGV);
+    CHECK(has(crashed.err, std::string("hekla: error: crashed in collate() of plugin 'faulty' (") +
+                               HEKLA_FAULTS_FOLDER + "/faulty.so)"));
+    CHECK(has(crashed.err, "plugins.isolate = true"));
+}
+
 TEST_CASE("a run whose plugin describes another graph says so, goes on where weights fit, is refused where not") {
     const Folder folder;
     begin_faulty(folder);
@@ -96,7 +108,7 @@ TEST_CASE("a run whose plugin describes another graph says so, goes on where wei
     CHECK(has(other.err, "architecture 'faulty' (plugin faulty 1.0.0, another build) describes another graph than when "
                          "this was made:"));
     CHECK(has(other.err, "+ %"));
-    CHECK(has(other.err, "Every weight has its place, so it goes on"));
+    CHECK(has(other.err, "Every weight has its place, so the run resumes"));
     // The model, too.
     const Ended predicted = run(folder, {"eval", "recipe.toml", "--plugin-path", HEKLA_FAULTS_FOLDER});
     succeeds(predicted);

@@ -122,6 +122,8 @@ void Process::collect(int status) {
     result_.err = content_of(err_);
 }
 
+std::string Process::errors() const { return ended_ ? result_.err : content_of(err_); }
+
 bool Process::running() {
     if (ended_) return false;
     int status = 0;

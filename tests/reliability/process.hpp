@@ -51,6 +51,7 @@ public:
     bool running();
     Ended wait(double seconds = 120.0); // killed after that: status 128 + SIGKILL
     pid_t id() const { return id_; }
+    std::string errors() const; // what it has written to standard error so far
 
 private:
     void collect(int status);

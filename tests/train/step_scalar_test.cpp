@@ -2,7 +2,7 @@
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
 #include "train/schedule.hpp"
-#include "train/trainer.hpp"
+#include "train/training_loop.hpp"
 
 #include "program/harness.hpp"
 
@@ -47,8 +47,8 @@ struct Place {
 
 Result<TrainerResult> trained(const Place& place, program::Runtime& runtime, const Recipe& recipe,
                               const TrainerEvents& events = {}) {
-    HK_ASSIGN(const auto trainer, Trainer::create(recipe, place.registry, runtime, {}, events, Purpose::train));
-    return trainer->run();
+    HK_ASSIGN(const auto run, TrainingRun::create(recipe, place.registry, runtime, {}, events, Purpose::train));
+    return TrainingLoop(*run).run();
 }
 
 std::vector<double> losses(const std::vector<nlohmann::json>& log) {

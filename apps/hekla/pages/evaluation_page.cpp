@@ -74,7 +74,7 @@ std::string curves(const std::string& log_file) {
     const Result<std::string> text = read_file(log_file);
     if (!text.ok()) return {};
     train::Curve loss{"training loss", "#9fb6c6", {}}, valid{"validation loss", "#b3402a", {}};
-    std::map<std::string, train::Curve> scores;
+    std::map<std::string, train::Curve> scores, losses, metrics; // of evaluations; of training steps, by name
     std::istringstream lines(text.value());
     for (std::string line; std::getline(lines, line);) {
         const ordered_json record = ordered_json_or_null(line);
@@ -87,12 +87,30 @@ std::string curves(const std::string& log_file) {
             train::Curve& curve = key == "eval_loss" ? valid : scores[key.substr(5)];
             curve.points.emplace_back(step, value.get<double>());
         }
+        for (const auto& [key, named] : {std::pair("losses", &losses), std::pair("metrics", &metrics)}) {
+            const auto values = record.find(key);
+            if (values == record.end() || !values->is_object()) continue;
+            for (const auto& [name, value] : values->items())
+                if (value.is_number()) (*named)[name].points.emplace_back(step, value.get<double>());
+        }
     }
     std::string out;
-    if (!loss.points.empty() || !valid.points.empty()) out += train::curve_svg("Loss", {loss, valid});
+    std::vector<train::Curve> all{loss, valid};
+    constexpr const char* kColors[] = {"#3d8f5f", "#8a56a8", "#b08a1e", "#4a4a4a"};
+    for (auto& [name, curve] : losses) {
+        curve.name = "training loss " + name;
+        curve.color = kColors[all.size() % std::size(kColors)];
+        all.push_back(curve);
+    }
+    if (!loss.points.empty() || !valid.points.empty()) out += train::curve_svg("Loss", all);
+    for (auto& [name, curve] : metrics) {
+        curve.name = "training " + name;
+        curve.color = "#3d8f5f";
+        out += train::curve_svg(curve.name, {curve});
+    }
     for (auto& [name, curve] : scores) {
         curve.name = name;
-        curve.colour = "#0b6e99";
+        curve.color = "#0b6e99";
         if (curve.points.size() > 1) out += train::curve_svg(name, {curve});
     }
     return out;

@@ -1,10 +1,10 @@
-// hekla batches: what a training begins with and is given, as files: to look at, or to train the same model elsewhere.
+// hekla batches: the initial model and the first batches of a training as files, to inspect or to train elsewhere.
 #include "command.hpp"
 #include "output.hpp"
 
 #include "base/file.hpp"
 #include "model/safetensors.hpp"
-#include "train/trainer.hpp"
+#include "train/training_run.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -42,17 +42,17 @@ Result<int> batches(const Globals& globals, const BatchesArguments& a) {
     const fs::path folder = a.output;
     std::error_code problem;
     if (fs::exists(folder / "model", problem))
-        return failed_precondition(fmt::format("{}: is there already: choose another -o", folder.string()));
+        return failed_precondition(fmt::format("{}: exists already: choose another -o", folder.string()));
     HK_ASSIGN(train::Recipe recipe, train::read_recipe(a.recipe, a.overrides));
     if (fs::exists(recipe.output.dir, problem))
-        return failed_precondition(fmt::format("{}: a run is there, and this shows what one begins with: give another "
-                                               "output.dir",
+        return failed_precondition(fmt::format("{}: a run exists there, and this writes the start of a new one: give "
+                                               "another output.dir",
                                                recipe.output.dir));
     const plugin::Registry registry = scan_plugins(globals);
     DeviceOnDemand device(globals);
     train::TrainerEvents events;
     events.message = [&](const std::string& line) { globals.log().info(line); };
-    HK_ASSIGN(const auto trainer, train::Trainer::create(recipe, registry, device.source(), globals.log(), events));
+    HK_ASSIGN(const auto trainer, train::TrainingRun::create(recipe, registry, device.source(), globals.log(), events));
     fs::create_directories(folder / "model", problem);
     if (problem) return io_error(fmt::format("{}: the folder cannot be made: {}", a.output, problem.message()));
     HK_TRY(trainer->save_model(folder / "model"));

@@ -5,6 +5,7 @@
 #include "output.hpp"
 #include "stored_model.hpp"
 
+#include "model/finite.hpp"
 #include "model/staged_folder.hpp"
 #include "plugin/record.hpp"
 
@@ -22,6 +23,7 @@ using nlohmann::ordered_json;
 
 struct ConvertArguments {
     std::string from, to, dtype, shard_size = "5GB", format, class_name;
+    bool allow_non_finite = false;
 };
 
 // "2GB", "500MB", "3GiB", "1000000": bytes.
@@ -95,6 +97,11 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
     if (!a.dtype.empty()) asked = model::dtype_named(a.dtype);
     const plugin::Registry registry = scan_plugins(globals);
     HK_ASSIGN(const StoredModel m, open_stored_model(registry, a.from, a.class_name, globals.log()));
+    if (!a.allow_non_finite)
+        for (const SavedTensor& tensor : m.tensors)
+            if (const Status finite = model::check_finite(*tensor.stored); !finite.ok())
+                return corrupt(fmt::format("{}: {}; --allow-non-finite writes it all the same",
+                                           m.folder.weights().path().string(), finite.message()));
     if (gguf) {
         HK_TRY(write_gguf_model(m, a.to, asked, globals.log()));
     } else {
@@ -132,6 +139,8 @@ void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs) {
     parser->add_option("--format", a->format, "format to write (default: gguf if the name ends in .gguf)")
         ->check(CLI::IsMember({"huggingface", "gguf"}));
     parser->add_option("--class", a->class_name, "class of the model, if config.json does not name it");
+    parser->add_flag("--allow-non-finite", a->allow_non_finite,
+                     "write weights that are NaN or infinite instead of refusing them");
     parser->footer("Examples: hekla convert bert-base-uncased bert --dtype f16\n"
                    "          hekla convert out/quickstart quickstart.gguf");
     verbs.push_back({parser, [&globals, a] {

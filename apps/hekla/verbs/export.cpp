@@ -51,6 +51,8 @@ void add_export(CLI::App& app, const Globals& globals, Verbs& verbs) {
                                  "large tables)",
                                  infer::kUsualLength))
         ->check(CLI::Range(1, 1 << 20));
+    parser->add_flag("--allow-non-finite", a->options.allow_non_finite,
+                     "write weights that are NaN or infinite instead of refusing them");
     parser->footer("Example: hekla export out/quickstart quickstart.hekla\n"
                    "         hekla generate quickstart.hekla --prompt \"namespace\"");
     verbs.push_back({parser, [&globals, a] {

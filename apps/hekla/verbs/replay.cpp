@@ -8,8 +8,8 @@
 #include "base/file.hpp"
 #include "model/checkpoint.hpp"
 #include "model/weights.hpp"
+#include "train/replay.hpp"
 #include "train/report.hpp"
-#include "train/trainer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -58,7 +58,7 @@ Status check_run(const fs::path& run) {
     std::error_code problem;
     for (const char* name : {"recipe.toml", "tokenizer.json", "train_log.jsonl"})
         if (!fs::exists(run / name, problem))
-            return not_found(fmt::format("{}: is no run: it has no {}", run.string(), name));
+            return not_found(fmt::format("{}: is not a run, it has no {}", run.string(), name));
     return {};
 }
 
@@ -93,7 +93,7 @@ float float_at(const data::Field& field, std::size_t i) {
     return value;
 }
 
-// The batch for a reader: rows of tokens as text, each with where it stands.
+// The batch as text for people: rows of tokens, each with its position.
 std::string batch_text(const std::vector<data::Batch>& batches, const text::Tokenizer& tokenizer) {
     std::string out;
     for (std::size_t micro = 0; micro < batches.size(); ++micro)
@@ -130,8 +130,7 @@ ordered_json batch_json(const std::vector<data::Batch>& batches) {
     return list;
 }
 
-Status save_gradients(const fs::path& file, const train::Trainer::Replay& replay,
-                      const program::ParameterStore& store) {
+Status save_gradients(const fs::path& file, const train::Replay& replay, const program::ParameterStore& store) {
     std::vector<model::TensorSource> sources;
     for (const auto& [name, values] : replay.gradients) {
         model::TensorSource source;
@@ -149,7 +148,7 @@ Status save_gradients(const fs::path& file, const train::Trainer::Replay& replay
 Result<int> replay(const Globals& globals, const ReplayArguments& a) {
     const fs::path run = a.run;
     HK_TRY(check_run(run));
-    // The run may have been moved, and its recipe says where it was made.
+    // The run may have been moved since its recipe was written.
     HK_ASSIGN(const train::Recipe recipe,
               train::read_recipe(run / "recipe.toml", {fmt::format("output.dir={}", ordered_json(a.run).dump())}));
     HK_ASSIGN(const auto log, read_log(run));
@@ -157,10 +156,10 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
     DeviceOnDemand device(globals);
     train::TrainerEvents events;
     if (globals.verbose) events.message = [&](const std::string& line) { globals.log().info(line); };
-    HK_ASSIGN(const auto trainer, train::Trainer::create(recipe, registry, device.source(), globals.log(), events));
-    HK_ASSIGN(const train::Trainer::Replay replayed, trainer->replay(a.step));
+    HK_ASSIGN(const auto trainer, train::TrainingRun::create(recipe, registry, device.source(), globals.log(), events));
+    HK_ASSIGN(const train::Replay replayed, train::replay(*trainer, a.step));
 
-    bool finite = std::isfinite(replayed.loss);
+    bool finite = std::isfinite(replayed.loss.total);
     std::vector<std::pair<double, std::string>> largest;
     for (const auto& [name, values] : replayed.gradients) {
         finite = finite && all_finite(values);
@@ -180,14 +179,14 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
     bool differs = false;
     if (const auto logged = log.find(a.step); logged != log.end() && logged->second.step.is_object()) {
         const json& then = logged->second.step["loss"];
-        differs = then.is_number() ? then.get<double>() != replayed.loss : std::isfinite(replayed.loss);
+        differs = then.is_number() ? then.get<double>() != replayed.loss.total : std::isfinite(replayed.loss.total);
         agreement = differs ? fmt::format("the run had {}: these are NOT the same bits", then.dump())
                             : "the same bits as the run's";
     }
 
     ordered_json j{{"step", a.step},
                    {"from_checkpoint", replayed.from_checkpoint},
-                   {"loss", replayed.loss},
+                   {"loss", replayed.loss.total},
                    {"same_loss_as_log", !differs},
                    {"finite", finite}};
     j["first_non_finite"] = culprit ? ordered_json{{"node", culprit->what}, {"value", culprit->where}} : ordered_json();
@@ -214,7 +213,7 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
         fmt::print("step {} from {}: loss {} ({})\n", a.step,
                    replayed.from_checkpoint > 0 ? fmt::format("checkpoint-{}", replayed.from_checkpoint)
                                                 : "the beginning",
-                   replayed.loss, agreement);
+                   replayed.loss.total, agreement);
         for (std::size_t i = 0; i < std::min<std::size_t>(5, largest.size()); ++i)
             fmt::print("  gradient norm {:>11.4e}  {}\n", largest[i].first, largest[i].second);
         if (finite)

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -20,41 +21,30 @@ struct TrainArguments {
     std::vector<std::string> overrides;
     int64_t seeds = 0; // 0: one run, in the recipe's own folder
     bool plan = false;
-    std::string plan_for; // a device that is only described; empty: this one, measured
+    std::string plan_for; // a device to estimate for; empty: measure this one
     bool fit = false;
     bool json = false;
 };
 
-// A bar that redraws itself on a terminal, a line every few seconds elsewhere.
+// A bar that redraws itself on a terminal; elsewhere a line every five seconds. Failed writes are ignored: a closed
+// standard error does not end a training.
 struct Progress {
     bool terminal = ::isatty(STDERR_FILENO) == 1;
-    double since_line = 1e9;
-    bool open = false; // a line without its end stands on the terminal
+    double seconds_since_line = 1e9;
+    bool open = false; // the terminal shows a line without its end
 
     void step(const hk_train_step& s) {
-        train::StepReport r;
-        r.step = s.step;
-        r.max_steps = s.max_steps;
-        r.loss = s.loss;
-        r.loss_z = s.loss_z;
-        r.gradient_norm = s.gradient_norm;
-        r.learning_rate = s.learning_rate;
-        r.seconds = s.seconds;
-        r.tokens_per_second = s.tokens_per_second;
-        r.share_of_peak = s.share_of_peak;
-        r.remaining_seconds = s.remaining_seconds;
-        r.skipped = s.skipped != 0;
-        since_line += s.seconds;
+        seconds_since_line += s.seconds;
         if (terminal) {
             const int width = 20;
             const int filled = static_cast<int>(s.max_steps > 0 ? s.step * width / s.max_steps : width);
             std::string bar(static_cast<std::size_t>(filled), '#');
             bar.resize(width, '.');
-            std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), train::progress_line(r).c_str());
+            std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), train::progress_line(s).c_str());
             open = true;
-        } else if (since_line >= 5.0 || s.step == s.max_steps || r.skipped) {
-            std::fprintf(stderr, "%s\n", train::progress_line(r).c_str());
-            since_line = 0.0;
+        } else if (seconds_since_line >= 5.0 || s.step == s.max_steps || s.skipped != 0) {
+            std::fprintf(stderr, "%s\n", train::progress_line(s).c_str());
+            seconds_since_line = 0.0;
         }
         std::fflush(stderr);
     }
@@ -83,7 +73,30 @@ hk_train_options options_of(const TrainArguments& a, const std::vector<hk_string
     };
     options.message = [](void* user, hk_string m) { static_cast<Progress*>(user)->line(std::string(view(m))); };
     options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
+    options.abandoned = [](void* user, hk_string plugin) {
+        static_cast<Progress*>(user)->line(
+            fmt::format("stopped and saved; {} still runs and is not waited for. The same command resumes, and "
+                        "plugins.isolate = true gives plugins a time limit",
+                        view(plugin)));
+        std::fflush(nullptr);
+        std::_Exit(stopped_status());
+    };
     return options;
+}
+
+// Trains; kDone unless it failed or was stopped, which is reported.
+int train_once(hk_context context, const HostError& error, const hk_train_options& options, Progress& progress,
+               hk_train_result& result) {
+    result = {};
+    result.struct_size = sizeof result;
+    const int32_t code = hk_train(context, &options, &result, error.error);
+    if (code == HK_CANCELLED && interrupted()) {
+        progress.line("stopped before the first step");
+        return stopped_status();
+    }
+    if (code == HK_OK) return kDone;
+    if (progress.open) std::fprintf(stderr, "\n");
+    return error.report();
 }
 
 nlohmann::ordered_json plan_json(const hk_plan_report& r) {
@@ -139,14 +152,14 @@ int run_plan(hk_context context, const HostError& error, const TrainArguments& a
     options.user = &user;
     options.message = [](void* u, hk_string m) { static_cast<User*>(u)->progress.line(std::string(view(m))); };
     options.report = [](void* u, const hk_plan_report* r) {
-        const std::string said =
+        const std::string text =
             static_cast<User*>(u)->json ? plan_json(*r).dump(1) + "\n" : std::string(view(r->text));
-        std::fwrite(said.data(), 1, said.size(), stdout);
+        std::fwrite(text.data(), 1, text.size(), stdout);
     };
     return hk_plan(context, &options, error.error) == HK_OK ? kDone : error.report();
 }
 
-// One run after the other, and their scores together.
+// Trains one run per seed, and prints their scores together.
 int run_seeds(hk_context context, const HostError& error, const TrainArguments& a) {
     const Result<std::vector<SeedRun>> runs = seed_runs(a.recipe, a.overrides, a.seeds);
     if (!runs.ok()) return fail(runs.status());
@@ -158,6 +171,7 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
                                          "above 0",
                                          a.recipe)));
     watch_interrupts();
+    outlive_closed_output();
     SeedScores all;
     for (const SeedRun& run : runs.value()) {
         Progress progress;
@@ -165,14 +179,10 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
         const std::vector<hk_string> overrides = host_strings(run.overrides);
         const hk_train_options options = options_of(a, overrides, progress);
         hk_train_result result{};
-        result.struct_size = sizeof result;
-        if (hk_train(context, &options, &result, error.error) != HK_OK) {
-            if (progress.open) std::fprintf(stderr, "\n");
-            return error.report();
-        }
+        if (const int code = train_once(context, error, options, progress, result); code != kDone) return code;
         if (result.stopped != 0) {
-            progress.line(fmt::format("stopped in seed {}; the same command goes on from here", run.seed));
-            return kStopped;
+            progress.line(fmt::format("stopped in seed {}; the same command resumes", run.seed));
+            return stopped_status();
         }
         Result<Scores> scores = logged_scores(run.folder, recipe->train.load_best_model_at_end);
         if (!scores.ok()) return fail(scores.status());
@@ -195,14 +205,11 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     const std::vector<hk_string> overrides = host_strings(a.overrides);
     const hk_train_options options = options_of(a, overrides, progress);
     watch_interrupts();
+    outlive_closed_output();
     hk_train_result result{};
-    result.struct_size = sizeof result;
-    if (hk_train(context.context, &options, &result, error.error) != HK_OK) {
-        if (progress.open) std::fprintf(stderr, "\n");
-        return error.report();
-    }
+    if (const int code = train_once(context.context, error, options, progress, result); code != kDone) return code;
     if (result.stopped != 0)
-        progress.line(fmt::format("stopped after step {}; the same command goes on from here", result.steps));
+        progress.line(fmt::format("stopped after step {}; the same command resumes", result.steps));
     else
         progress.line(std::isnan(result.best_evaluation)
                           ? fmt::format("done: {} steps", result.steps)
@@ -215,7 +222,7 @@ int run_train(const Globals& globals, const TrainArguments& a) {
                          {"stopped", result.stopped != 0}};
         std::printf("%s\n", j.dump().c_str());
     }
-    return result.stopped != 0 ? kStopped : kDone;
+    return result.stopped != 0 ? stopped_status() : kDone;
 }
 
 } // namespace
@@ -239,7 +246,14 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
                      "print estimated memory, time and the most expensive operations, then exit");
     parser->add_option("--plan-for", arguments->plan_for, "as --plan, for a kind of device that need not be present")
         ->check(CLI::IsMember({"cpu", "desktop", "mobile"}));
-    parser->footer("Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
+    parser->footer("Progress: loss (mean of the step; each loss in parentheses, if there are several), norm (of all\n"
+                   "gradients, before clipping), lr (learning rate), time of a step, tokens per second, speed in % of\n"
+                   "the fastest matrix product measured on this device, ETA (time left).\n"
+                   "\n"
+                   "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
+                   "command resumes. A second signal exits at once.\n"
+                   "\n"
+                   "Example: hekla train apps/recipes/quickstart.toml train.max_steps=200");
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->fit) arguments->overrides.push_back("train.fit=true");
                          return run_train(globals, *arguments);

@@ -157,6 +157,10 @@ typedef struct hk_context_options {
     // threads that call functions of session.h and on threads of jobs. A job of a destroyed session does nothing. Null
     // (default): sessions have threads, or see no_threads.
     void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
+    // Called on the thread that enters (entered is not 0) or leaves a function of a plugin in this process, so that a
+    // program can name the plugin when it crashes. `library` is a path. May be null; must work until the context is
+    // gone. [any-thread]
+    void(HK_ABI* plugin_call)(void* user, hk_string plugin, hk_string library, hk_string function, int32_t entered);
 } hk_context_options;
 
 // Creates a context. Errors: a device that cannot be used; plugins that cannot be read. [any-thread]
@@ -198,7 +202,15 @@ HK_EXPORT int32_t hk_context_replace_callbacks(hk_context context, const hk_cont
 // Returns the name of the device, or "" without one. Valid as long as the context. [any-thread]
 HK_EXPORT hk_string hk_context_device(hk_context context);
 
-// One step of a training, as it is logged.
+// A named number that measures how good a model is: "accuracy", "matthews", "loss".
+typedef struct hk_score {
+    // Name of the score. Valid during the callback.
+    hk_string name;
+    // Value of the score; its range depends on the name.
+    double value;
+} hk_score;
+
+// One step of a training, as it is logged. Its pointers are valid until the callback returns.
 typedef struct hk_train_step {
     // sizeof(hk_train_step).
     uint32_t struct_size;
@@ -208,9 +220,9 @@ typedef struct hk_train_step {
     int64_t step;
     // Number of the last step of the run.
     int64_t max_steps;
-    // Mean loss of the step's examples, before the update.
+    // Loss that is minimized: each loss of the objective times its weight, summed. Before the update.
     double loss;
-    // Distance of `loss` from the mean of the last 128 losses, in standard deviations; 0 until there are enough.
+    // Distance of `loss` from the mean of the last 128 losses, in standard deviations; 0 for the first 8.
     double loss_z;
     // L2 norm of the gradient of all parameters, before clipping.
     double gradient_norm;
@@ -224,15 +236,19 @@ typedef struct hk_train_step {
     double share_of_peak;
     // Estimated time until the last step, in seconds, without evaluations.
     double remaining_seconds;
+    // Each loss of the objective before its weight; null where there is only one.
+    const hk_score* losses;
+    // Number of losses.
+    uint64_t loss_count;
+    // Metrics that the objective reports in training.
+    const hk_score* metrics;
+    // Number of metrics.
+    uint64_t metric_count;
+    // Values of the step scalars that a schedule or the host sets.
+    const hk_score* scalars;
+    // Number of scalars.
+    uint64_t scalar_count;
 } hk_train_step;
-
-// A named number that measures how good a model is: "accuracy", "matthews", "loss".
-typedef struct hk_score {
-    // Name of the score. Valid during the callback.
-    hk_string name;
-    // Value of the score; its range depends on the name.
-    double value;
-} hk_score;
 
 // One evaluation during a training.
 typedef struct hk_train_evaluation {
@@ -242,11 +258,12 @@ typedef struct hk_train_evaluation {
     int32_t best;
     // Step after which the model was evaluated.
     int64_t step;
-    // Mean loss on the validation data.
+    // Loss on the validation data: each loss times its weight, summed.
     double loss;
     // Duration of the evaluation, in seconds.
     double seconds;
-    // Scores of the objective, in addition to the loss. Valid during the callback.
+    // Scores of the objective, in addition to the loss; each loss of several is named "loss.NAME". Valid during the
+    // callback.
     const hk_score* scores;
     // Number of scores.
     uint64_t score_count;
@@ -272,8 +289,12 @@ typedef struct hk_train_options {
     void(HK_ABI* evaluation)(void* user, const hk_train_evaluation* evaluation);
     // Takes one line about the run: what was loaded, saved, resumed. May be null.
     void(HK_ABI* message)(void* user, hk_string message);
-    // Called after every step; nonzero saves a checkpoint that can be resumed, and ends the training. May be null.
+    // Asked during preparation, after every step and while a batch is awaited. Nonzero ends the training: after the
+    // first step with a checkpoint that can be resumed, before it as stopped after 0 steps. May be null.
     int32_t(HK_ABI* stop)(void* user);
+    // Called when the training has stopped and saved its state while a plugin in this process does not return; `plugin`
+    // names it. A program may exit here; if this returns, the call waits for the plugin. May be null.
+    void(HK_ABI* abandoned)(void* user, hk_string plugin);
 } hk_train_options;
 
 // How a training ended.

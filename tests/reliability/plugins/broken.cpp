@@ -3,8 +3,10 @@
 #include "hekla_plugin.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 
 #undef HEKLA_PLUGIN
 #define HEKLA_PLUGIN(...)
@@ -42,6 +44,34 @@ public:
 
 private:
     std::atomic<uint64_t> drawn_ = 0; // a fault of its own: no pure function
+};
+#elif defined(HEKLA_FAULT_HANG)
+// From one example on collate never returns.
+class Objective : public Clm {
+public:
+    using Clm::Clm;
+    void collate(const hk_batch& batch, hk_field* fields, uint32_t field_count) {
+        drawn_ += batch.example_count;
+        while (drawn_ > HEKLA_FAULT_HANG) std::this_thread::sleep_for(std::chrono::seconds(1));
+        Clm::collate(batch, fields, field_count);
+    }
+
+private:
+    std::atomic<uint64_t> drawn_ = 0;
+};
+#elif defined(HEKLA_FAULT_TWO_LOSSES)
+// No fault: two losses and a metric in training.
+class Objective : public Clm {
+public:
+    using Clm::Clm;
+    void build(Graph& g) {
+        const Value logits = g.ask("logits");
+        const Value labels = g.input("next_ids");
+        const LossSum loss = token_loss(logits, labels);
+        g.loss("next", loss.sum, loss.count);
+        g.loss("size", sum_all(logits * logits), g.integer(logits.dim(0) * logits.dim(1)), 0.5);
+        g.metric("hits", sum_all(equal(argmax(logits), labels)), g.integer(logits.dim(0) * logits.dim(1)));
+    }
 };
 #else
 using Objective = Clm;

@@ -1,4 +1,4 @@
-#include "infer/collate.hpp"
+#include "batch/collate.hpp"
 
 #include "plugin/host_error.hpp"
 #include "plugin/host_struct.hpp"
@@ -8,10 +8,10 @@
 #include <deque>
 #include <fmt/format.h>
 
-namespace hekla::infer {
+namespace hekla::batch {
 namespace {
 
-// One example as the ABI has it; points into the EncodedExample.
+// An example as a struct of the ABI; points into the EncodedExample.
 class View {
 public:
     View(const data::EncodedExample& example, uint64_t epoch) {
@@ -39,7 +39,7 @@ private:
     hk_example example_{};
 };
 
-// What one call of collate asked of the corpus, kept until it returns.
+// The examples that one call of collate requested from the corpus, valid until it returns.
 struct Asked {
     const data::EncodedExamples* corpus = nullptr;
     std::deque<data::EncodedExample> examples;
@@ -57,7 +57,7 @@ int32_t get_example(void* context, uint64_t index, hk_example* out, hk_error* er
         }
         if (index >= asked.corpus->size()) {
             const std::string message =
-                fmt::format("the corpus has {} examples, number {} was asked for", asked.corpus->size(), index);
+                fmt::format("the corpus has {} examples; number {} was requested", asked.corpus->size(), index);
             plugin::host_error_interface()->set(error, HK_INVALID_ARGUMENT, {message.data(), message.size()});
             return HK_INVALID_ARGUMENT;
         }
@@ -145,4 +145,4 @@ int64_t example_length(const plugin::Composition& composition, const data::Encod
     return composition.example_length(view.raw());
 }
 
-} // namespace hekla::infer
+} // namespace hekla::batch

@@ -1,5 +1,5 @@
-// Opening a run: its checkpoint, tokenizer, data and description, and its programs.
-#include "train/trainer.hpp"
+// Opens a run: its checkpoint, tokenizer, data, description and programs.
+#include "train/training_run.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
@@ -11,6 +11,7 @@
 #include "train/initial_weights.hpp"
 #include "train/model_spec.hpp"
 #include "train/peak.hpp"
+#include "train/report.hpp"
 #include "train/resume_check.hpp"
 #include "train/tokenizer_choice.hpp"
 #include "train/training_graph.hpp"
@@ -38,7 +39,7 @@ void add_choice(const std::string& line, std::map<std::string, std::string>& cho
 
 } // namespace
 
-Status Trainer::read() {
+Status TrainingRun::read() {
     HK_TRY(find_checkpoint());
     HK_ASSIGN(const std::vector<plugin::ColumnNeed> needs,
               plugin::objective_columns(registry_, recipe_.objective.id, objective_before_data(recipe_)));
@@ -51,22 +52,22 @@ Status Trainer::read() {
     return describe();
 }
 
-Status Trainer::find_checkpoint() {
+Status TrainingRun::find_checkpoint() {
     HK_ASSIGN(model::CheckpointSearch search, model::newest_complete(run_));
     for (const std::string& reason : search.rejected) log_.warning(fmt::format("checkpoint not used: {}", reason));
     found_ = std::move(search.found);
     return found_ ? same_run(*found_) : Status();
 }
 
-Status Trainer::same_run(const model::Checkpoint& checkpoint) const {
+Status TrainingRun::same_run(const model::Checkpoint& checkpoint) const {
     const std::string where = checkpoint.path.string();
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("recipe.toml")));
     HK_ASSIGN(const Recipe before, parse_recipe(text, checkpoint.file("recipe.toml").string()));
     return check_resume(before, recipe_, where, folder_.owned(), log_);
 }
 
-Result<std::unique_ptr<text::Tokenizer>> Trainer::find_tokenizer() {
-    // A run keeps the tokenizer it began with; one without a checkpoint has not begun.
+Result<std::unique_ptr<text::Tokenizer>> TrainingRun::find_tokenizer() {
+    // A run keeps the tokenizer it started with; one without a checkpoint has not started.
     if (found_) return text::load_tokenizer(found_->path);
     if (recipe_.tokenizer.kind == "from") {
         const std::string from = recipe_.tokenizer.from.empty()
@@ -85,13 +86,13 @@ Result<std::unique_ptr<text::Tokenizer>> Trainer::find_tokenizer() {
     return with_added_tokens(std::move(trained), recipe_.tokenizer);
 }
 
-Status Trainer::open_tokenizer() {
+Status TrainingRun::open_tokenizer() {
     HK_ASSIGN(std::unique_ptr<text::Tokenizer> found, find_tokenizer());
     HK_ASSIGN(tokenizer_, text::lying_in(host_memory(), std::move(found)));
     return {};
 }
 
-Status Trainer::open_data() {
+Status TrainingRun::open_data() {
     fs::path cache = recipe_.data.cache.empty() ? run_ / "cache" : fs::path(recipe_.data.cache);
     std::error_code problem;
     if (!folder_.owned() && !fs::exists(cache, problem)) {
@@ -103,7 +104,8 @@ Status Trainer::open_data() {
     const Status opened = data_.open(
         *tokenizer_, *composition_, cache, [this](const std::string& m) { message(m); }, events_.own_threads);
     if (!opened.ok())
-        return found_ ? opened.with_context(fmt::format("{} goes on with the tokenizer it began with", run_.string()))
+        return found_ ? opened.with_context(
+                            fmt::format("{} resumes with the tokenizer that it started with", run_.string()))
                       : opened;
     const TrainSection& s = recipe_.train;
     if (s.num_train_epochs > 0.0) {
@@ -118,7 +120,7 @@ Status Trainer::open_data() {
     return {};
 }
 
-Status Trainer::describe() {
+Status TrainingRun::describe() {
     HK_ASSIGN(plugin::CompositionSpec spec, model_spec(recipe_, registry_, *tokenizer_, data_.facts()));
     spec.recompute = recipe_.train.gradient_checkpointing;
     spec.isolate = recipe_.plugins.isolate;
@@ -150,7 +152,7 @@ Status Trainer::describe() {
         of_base_ = body;
         if (!recipe_.model.from.empty()) { HK_ASSIGN(base_, infer::base_of(recipe_.model.from)); }
     }
-    if (rules_.body_frozen) { // described as it is evaluated: what does not learn needs no dropout
+    if (rules_.body_frozen) { // described as it is evaluated: a frozen body needs no dropout
         composition_->freeze_body();
         HK_ASSIGN(described_, composition_->build(HK_MODE_TRAIN, fields));
     }
@@ -160,13 +162,13 @@ Status Trainer::describe() {
     rules_.frozen.insert(teacher.begin(), teacher.end());
     if (!teacher.empty())
         message(fmt::format("teacher {}: {} parameters, all frozen", recipe_.teacher.from, teacher.size()));
-    // Rows are the same in every epoch, so what a frozen body says of them is too.
+    // Rows are the same in every epoch, so the outputs of a frozen body are too.
     if (rules_.body_frozen && composition_->example_kind() == HK_EXAMPLE_ROW && row_lengths().size() == 1) {
         HK_ASSIGN(cut_, graph::cut_frozen(described_, rules_.frozen, s.per_device_train_batch_size));
         if (cut_ && Features::bytes(*cut_, data_.table_rows(), s.per_device_train_batch_size) > kMostFeatures)
             cut_.reset();
     }
-    HK_TRY(differentiated().status()); // what cannot be trained is said before the data is read
+    HK_TRY(differentiated().status()); // reports what cannot be trained before the data is read
     for (const int64_t length : row_lengths()) {
         if (length == s.context_length) continue;
         HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
@@ -176,11 +178,11 @@ Status Trainer::describe() {
     return {};
 }
 
-FitOptions Trainer::fit_options() const {
+FitOptions TrainingRun::fit_options() const {
     return {storage_of(recipe_.train), recipe_.train.ema_decay > 0.0, rules_.frozen};
 }
 
-Status Trainer::fit() {
+Status TrainingRun::fit() {
     TrainSection& s = recipe_.train;
     const int64_t whole = s.per_device_train_batch_size * s.gradient_accumulation_steps;
     const auto choose = [&] {
@@ -192,18 +194,17 @@ Status Trainer::fit() {
         HK_TRY(describe());
         HK_ASSIGN(batch, choose());
     }
-    if (!batch) return {}; // what is missing is said where the recipe's own batch is checked
+    if (!batch) return {}; // check_fits() reports what is missing
     const bool other = *batch != s.per_device_train_batch_size;
     s.per_device_train_batch_size = *batch;
     s.gradient_accumulation_steps = whole / *batch;
-    message(fmt::format("fits: micro-batches of {}, {} a step{}", *batch, s.gradient_accumulation_steps,
-                        s.gradient_checkpointing ? ", activations of blocks computed again" : ""));
+    message(fmt::format("fits: micro-batches of {}, {} per step{}", *batch, s.gradient_accumulation_steps,
+                        s.gradient_checkpointing ? ", activations of blocks are recomputed" : ""));
     return other ? describe() : Status();
 }
 
-// The kernels that the run began with, where it began on this device with this version: from the checkpoint, or the
-// run's folder.
-std::map<std::string, std::string> Trainer::recorded_choices() const {
+// The kernels that the run started with, from the checkpoint or the run's folder, if device and version are the same.
+std::map<std::string, std::string> TrainingRun::recorded_choices() const {
     const fs::path file = found_ ? found_->file("trainer_state.json") : run_ / kKernelsFile;
     const Result<std::string> text = read_file(file);
     const json record = text.ok() ? json_or_null(text.value()) : json();
@@ -215,13 +216,13 @@ std::map<std::string, std::string> Trainer::recorded_choices() const {
     return choices;
 }
 
-Status Trainer::record_choices() const {
+Status TrainingRun::record_choices() const {
     const json kernels{{"kernels_of", runtime_->tuning().identity()}, {"kernel_choices", kernel_choices()}};
     return write_file_atomically(run_ / kKernelsFile, kernels.dump(1) + "\n");
 }
 
 // Of training and evaluation.
-std::vector<std::string> Trainer::kernel_choices() const {
+std::vector<std::string> TrainingRun::kernel_choices() const {
     std::vector<std::string> all = train_program_->kernel_choices();
     const auto add = [&](std::vector<std::string> more) {
         all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
@@ -233,13 +234,20 @@ std::vector<std::string> Trainer::kernel_choices() const {
     return all;
 }
 
-program::StoreOptions Trainer::store_options() const {
+program::StoreOptions TrainingRun::store_options() const {
     return {.gradients = true, .moments = true, .frozen = rules_.frozen};
 }
 
-program::CompileOptions Trainer::train_options(std::map<std::string, std::string> choices) const {
+program::CompileOptions TrainingRun::train_options(std::map<std::string, std::string> choices) const {
     program::CompileOptions options;
     options.outputs = {"loss"};
+    if (named_losses())
+        for (std::size_t i = 0; i < described_.losses.size(); ++i)
+            options.outputs.push_back(fmt::format("loss_sum.{}", i));
+    for (const graph::Metric& metric : described_.metrics) {
+        options.outputs.push_back("metric_sum." + metric.name);
+        options.outputs.push_back("metric_count." + metric.name);
+    }
     options.precision = storage_of(recipe_.train);
     options.kernel_choices = std::move(choices);
     options.state_outputs = {{"loss", kLossState}}; // the optimizer tests it with the norm
@@ -248,11 +256,11 @@ program::CompileOptions Trainer::train_options(std::map<std::string, std::string
     return options;
 }
 
-Result<graph::Graph> Trainer::differentiated() const {
+Result<graph::Graph> TrainingRun::differentiated() const {
     return training_graph(cut_ ? cut_->above : described_, rules_.frozen);
 }
 
-std::vector<std::string> Trainer::without_decay() const {
+std::vector<std::string> TrainingRun::without_decay() const {
     std::vector<std::string> names;
     for (const graph::Node& node : described_.nodes)
         if (node.op == graph::Op::parameter && (node.integer("flags") & HK_PARAMETER_NO_DECAY) != 0)
@@ -260,7 +268,7 @@ std::vector<std::string> Trainer::without_decay() const {
     return names;
 }
 
-Status Trainer::compile() {
+Status TrainingRun::compile() {
     message("compiling kernels");
     std::map<std::string, std::string> choices = recorded_choices();
     HK_ASSIGN(store_,
@@ -270,7 +278,7 @@ Status Trainer::compile() {
         HK_ASSIGN(const graph::Graph whole, differentiated());
         HK_ASSIGN(train_program_, program::Program::compile(*runtime_, whole, *store_, options));
     }
-    // The same for the same product, also where only one of several programs was measured.
+    // Equal products use equal kernels, also where only one of several programs was measured.
     for (const std::string& choice : train_program_->kernel_choices()) add_choice(choice, choices);
     options.kernel_choices = choices;
     for (auto& [length, shorter] : shorter_) {
@@ -281,7 +289,7 @@ Status Trainer::compile() {
     if (data_.valid() != nullptr || data_.test() != nullptr) {
         HK_ASSIGN(evaluator_, Evaluator::create(*runtime_, *store_, *composition_, evaluation_batch(), row_lengths(),
                                                 static_cast<uint64_t>(settings.seed),
-                                                EvaluatorOptions{options.precision, choices}));
+                                                EvaluatorOptions{options.precision, choices}, events_, batch_maker()));
     }
     HK_ASSIGN(optimizer_, Optimizer::create(*runtime_, *store_, recipe_.train, train_program_->gradient_names(),
                                             without_decay(), rules_.factors));
@@ -289,25 +297,25 @@ Status Trainer::compile() {
         HK_ASSIGN(average_,
                   MovingAverage::create(*runtime_, *store_, train_program_->gradient_names(), recipe_.train.ema_decay));
     }
-    // Without the cache the next start compiles again: no reason to end this one.
+    // Without the cache the next start compiles again, which is not an error.
     if (const Status saved = runtime_->save_caches(); !saved.ok()) log_.warning(saved.message());
     peak_flops_ = measure_peak_flops(*runtime_);
     return {};
 }
 
-Status Trainer::initialize_parameters() {
+Status TrainingRun::initialize_parameters() {
     HK_ASSIGN(start_random_, start_parameters(recipe_, registry_, *composition_, described_, *store_,
                                               [this](const std::string& m) { message(m); }));
     return average_ != nullptr ? average_->begin() : Status();
 }
 
-Status Trainer::begin_or_resume() {
+Status TrainingRun::begin_or_resume() {
     HK_TRY(infer::upload_described_buffers(*store_, described_));
     HK_ASSIGN(const Hash128 teacher, load_teacher(recipe_, *composition_, described_, *store_));
     if (composition_->teacher() != nullptr) teacher_ = to_hex(teacher);
     if (!found_) return initialize_parameters();
     HK_TRY(load_checkpoint(*found_));
-    message(fmt::format("resuming after step {} from {}", step_, found_->path.string()));
+    message(fmt::format("resuming after step {} from {}", step(), found_->path.string()));
     return {};
 }
 

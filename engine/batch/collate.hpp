@@ -1,4 +1,4 @@
-// Examples into the fields of a batch, by the objective's collate.
+// The fields of a batch, made from examples by the objective's collate.
 #pragma once
 
 #include "data/batcher.hpp"
@@ -9,32 +9,32 @@
 #include <span>
 #include <vector>
 
-namespace hekla::infer {
+namespace hekla::batch {
 
 struct DrawnExample {
     data::EncodedExample example;
     uint64_t epoch = 0;
 };
 
-// Rows without an example are the objective's own padding. examples.size() <= batch. corpus: what they were drawn from,
-// for objectives that look at others; may be null. The fields lie in `memory`, which must outlive them. Thread: any,
-// many at once.
+// Rows without an example are padded by the objective. examples.size() <= batch. corpus: where they were drawn from,
+// for objectives that read other examples; may be null. `memory` holds the fields and must outlive them. Thread: any,
+// several at once.
 Status make_fields(const plugin::Composition& composition, std::span<const DrawnExample> examples,
                    const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
                    std::vector<data::Field>& fields,
                    std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
 
-// The same into memory of the caller's, zeroed, that `fields` describe.
+// The same into zeroed memory of the caller, which `fields` describe.
 Status collate_into(const plugin::Composition& composition, std::span<const DrawnExample> examples,
                     const data::EncodedExamples* corpus, uint64_t seed, std::span<hk_field> fields);
 
-// The length of a row that cuts nothing off this example; 0 where its objective does not say.
+// The row length that holds this whole example; 0 where the objective does not define one.
 int64_t example_length(const plugin::Composition& composition, const data::EncodedExample& example);
 
-// A field for the interpreter.
+// Converts a field for the interpreter.
 graph::Tensor tensor_of(const data::Field& field);
 
-// Fields as the plugins' ABI has them; they point into `fields`.
+// Fields as structs of the plugin ABI; they point into `fields`.
 std::vector<hk_field> field_views(std::span<data::Field> fields);
 
-} // namespace hekla::infer
+} // namespace hekla::batch

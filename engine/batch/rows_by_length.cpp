@@ -1,8 +1,8 @@
-#include "infer/rows_by_length.hpp"
+#include "batch/rows_by_length.hpp"
 
 #include <algorithm>
 
-namespace hekla::infer {
+namespace hekla::batch {
 
 std::vector<std::vector<RowLength>> batches_by_length(std::vector<RowLength> rows, int64_t batch) {
     std::ranges::stable_sort(rows, {}, &RowLength::length);
@@ -16,4 +16,4 @@ std::vector<std::vector<RowLength>> batches_by_length(std::vector<RowLength> row
     return batches;
 }
 
-} // namespace hekla::infer
+} // namespace hekla::batch

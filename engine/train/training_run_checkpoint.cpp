@@ -1,9 +1,10 @@
-// What a run writes, and goes on from: checkpoints and models.
+// The checkpoints and models that a run writes and resumes from.
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "infer/model_tensors.hpp"
+#include "model/finite.hpp"
 #include "model/folder.hpp"
-#include "train/trainer.hpp"
+#include "train/training_run.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ using nlohmann::json;
 
 constexpr const char* kAverages = "ema"; // file of a checkpoint
 
-// A moment of the store, read back when it is written.
+// A moment of the store, downloaded while it is written; an error where it is not finite.
 model::TensorSource source(program::ParameterStore& store, const program::ParameterEntry& entry,
                            program::StoreArena arena, const std::string& name) {
     model::TensorSource s;
@@ -28,12 +29,12 @@ model::TensorSource source(program::ParameterStore& store, const program::Parame
         HK_ASSIGN(const ResourceVector<float> values, store.download(parameter, arena));
         return sink(std::as_bytes(std::span(values)));
     };
-    return s;
+    return model::finite_source(std::move(s));
 }
 
 } // namespace
 
-Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
+Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const std::string text, read_file(checkpoint.file("trainer_state.json")));
     HK_ASSIGN(const json state, parse_json_object(text, checkpoint.file("trainer_state.json").string()));
     const std::string where = checkpoint.path.string();
@@ -60,21 +61,22 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
             return failed_precondition(fmt::format("{}: its adapter was trained with another body than model.from = "
                                                    "{} is now: choose another [output] dir, or bring the old body back",
                                                    where, recipe_.model.from));
-        step_ = state.at("step").get<int64_t>();
-        if (!state.at("best_evaluation").is_null()) best_evaluation_ = state.at("best_evaluation").get<double>();
-        best_step_ = state.at("best_step").get<int64_t>();
-        evaluations_since_best_ = state.value("evaluations_since_best", int64_t{0});
-        trained_seconds_ = state.at("seconds").get<double>();
+        progress_ = RunProgress();
+        progress_.step = state.at("step").get<int64_t>();
+        if (!state.at("best_evaluation").is_null())
+            progress_.best_evaluation = state.at("best_evaluation").get<double>();
+        progress_.best_step = state.at("best_step").get<int64_t>();
+        progress_.evaluations_since_best = state.value("evaluations_since_best", int64_t{0});
+        progress_.seconds = state.at("seconds").get<double>();
         scalars_.restore(state.value("scalars", json::object()));
-        loss_window_ = LossWindow();
-        for (const json& loss : state.at("loss_window")) loss_window_.add(loss.get<double>());
+        for (const json& loss : state.at("loss_window")) progress_.losses.add(loss.get<double>());
         const auto choices = state.at("kernel_choices").get<std::vector<std::string>>();
         if (folder_.owned() && choices != kernel_choices())
             log_.warning("the kernels chosen here are not those of the checkpoint (another device or version): the run "
-                         "goes on, its bits will differ");
+                         "resumes, and its results will differ in the last bits");
     } catch (const json::exception& e) { return corrupt(fmt::format("{}: trainer_state.json: {}", where, e.what())); }
-    // A plugin that was built anew may describe another network. Weights that all have their place are gone on with,
-    // and it is said; else the difference says why they have none.
+    // A plugin that was rebuilt may describe another network. If every weight still has its place, a warning is logged;
+    // otherwise the difference explains the error.
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(checkpoint.path));
     std::string difference;
     if (record) { HK_ASSIGN(difference, plugin::difference_from(*record, *composition_)); }
@@ -85,14 +87,14 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
     else if (!loaded.ok())
         return loaded;
     if (!difference.empty())
-        log_.warning(fmt::format("{}: {}\n  Every weight has its place, so it goes on, as this graph computes: its "
-                                 "bits are not those of a run with the earlier plugin",
+        log_.warning(fmt::format("{}: {}\n  Every weight has its place, so the run resumes with this graph; its "
+                                 "results differ from those of a run with the earlier plugin",
                                  where, difference));
     HK_ASSIGN(const model::Weights optimizer, model::Weights::open(checkpoint.path, "optimizer"));
     HK_TRY(load_arena(checkpoint, optimizer, "exp_avg.", program::StoreArena::moment1));
     HK_TRY(load_arena(checkpoint, optimizer, "exp_avg_sq.", program::StoreArena::moment2));
     for (const std::string& name : Optimizer::states(recipe_.train)) {
-        // A run that goes on in float16 begins with the first loss scale.
+        // A float32 run that resumes in float16 starts from the initial loss scale.
         if (name == program::kLossScaleState && optimizer.find("state." + name) == nullptr) continue;
         HK_ASSIGN(const model::TensorView* tensor, optimizer.get("state." + name));
         HK_TRY(store_->upload_state(name, tensor->bytes));
@@ -100,8 +102,8 @@ Status Trainer::load_checkpoint(const model::Checkpoint& checkpoint) {
     return {};
 }
 
-Status Trainer::save_checkpoint() {
-    HK_ASSIGN(model::CheckpointWriter writer, model::CheckpointWriter::create(run_, step_));
+Result<model::CheckpointWriter> TrainingRun::write_checkpoint() {
+    HK_ASSIGN(model::CheckpointWriter writer, model::CheckpointWriter::create(run_, step()));
     std::vector<model::TensorSource> moments;
     for (const program::ParameterEntry& entry : store_->table()) {
         if (!entry.trained) continue;
@@ -122,39 +124,42 @@ Status Trainer::save_checkpoint() {
     }
     HK_ASSIGN(const std::string config, composition_->write_config());
     json state;
-    state["step"] = step_;
+    state["step"] = step();
     state["architecture"] = composition_->architecture().id;
     state["tokenizer"] = to_hex(tokenizer_->hash());
     state["data"] = data_.identity();
     if (!teacher_.empty()) state["teacher"] = teacher_;
     if (!base_.empty()) state["base"] = base_.at("weights");
-    state["best_evaluation"] = std::isnan(best_evaluation_) ? json() : json(best_evaluation_);
-    state["best_step"] = best_step_;
-    state["seconds"] = trained_seconds_;
-    state["loss_window"] = loss_window_.losses();
+    state["best_evaluation"] = std::isnan(progress_.best_evaluation) ? json() : json(progress_.best_evaluation);
+    state["best_step"] = progress_.best_step;
+    state["seconds"] = progress_.seconds;
+    state["loss_window"] = progress_.losses.losses();
     if (const json set = scalars_.state(); !set.empty()) state["scalars"] = set;
     state["kernels_of"] = runtime_->tuning().identity();
     state["kernel_choices"] = kernel_choices();
-    state["evaluations_since_best"] = evaluations_since_best_;
+    state["evaluations_since_best"] = progress_.evaluations_since_best;
     HK_TRY(writer.add_text("config.json", config));
     HK_ASSIGN(const plugin::Record record, make_record(HK_MODE_TRAIN));
     for (const model::NamedText& file : plugin::record_files(record)) HK_TRY(writer.add_text(file.name, file.content));
     HK_TRY(writer.add_text("recipe.toml", write_recipe(recipe_)));
     HK_TRY(writer.add_text("trainer_state.json", state.dump(1) + "\n"));
     for (const fs::path& file : model::auxiliary_files_in(run_)) HK_TRY(writer.add_copy(file));
+    // Buffers may hold infinities by design (masks); what is trained may not.
+    std::vector<model::TensorSource> tensors = infer::tensor_sources(*store_, described_);
+    for (model::TensorSource& tensor : tensors)
+        if (store_->find(tensor.name) != nullptr) tensor = model::finite_source(std::move(tensor));
+    HK_TRY(writer.add_sharded("model", tensors));
     HK_TRY(writer.add_sharded("optimizer", moments));
-    if (average_ != nullptr) HK_TRY(writer.add_sharded(kAverages, average_->tensors()));
-    HK_TRY(writer.add_sharded("model", infer::tensor_sources(*store_, described_)));
-    HK_ASSIGN(const fs::path folder, writer.commit());
-    HK_ASSIGN(const std::vector<int64_t> removed,
-              model::prune_checkpoints(run_, recipe_.train.save_total_limit, step_));
-    (void)removed;
-    message(fmt::format("saved {}", folder.string()));
-    return {};
+    if (average_ != nullptr) {
+        std::vector<model::TensorSource> averages = average_->tensors();
+        for (model::TensorSource& tensor : averages) tensor = model::finite_source(std::move(tensor));
+        HK_TRY(writer.add_sharded(kAverages, averages));
+    }
+    return writer;
 }
 
-Status Trainer::load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights,
-                           const std::string& prefix, program::StoreArena arena) {
+Status TrainingRun::load_arena(const model::Checkpoint& checkpoint, const model::Weights& weights,
+                               const std::string& prefix, program::StoreArena arena) {
     for (const program::ParameterEntry& entry : store_->table()) {
         if (arena != program::StoreArena::parameters && !entry.trained) continue;
         if (entry.name.starts_with(plugin::kTeacher)) continue;
@@ -163,6 +168,9 @@ Status Trainer::load_arena(const model::Checkpoint& checkpoint, const model::Wei
             return failed_precondition(fmt::format(
                 "{}: {} is {}, this model has {}: the checkpoint is of another architecture or size",
                 checkpoint.path.string(), entry.name, model::format_dims(tensor->dims), entry.shape.text()));
+        if (const Status finite = model::check_finite(*tensor); !finite.ok())
+            return corrupt(fmt::format("{}: {}; remove this folder to resume from an older checkpoint",
+                                       checkpoint.path.string(), finite.message()));
         std::vector<float> values(static_cast<std::size_t>(entry.shape.elements()));
         HK_TRY(model::load_float32(*tensor, values));
         HK_TRY(store_->upload(entry.name, values, arena));
@@ -170,7 +178,7 @@ Status Trainer::load_arena(const model::Checkpoint& checkpoint, const model::Wei
     return {};
 }
 
-Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
+Status TrainingRun::load_parameters(const model::Checkpoint& checkpoint) {
     HK_ASSIGN(const model::Weights weights, model::Weights::open(checkpoint.path));
     HK_TRY(load_arena(checkpoint, weights, "", program::StoreArena::parameters));
     for (const plugin::ModelTensor& tensor : plugin::model_tensors(described_))
@@ -181,19 +189,28 @@ Status Trainer::load_parameters(const model::Checkpoint& checkpoint) {
     return average_->load(averages);
 }
 
-Status Trainer::swap_average() { return average_ != nullptr ? average_->swap() : Status(); }
+Status TrainingRun::restart() {
+    HK_TRY(store_->zero(program::StoreArena::moment1));
+    HK_TRY(store_->zero(program::StoreArena::moment2));
+    for (const std::string& name : Optimizer::states(recipe_.train)) HK_TRY(store_->zero_state(name));
+    scalars_.restore(json::object());
+    progress_ = RunProgress();
+    return initialize_parameters();
+}
 
-Status Trainer::load_best() {
+Status TrainingRun::swap_average() { return average_ != nullptr ? average_->swap() : Status(); }
+
+Status TrainingRun::load_best() {
     HK_ASSIGN(const std::optional<int64_t> best, model::read_best(run_));
-    if (!best || *best == step_) return {};
+    if (!best || *best == step()) return {};
     HK_ASSIGN(const model::Checkpoint checkpoint, model::verify_checkpoint(model::checkpoint_path(run_, *best)));
     HK_TRY(load_parameters(checkpoint));
-    message(fmt::format("the best weights are those of {}", checkpoint.path.string()));
+    message(fmt::format("using the weights of the best checkpoint, {}", checkpoint.path.string()));
     return {};
 }
 
-// Of the model alone, or of what is trained; described once.
-Result<plugin::Record> Trainer::make_record(int32_t mode) const {
+// Records the model alone (mode evaluate), or all that is trained; described once.
+Result<plugin::Record> TrainingRun::make_record(int32_t mode) const {
     auto& known = records_[mode];
     if (!known) {
         HK_ASSIGN(const std::vector<plugin::BatchField> fields,
@@ -203,11 +220,11 @@ Result<plugin::Record> Trainer::make_record(int32_t mode) const {
     return *known;
 }
 
-Status Trainer::save_model(const fs::path& folder) const {
+Status TrainingRun::save_model(const fs::path& folder) const {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, composition_->write_config());
     contents.tensors = infer::tensor_sources(*store_, described_);
-    if (!base_.empty()) { // what learnt; the body stays where it is
+    if (!base_.empty()) { // only the trained weights; the body stays in its own folder
         HK_ASSIGN(nlohmann::ordered_json config, parse_ordered_json_object(contents.config_json, "config.json"));
         config["hekla"]["base"] = base_;
         contents.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

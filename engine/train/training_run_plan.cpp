@@ -1,8 +1,8 @@
-// What a training would take: of a device that need not be there, and, measured, of the one that is.
+// Memory and time of a training: estimated for any device, measured on the present one.
 #include "base/stopwatch.hpp"
 #include "program/lowering/optimizer.hpp"
-#include "train/trainer.hpp"
 #include "train/training_graph.hpp"
+#include "train/training_run.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,24 +10,26 @@
 namespace hekla::train {
 namespace {
 
-constexpr double kLongStep = 5.0; // seconds at the device's peak: a measurement does not wait for such steps
+constexpr double kLongStep = 5.0; // seconds at the device's peak; longer steps are measured by one example
 
 } // namespace
 
-Result<Trainer::Plan> Trainer::plan(const Recipe& recipe, const plugin::Registry& registry,
-                                    const program::Target& target, const Log& log, const TrainerEvents& events) {
+Result<TrainingRun::Plan> TrainingRun::plan(const Recipe& recipe, const plugin::Registry& registry,
+                                            const program::Target& target, const Log& log,
+                                            const TrainerEvents& events) {
     if (recipe.train.fit)
-        return failed_precondition("train.fit chooses by what is free on a device: plan the micro-batch that it would "
-                                   "choose, or measure on that device");
-    Trainer t(recipe, registry, std::pmr::new_delete_resource(), log, events);
+        return failed_precondition(
+            "train.fit depends on the free memory of a device: set the micro-batch that it would "
+            "choose, or plan on that device");
+    TrainingRun t(recipe, registry, std::pmr::new_delete_resource(), log, events);
     HK_TRY(t.read());
-    HK_TRY(t.open_data()); // whether there is validation data, and how many steps an epoch has
+    HK_TRY(t.open_data()); // for the validation data, and the steps of an epoch
     return t.plan(target);
 }
 
-Result<Trainer::Plan> Trainer::plan() const { return plan(program::target_of(*runtime_)); }
+Result<TrainingRun::Plan> TrainingRun::plan() const { return plan(program::target_of(*runtime_)); }
 
-Result<Trainer::Plan> Trainer::plan(const program::Target& target) const {
+Result<TrainingRun::Plan> TrainingRun::plan(const program::Target& target) const {
     const TrainSection& s = recipe_.train;
     program::Estimator estimator(target);
     HK_TRY(estimator.add_store(program::parameter_table(described_), store_options()));
@@ -60,17 +62,17 @@ Result<Trainer::Plan> Trainer::plan(const program::Target& target) const {
         HK_ASSIGN(const MovingAverage::Update average, MovingAverage::update_of(estimator.table(), reached));
         HK_TRY(estimator.add(average.graph, average.options, 1.0, &program::Estimate::optimizer).status());
     }
-    return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - step_};
+    return Plan{estimator.finish(), s.per_device_train_batch_size, s.context_length, s.max_steps - progress_.step};
 }
 
-Result<Trainer::Times> Trainer::measure() {
+Result<TrainingRun::Times> TrainingRun::measure() {
     const TrainSection& s = recipe_.train;
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = storage_of(recipe_.train);
     options.kernel_choices = recorded_choices();
     options.timings = true;
-    // Where a step would take long, one example stands for all.
+    // Of a long step one example is measured.
     const double flops = train_program_->flops() * static_cast<double>(s.gradient_accumulation_steps);
     const bool slow = shorter_.empty() && peak_flops_ > 0.0 && flops / peak_flops_ > kLongStep;
     const int64_t batch = slow ? 1 : s.per_device_train_batch_size;
@@ -80,8 +82,10 @@ Result<Trainer::Times> Trainer::measure() {
         HK_ASSIGN(const graph::Graph described, composition_->build(HK_MODE_TRAIN, fields));
         HK_ASSIGN(measured, training_graph(described, rules_.frozen));
     }
-    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step_, batch));
-    HK_ASSIGN(const std::vector<data::Batch> micro, next_micro_batches(*batcher));
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step(), batch));
+    HK_ASSIGN(const std::optional<std::vector<data::Batch>> next, next_micro_batches(*batcher));
+    if (!next) return Status(Code::cancelled, "stopped while waiting for a batch");
+    const std::vector<data::Batch>& micro = *next;
     if (micro[0].length != s.context_length) {
         HK_ASSIGN(measured, training_graph(described(micro[0].length), rules_.frozen));
     }
@@ -95,8 +99,7 @@ Result<Trainer::Times> Trainer::measure() {
             seconds = seconds_since(begin) * static_cast<double>(s.per_device_train_batch_size) *
                       static_cast<double>(s.gradient_accumulation_steps);
         } else {
-            HK_ASSIGN(const double loss, gradients(micro, step_));
-            (void)loss;
+            HK_TRY(gradients(micro, step()).status());
             if (i > 0) seconds = std::min(seconds, seconds_since(begin));
         }
     }

@@ -1,0 +1,58 @@
+#include "crash_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+
+namespace hekla::app {
+namespace {
+
+// A signal handler can reach nothing but this.
+struct PluginCalls {
+    static constexpr int kMost = 8; // nested calls deeper than that are counted, not named
+    int depth = 0;
+    std::array<std::array<char, 512>, kMost> texts{}; // "collate() of plugin 'x' (/path/x.so)"
+};
+thread_local PluginCalls t_calls;
+
+void write_text(const char* text) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+[[maybe_unused]] void on_crash(int signal) {
+    if (t_calls.depth > 0) {
+        const int at = std::min(t_calls.depth, PluginCalls::kMost) - 1;
+        write_text("\nhekla: error: crashed in ");
+        write_text(t_calls.texts[static_cast<std::size_t>(at)].data());
+        write_text(". This is a fault of the plugin; plugins.isolate = true in a recipe, or --isolate-plugins, runs it "
+                   "in a process of its own\n");
+    }
+    ::raise(signal); // SA_RESETHAND: the default action
+}
+
+} // namespace
+
+void report_plugin_crashes() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // their own handlers report more
+    struct sigaction action {};
+    action.sa_handler = on_crash;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::sigaction(signal, &action, nullptr);
+#endif
+}
+
+void enter_plugin(std::string_view plugin, std::string_view library, std::string_view function) {
+    const int at = t_calls.depth++;
+    if (at >= PluginCalls::kMost) return;
+    auto& text = t_calls.texts[static_cast<std::size_t>(at)];
+    std::snprintf(text.data(), text.size(), "%.*s() of plugin '%.*s' (%.*s)", static_cast<int>(function.size()),
+                  function.data(), static_cast<int>(plugin.size()), plugin.data(), static_cast<int>(library.size()),
+                  library.data());
+}
+
+void leave_plugin() { --t_calls.depth; }
+
+} // namespace hekla::app

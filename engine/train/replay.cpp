@@ -1,0 +1,54 @@
+#include "train/replay.hpp"
+
+#include "train/schedule.hpp"
+
+#include <fmt/format.h>
+
+namespace hekla::train {
+namespace {
+
+// Loads the newest complete checkpoint before `step`, or the state before the first step; returns its step.
+Result<int64_t> load_before(TrainingRun& run, int64_t step) {
+    HK_ASSIGN(const std::vector<int64_t> all, model::list_checkpoints(run.folder()));
+    for (auto it = all.rbegin(); it != all.rend(); ++it) {
+        if (*it >= step) continue;
+        const Result<model::Checkpoint> checkpoint =
+            model::verify_checkpoint(model::checkpoint_path(run.folder(), *it));
+        if (!checkpoint.ok()) continue;
+        HK_TRY(run.load_checkpoint(checkpoint.value()));
+        return *it;
+    }
+    HK_TRY(run.restart());
+    return int64_t{0};
+}
+
+} // namespace
+
+Result<Replay> replay(TrainingRun& run, int64_t step) {
+    const TrainSection& settings = run.recipe().train;
+    if (step < 1 || step > settings.max_steps)
+        return invalid_argument(fmt::format("step {} is outside 1 to {}", step, settings.max_steps));
+    Replay result;
+    HK_ASSIGN(result.from_checkpoint, load_before(run, step));
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, run.batches(run.step()));
+    for (;;) {
+        HK_ASSIGN(std::optional<std::vector<data::Batch>> micro, run.next_micro_batches(*batcher));
+        if (!micro) return Status(Code::cancelled, "stopped while waiting for a batch");
+        HK_ASSIGN(result.loss, run.gradients(*micro, run.step()));
+        if (run.step() + 1 == step) {
+            result.batches = std::move(*micro);
+            break;
+        }
+        HK_TRY(run.update(learning_rate(settings, run.step())).status());
+        ++run.progress().step;
+    }
+    HK_ASSIGN(const double scale, run.loss_scale());
+    for (const std::string& name : run.gradient_names()) {
+        HK_ASSIGN(ResourceVector<float> values, run.store().download(name, program::StoreArena::gradients));
+        for (float& value : values) value /= static_cast<float>(scale);
+        result.gradients.emplace_back(name, std::move(values));
+    }
+    return result;
+}
+
+} // namespace hekla::train

@@ -1,0 +1,82 @@
+#include "train/step_reporter.hpp"
+
+namespace hekla::train {
+namespace {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+std::vector<hk_score> scores_of(const NamedValues& values) {
+    std::vector<hk_score> scores;
+    for (const auto& [name, value] : values) scores.push_back({{name.data(), name.size()}, value});
+    return scores;
+}
+
+} // namespace
+
+Result<StepReporter> StepReporter::open(TrainingRun& run) {
+    HK_ASSIGN(RunLog log, RunLog::open(run.folder() / "train_log.jsonl", run.step()));
+    return StepReporter(run, std::move(log));
+}
+
+Status StepReporter::step(const StepResult& result) {
+    const TrainSection& s = run_->recipe().train;
+    RunProgress& progress = run_->progress();
+    double tokens = 0.0;
+    for (const data::Batch& batch : result.micro)
+        tokens += static_cast<double>(s.per_device_train_batch_size * batch.length);
+    average_seconds_ = average_seconds_ == 0.0 ? result.seconds : 0.9 * average_seconds_ + 0.1 * result.seconds;
+    // A share above 1 means that the peak was measured while something else used the device: it is not known then.
+    const double share = peak_flops_ > 0.0 ? run_->flops(result.micro) / result.seconds / peak_flops_ : 0.0;
+    if (share > 1.0) peak_flops_ = 0.0;
+    const std::vector<hk_score> losses = scores_of(result.loss.losses), metrics = scores_of(result.loss.metrics);
+    const auto& set = run_->scalars().values();
+    const NamedValues scalar_values(set.begin(), set.end());
+    const std::vector<hk_score> scalars = scores_of(scalar_values);
+
+    hk_train_step report{};
+    report.struct_size = sizeof report;
+    report.skipped = result.outcome.skipped ? 1 : 0;
+    report.step = progress.step;
+    report.max_steps = s.max_steps;
+    report.loss = result.loss.total;
+    report.loss_z = progress.losses.z(result.loss.total);
+    report.gradient_norm = result.outcome.gradient_norm;
+    report.learning_rate = result.learning_rate;
+    report.seconds = result.seconds;
+    report.tokens_per_second = tokens / result.seconds;
+    report.share_of_peak = share > 1.0 ? 0.0 : share;
+    report.remaining_seconds = average_seconds_ * static_cast<double>(s.max_steps - progress.step);
+    report.losses = losses.data();
+    report.loss_count = losses.size();
+    report.metrics = metrics.data();
+    report.metric_count = metrics.size();
+    report.scalars = scalars.data();
+    report.scalar_count = scalars.size();
+
+    progress.losses.add(result.loss.total);
+    HK_TRY(log_.step(report));
+    if (run_->events().step) run_->events().step(report);
+    return {};
+}
+
+Status StepReporter::evaluation(const Evaluation& evaluation, bool best, double seconds) {
+    const std::vector<hk_score> scores = scores_of(evaluation.scores);
+    hk_train_evaluation report{};
+    report.struct_size = sizeof report;
+    report.best = best ? 1 : 0;
+    report.step = run_->step();
+    report.loss = evaluation.loss;
+    report.seconds = seconds;
+    report.scores = scores.data();
+    report.score_count = scores.size();
+    HK_TRY(log_.evaluation(report));
+    HK_TRY(write_curves());
+    if (run_->events().evaluation) run_->events().evaluation(report);
+    return {};
+}
+
+Status StepReporter::write_curves() const {
+    return log_.write_curves(run_->folder(), run_->folder().filename().string());
+}
+
+} // namespace hekla::train

@@ -1,0 +1,245 @@
+#include "train/training_loop.hpp"
+
+#include "base/file.hpp"
+#include "batch/collate.hpp"
+#include "train/schedule.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+} // namespace
+
+Result<TrainerResult> TrainingLoop::run() {
+    Result<TrainerResult> result = train();
+    const Code code = result.code();
+    if (code != Code::io && code != Code::device_lost && code != Code::out_of_memory) return result;
+    // Not the recipe's fault: the same command resumes once the cause is removed.
+    const Result<std::vector<int64_t>> saved = model::list_checkpoints(run_.folder());
+    const std::string last =
+        saved.ok() && !saved.value().empty()
+            ? fmt::format("resumes from {}", model::checkpoint_path(run_.folder(), saved.value().back()).string())
+            : "starts again, there is no checkpoint yet";
+    return Status(code, fmt::format("step {}: {}; the same command {}", run_.step(), result.message(), last));
+}
+
+Result<TrainerResult> TrainingLoop::train() {
+    const TrainSection& s = run_.recipe().train;
+    const RunProgress& progress = run_.progress();
+    HK_TRY(run_.start());
+    HK_ASSIGN(StepReporter reporter, StepReporter::open(run_));
+    reporter_.emplace(std::move(reporter));
+    if (progress.step > 0) saved_ = progress.step;
+    // The process may have been killed between naming a checkpoint and marking it as the best.
+    if (saved_ == progress.step && progress.best_step == progress.step)
+        HK_TRY(model::set_best(run_.folder(), progress.step));
+    if (progress.step > 0 && progress.step >= s.max_steps)
+        message(fmt::format("this run is finished: {} of {} steps are done; raise train.max_steps to train further",
+                            progress.step, s.max_steps));
+
+    TrainerResult result;
+    result.run = run_.folder();
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, run_.batches(progress.step));
+    const auto stop_requested = [&] { return run_.events().stop && run_.events().stop(); };
+    while (progress.step < s.max_steps && !ends_early() && !result.stopped) {
+        const Clock::time_point begin = Clock::now();
+        HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, run_.next_micro_batches(*batcher));
+        if (!micro) {
+            result.stopped = true;
+            break;
+        }
+        HK_TRY(step(*micro, begin));
+        result.stopped = evaluation_stopped_ || (stop_requested() && progress.step < s.max_steps);
+    }
+    if (result.stopped && progress.step > 0 && saved_ != progress.step) HK_TRY(write_checkpoint());
+    HK_ASSIGN(const std::string why, publish_if_finite());
+    if (!why.empty() && !result.stopped)
+        return failed_precondition(
+            fmt::format("the weights after step {} cannot be used: {}; {}", progress.step, why, last_checkpoint()));
+    if (!why.empty()) message(fmt::format("step {} was not saved: {}; {}", progress.step, why, last_checkpoint()));
+    HK_TRY(reporter_->write_curves());
+    if (!result.stopped) {
+        if (s.load_best_model_at_end) HK_TRY(run_.load_best());
+        HK_TRY(run_.swap_average());
+        HK_TRY(run_.save_model(run_.folder()));
+    }
+    result.steps = progress.step;
+    result.best_evaluation = progress.best_evaluation;
+    result.best_step = progress.best_step;
+    if (result.stopped) run_.end_batches(*batcher);
+    return result;
+}
+
+bool TrainingLoop::ends_early() const {
+    const int64_t patience = run_.recipe().train.early_stopping_patience;
+    return patience > 0 && run_.progress().evaluations_since_best >= patience;
+}
+
+Status TrainingLoop::step(const std::vector<data::Batch>& micro, Clock::time_point begin) {
+    const TrainSection& s = run_.recipe().train;
+    RunProgress& progress = run_.progress();
+    HK_ASSIGN(const StepLoss loss, run_.gradients(micro, progress.step));
+    const double rate = learning_rate(s, progress.step);
+    HK_ASSIGN(const StepOutcome outcome, run_.update(rate));
+    ++progress.step;
+    const double seconds = seconds_since(begin);
+    progress.seconds += seconds;
+    if (!outcome.skipped) {
+        HK_TRY(publish_checkpoint()); // its weights gave this step's finite loss and gradients
+        applied_ = true;
+    }
+    if (!outcome.skipped || !applied_) tested_.assign(micro.begin(), micro.begin() + 1);
+    HK_TRY(reporter_->step({micro, loss, outcome, rate, seconds}));
+    if (outcome.scale_too_large)
+        run_.log().warning(fmt::format("step {}: a gradient is too large for float16; the update was skipped, and the "
+                                       "loss scale is halved",
+                                       progress.step));
+    else if (outcome.skipped)
+        HK_TRY(handle_skipped(micro, loss, outcome));
+
+    const bool last = progress.step == s.max_steps;
+    if (run_.data().valid() != nullptr && s.eval_steps > 0 && (progress.step % s.eval_steps == 0 || last))
+        HK_TRY(evaluate());
+    if (ends_early())
+        message(fmt::format("stopping early: no better evaluation in {}; the best was after step {}",
+                            progress.evaluations_since_best, progress.best_step));
+    const bool best_to_keep = s.load_best_model_at_end && progress.best_step == progress.step;
+    if ((s.save_steps > 0 && progress.step % s.save_steps == 0) || last || best_to_keep || ends_early())
+        HK_TRY(write_checkpoint());
+    return {};
+}
+
+Status TrainingLoop::handle_skipped(const std::vector<data::Batch>& micro, const StepLoss& loss,
+                                    const StepOutcome& outcome) {
+    const int64_t step = run_.step();
+    const fs::path file = run_.folder() / fmt::format("bad_step_{}.json", step);
+    json batch = json::array();
+    for (const data::Batch& one : micro)
+        for (const data::Field& field : one.fields)
+            batch.push_back({{"field", field.name}, {"shape", field.shape}, {"values", batch::tensor_of(field).data}});
+    HK_TRY(write_file_atomically(file, batch.dump() + "\n"));
+    HK_ASSIGN(const std::string culprit, run_.describe_non_finite(true));
+    const std::string cause = culprit.empty() ? std::string() : fmt::format(" ({})", culprit);
+    run_.log().warning(fmt::format("step {}: loss {} or gradient norm {} is not finite{}; the update was skipped, the "
+                                   "batch is in {}",
+                                   step, loss.total, outcome.gradient_norm, cause, file.string()));
+    if (outcome.skipped_in_row < static_cast<uint32_t>(run_.recipe().train.max_bad_steps)) return {};
+
+    HK_TRY(publish_if_finite().status());
+    std::string advice = "Try a smaller learning_rate or max_grad_norm";
+    if (!applied_ && saved_ > 0)
+        advice = fmt::format("No step after {0} was finite: remove that folder to resume from an older checkpoint",
+                             model::checkpoint_path(run_.folder(), saved_).string());
+    return failed_precondition(fmt::format(
+        "{} updates in a row were not finite{}: stopped after step {}. {}; the batch is in {}, and `hekla "
+        "replay {} --step {}` names the operation. {}",
+        outcome.skipped_in_row, cause, step, last_checkpoint(), file.string(), run_.folder().string(), step, advice));
+}
+
+std::string TrainingLoop::last_checkpoint() const {
+    return saved_ > 0
+               ? fmt::format("The last good checkpoint is {}", model::checkpoint_path(run_.folder(), saved_).string())
+               : "There is no checkpoint yet";
+}
+
+Status TrainingLoop::write_checkpoint() {
+    unpublished_.reset();
+    const RunProgress& progress = run_.progress();
+    Result<model::CheckpointWriter> writer = run_.write_checkpoint();
+    if (writer.code() == Code::corrupt) {
+        run_.log().warning(fmt::format("the checkpoint of step {} was not saved: {}. {}", progress.step,
+                                       writer.message(), last_checkpoint()));
+        return {};
+    }
+    if (!writer.ok()) return writer.status();
+    unpublished_.emplace(Unpublished{writer.take(), progress.best_step == progress.step});
+    return {};
+}
+
+Status TrainingLoop::publish_checkpoint() {
+    if (!unpublished_) return {};
+    Unpublished checkpoint = std::move(*unpublished_);
+    unpublished_.reset();
+    HK_ASSIGN(const fs::path folder, checkpoint.writer.commit());
+    saved_ = checkpoint.writer.step();
+    if (checkpoint.best) HK_TRY(model::set_best(run_.folder(), saved_));
+    HK_TRY(model::prune_checkpoints(run_.folder(), run_.recipe().train.save_total_limit, saved_).status());
+    message(fmt::format("saved {}", folder.string()));
+    return {};
+}
+
+Result<std::string> TrainingLoop::publish_if_finite() {
+    if (unpublished_ && !tested_.empty()) {
+        HK_ASSIGN(const StepLoss loss, run_.gradients(tested_, run_.step()));
+        if (!std::isfinite(loss.total)) {
+            unpublished_.reset();
+            HK_ASSIGN(const std::string culprit, run_.describe_non_finite(false));
+            return culprit.empty() ? fmt::format("their loss is {}", loss.total) : culprit;
+        }
+    }
+    HK_TRY(publish_checkpoint());
+    HK_ASSIGN(const std::string culprit, saved_ == run_.step() ? std::string() : run_.describe_non_finite(false));
+    return culprit;
+}
+
+Status TrainingLoop::evaluate() {
+    const TrainSection& s = run_.recipe().train;
+    RunProgress& progress = run_.progress();
+    const Clock::time_point begin = Clock::now();
+    HK_TRY(run_.swap_average());
+    const Result<Evaluation> evaluated = run_.validate(false);
+    HK_TRY(run_.swap_average());
+    if (evaluated.code() == Code::cancelled && run_.events().check_stop("").code() == Code::cancelled) {
+        evaluation_stopped_ = true;
+        return {};
+    }
+    if (!evaluated.ok()) return evaluated.status();
+    const Evaluation& evaluation = evaluated.value();
+    const double value = evaluation.score(s.metric_for_best_model);
+    const bool less_is_better = s.metric_for_best_model.starts_with("loss");
+    if (s.metric_for_best_model != "loss" && std::isnan(value)) {
+        std::vector<std::string> names{"loss"};
+        for (const auto& [name, score] : evaluation.scores) names.push_back(name);
+        return invalid_argument(
+            fmt::format("train.metric_for_best_model = \"{}\": this evaluation has no such score; it has {}",
+                        s.metric_for_best_model, fmt::join(names, ", ")));
+    }
+    const bool better = less_is_better ? !(value >= progress.best_evaluation) : !(value <= progress.best_evaluation);
+    const bool best = std::isfinite(value) && better;
+    ++progress.evaluations_since_best;
+    if (best) {
+        progress.best_evaluation = value;
+        progress.best_step = progress.step;
+        progress.evaluations_since_best = 0;
+    }
+    if (run_.recipe().generate.examples_while_training > 0) HK_TRY(write_texts(evaluation));
+    return reporter_->evaluation(evaluation, best, seconds_since(begin));
+}
+
+Status TrainingLoop::write_texts(const Evaluation& evaluation) const {
+    message(evaluation.table);
+    std::string lines;
+    for (const Prediction& prediction : evaluation.predictions) {
+        if (!prediction.said.contains("text")) continue;
+        nlohmann::ordered_json line;
+        line["step"] = run_.step();
+        line["place"] = run_.data().valid()->place(prediction.example);
+        for (const data::TaskColumn& column : run_.data().columns())
+            line[column.name] = run_.data().valid()->text(prediction.example, column.name);
+        line["said"] = prediction.said;
+        lines += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    }
+    return write_file_atomically(run_.folder() / "texts.jsonl", lines);
+}
+
+} // namespace hekla::train

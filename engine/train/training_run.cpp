@@ -1,0 +1,362 @@
+#include "train/training_run.hpp"
+
+#include "base/file.hpp"
+#include "batch/collate.hpp"
+#include "graph/reference.hpp"
+#include "model/finite.hpp"
+#include "train/batch_wait.hpp"
+#include "train/fit.hpp"
+#include "train/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <set>
+
+namespace hekla::train {
+namespace {
+
+using nlohmann::json;
+
+} // namespace
+
+TrainingRun::~TrainingRun() = default;
+
+Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, const plugin::Registry& registry,
+                                                         const program::RuntimeSource& device, const Log& log,
+                                                         const TrainerEvents& events, Purpose purpose) {
+    std::unique_ptr<TrainingRun> t(new TrainingRun(recipe, registry, device.host_memory(), log, events));
+    if (purpose == Purpose::train) { HK_ASSIGN(t->folder_, RunFolder::own(t->run_)); }
+    HK_TRY(t->read());
+    HK_ASSIGN(t->runtime_, device.get());
+    program::Runtime& runtime = *t->runtime_;
+    if (recipe.train.fit) HK_TRY(t->fit());
+    HK_TRY(check_fits(*t->composition_, runtime, t->recipe_.train.per_device_train_batch_size,
+                      recipe.train.context_length, t->fit_options()));
+    HK_TRY(t->open_data());
+    HK_TRY(events.check_stop("preparing the training"));
+    if (const Status compiled = t->compile(); compiled.code() == Code::out_of_memory)
+        return out_of_memory(fmt::format("the device has no memory for this training: {}; make "
+                                         "train.per_device_train_batch_size smaller, or make the model smaller",
+                                         compiled.message()));
+    else if (!compiled.ok())
+        return compiled;
+    HK_TRY(t->begin_or_resume());
+    // Whatever would stop an evaluation is reported before the first step, and its memory is allocated then.
+    if (purpose == Purpose::train && recipe.generate.examples_while_training > 0 && t->data_.valid() != nullptr) {
+        Evaluation tried;
+        HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried));
+    }
+    return t;
+}
+
+TrainingRun::TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
+                         const Log& log, const TrainerEvents& events)
+    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe), run_(recipe.output.dir) {}
+
+Status TrainingRun::start() {
+    if (!folder_.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");
+    folder_.keep();
+    HK_TRY(tokenizer_->save(run_));
+    HK_TRY(write_file_atomically(run_ / "recipe.toml", write_recipe(recipe_)));
+    return record_choices();
+}
+
+Status TrainingRun::draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take) const {
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step()));
+    const int64_t end = std::min(recipe_.train.max_steps, step() + steps);
+    for (int64_t step = this->step(); step < end; ++step) {
+        HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, next_micro_batches(*batcher));
+        if (!micro) return {Code::cancelled, "stopped while waiting for a batch"};
+        HK_TRY(take(*micro));
+    }
+    return {};
+}
+
+Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step) const {
+    return batches(from_step, recipe_.train.per_device_train_batch_size);
+}
+
+Result<std::unique_ptr<data::Batcher>> TrainingRun::batches(int64_t from_step, int64_t rows) const {
+    const TrainSection& s = recipe_.train;
+    data::BatcherOptions options;
+    options.threads = events_.own_threads ? 1 : 0;
+    options.micro_steps = static_cast<uint32_t>(s.gradient_accumulation_steps);
+    options.first_step = static_cast<uint64_t>(from_step);
+    // A finished run has no next step, but measure() and rehearse() need a batch.
+    options.end_step = static_cast<uint64_t>(std::max(s.max_steps, from_step + 1));
+    return data::Batcher::start(options, [this, rows](data::Batch& batch) {
+        const TrainSection& t = recipe_.train;
+        const uint64_t first = data::WindowOrder::first_number(batch.step, batch.micro_step,
+                                                               static_cast<uint64_t>(t.gradient_accumulation_steps),
+                                                               static_cast<uint64_t>(rows));
+        std::vector<batch::DrawnExample> examples;
+        int64_t needed = shorter_.empty() ? t.context_length : 1;
+        for (int64_t row = 0; row < rows; ++row) {
+            examples.push_back(data_.train().draw(first + static_cast<uint64_t>(row)));
+            batch.examples.push_back(examples.back().example.index);
+            if (!shorter_.empty())
+                needed = std::max(needed, batch::example_length(*composition_, examples.back().example));
+        }
+        const auto fits = shorter_.lower_bound(needed);
+        batch.length = fits != shorter_.end() ? fits->first : t.context_length;
+        return batch::make_fields(*composition_, examples, &data_.train().examples(), static_cast<uint64_t>(t.seed),
+                                  rows, batch.length, batch.fields, host_memory());
+    });
+}
+
+std::vector<int64_t> TrainingRun::row_lengths() const {
+    const int64_t longest = recipe_.train.context_length;
+    if (!recipe_.train.group_by_length || !data_.is_table()) return {longest};
+    std::set<int64_t> lengths{longest};
+    constexpr int64_t kStep = 8, kParts = 4;
+    for (int64_t part = 1; part < kParts; ++part) {
+        const int64_t length = (longest * part / kParts + kStep - 1) / kStep * kStep;
+        if (length < longest) lengths.insert(length);
+    }
+    return {lengths.begin(), lengths.end()};
+}
+
+const graph::Graph& TrainingRun::described(int64_t length) const {
+    const auto found = shorter_.find(length);
+    return found != shorter_.end() ? found->second.described : described_;
+}
+
+program::Program& TrainingRun::train_program(int64_t length) const {
+    const auto found = shorter_.find(length);
+    return found != shorter_.end() ? *found->second.program : *train_program_;
+}
+
+Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(data::Batcher& batcher) const {
+    std::vector<data::Batch> micro;
+    const BatchMaker maker = batch_maker();
+    for (int64_t i = 0; i < recipe_.train.gradient_accumulation_steps; ++i) {
+        if (!wait_for_batch(batcher, events_, maker)) return std::optional<std::vector<data::Batch>>();
+        HK_ASSIGN(std::optional<data::Batch> batch, batcher.next());
+        if (!batch) return internal_error("the batches ended before the steps");
+        micro.push_back(std::move(*batch));
+    }
+    return std::optional(std::move(micro));
+}
+
+BatchMaker TrainingRun::batch_maker() const {
+    const Result<plugin::Registry::Entry> entry = registry_.find(HK_OBJECTIVE_INTERFACE, recipe_.objective.id);
+    const std::string library =
+        entry.ok() && entry->manifest != nullptr ? fmt::format(" ({})", entry->manifest->library) : "";
+    return {fmt::format("objective '{}'{}", recipe_.objective.id, library), composition_->isolated()};
+}
+
+void TrainingRun::end_batches(data::Batcher& batcher) {
+    train::end_batches(batcher, events_, batch_maker());
+    if (evaluator_ != nullptr) evaluator_->end_batches();
+}
+
+Result<std::vector<double>> TrainingRun::loss_counts(const data::Batch& batch) const {
+    graph::Feeds feeds;
+    for (const data::Field& field : batch.fields) feeds.fields.emplace(field.name, batch::tensor_of(field));
+    feeds.step_scalars = scalars_.values();
+    std::vector<graph::ValueId> wanted;
+    const graph::Graph& graph = described(batch.length);
+    for (const graph::LossTerm& term : graph.losses) wanted.push_back(term.count);
+    HK_ASSIGN(const std::vector<graph::Tensor> values, graph::evaluate(graph, feeds, wanted));
+    std::vector<double> counts;
+    for (const graph::Tensor& value : values) counts.push_back(value.data[0]);
+    return counts;
+}
+
+Status TrainingRun::set_fields(program::Program& program, const data::Batch& batch) const {
+    for (const data::Field& field : batch.fields)
+        if (program.has_input(field.name)) HK_TRY(program.set_input(field.name, field.bytes)); // not all are read
+    return {};
+}
+
+Result<StepLoss> TrainingRun::gradients(const std::vector<data::Batch>& micro, int64_t step) {
+    HK_TRY(scalars_.begin_step(step, recipe_.train.max_steps,
+                               events_.scalars ? events_.scalars() : StepScalars::Values()));
+    const std::vector<graph::LossTerm>& terms = described_.losses;
+    std::vector<double> counts(terms.size(), 0.0);
+    for (const data::Batch& batch : micro) {
+        HK_ASSIGN(const std::vector<double> one, loss_counts(batch));
+        for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += one[i];
+    }
+    HK_ASSIGN(const double scale, optimizer_->loss_scale());
+    std::set<int64_t> lengths;
+    for (const data::Batch& batch : micro) lengths.insert(batch.length);
+    for (const int64_t length : lengths)
+        for (std::size_t i = 0; i < counts.size(); ++i)
+            HK_TRY(train_program(length).set_scalar(
+                fmt::format("loss_scale.{}", i),
+                counts[i] > 0.0 ? static_cast<float>(scale) * static_cast<float>(terms[i].weight / counts[i]) : 0.0f));
+    if (cut_ && !features_) {
+        message(fmt::format("running the frozen body once over {} examples",
+                            grouped(static_cast<double>(data_.train().size()))));
+        HK_ASSIGN(features_, Features::compute(*runtime_, *store_, *composition_, *cut_, data_.train(),
+                                               recipe_.train.per_device_train_batch_size, recipe_.train.context_length,
+                                               static_cast<uint64_t>(recipe_.train.seed)));
+    }
+    StepLoss loss;
+    std::vector<double> sums(named_losses() ? terms.size() : 0, 0.0);
+    std::vector<std::pair<double, double>> metrics(described_.metrics.size()); // sum, count
+    for (std::size_t i = 0; i < micro.size(); ++i) {
+        program::Program& program = train_program(micro[i].length);
+        HK_TRY(set_fields(program, micro[i]));
+        HK_TRY(scalars_.apply(program));
+        if (features_) HK_TRY(features_->set(program, micro[i].examples));
+        program::RunScalars scalars;
+        scalars.seed = static_cast<uint64_t>(recipe_.train.seed);
+        scalars.step = static_cast<uint32_t>(step);
+        scalars.first_example =
+            static_cast<uint32_t>(i) * static_cast<uint32_t>(recipe_.train.per_device_train_batch_size);
+        scalars.accumulate = i > 0;
+        HK_TRY(program.run(scalars));
+        HK_ASSIGN(const float part, program.read_scalar_output("loss"));
+        loss.total += static_cast<double>(part) / scale;
+        for (std::size_t term = 0; term < sums.size(); ++term) {
+            HK_ASSIGN(const float sum, program.read_scalar_output(fmt::format("loss_sum.{}", term)));
+            sums[term] += static_cast<double>(sum);
+        }
+        for (std::size_t m = 0; m < metrics.size(); ++m) {
+            HK_ASSIGN(const float sum, program.read_scalar_output("metric_sum." + described_.metrics[m].name));
+            HK_ASSIGN(const float count, program.read_scalar_output("metric_count." + described_.metrics[m].name));
+            metrics[m].first += static_cast<double>(sum);
+            metrics[m].second += static_cast<double>(count);
+        }
+    }
+    const auto mean = [](double sum, double count) {
+        return count > 0.0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+    };
+    for (std::size_t i = 0; i < sums.size(); ++i) loss.losses.emplace_back(terms[i].name, mean(sums[i], counts[i]));
+    for (std::size_t i = 0; i < metrics.size(); ++i)
+        loss.metrics.emplace_back(described_.metrics[i].name, mean(metrics[i].first, metrics[i].second));
+    return loss;
+}
+
+Result<StepOutcome> TrainingRun::update(double learning_rate) {
+    HK_ASSIGN(const StepOutcome outcome, optimizer_->step(learning_rate));
+    if (average_ != nullptr && !outcome.skipped) HK_TRY(average_->update(outcome.applied));
+    return outcome;
+}
+
+double TrainingRun::flops(const std::vector<data::Batch>& micro) const {
+    double flops = 0.0;
+    for (const data::Batch& batch : micro) flops += train_program(batch.length).flops();
+    return flops;
+}
+
+Result<std::string> TrainingRun::describe_non_finite(bool gradients) {
+    const auto search = [&](program::StoreArena arena, const auto& names) -> Result<std::string> {
+        for (const std::string& name : names) {
+            HK_ASSIGN(const ResourceVector<float> values, store_->download(name, arena));
+            model::TensorView tensor;
+            tensor.name = name;
+            tensor.dims = store_->find(name)->shape.vector();
+            tensor.bytes = std::as_bytes(std::span(values));
+            if (const Status finite = model::check_finite(tensor); !finite.ok()) return finite.message();
+        }
+        return std::string();
+    };
+    std::vector<std::string> parameters;
+    for (const program::ParameterEntry& entry : store_->table()) parameters.push_back(entry.name);
+    HK_ASSIGN(std::string found, search(program::StoreArena::parameters, parameters));
+    if (!found.empty()) return "parameter " + found;
+    if (!gradients) return std::string();
+    HK_ASSIGN(found, search(program::StoreArena::gradients, train_program_->gradient_names()));
+    return found.empty() ? found : "gradient of " + found;
+}
+
+int64_t TrainingRun::evaluation_batch() const {
+    const TrainSection& s = recipe_.train;
+    return s.per_device_eval_batch_size > 0 ? s.per_device_eval_batch_size : s.per_device_train_batch_size;
+}
+
+Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictions, Evaluation& result) {
+    if (texts_ == nullptr) {
+        HK_ASSIGN(texts_,
+                  TextEvaluator::create(*runtime_, *store_, *composition_, *tokenizer_, recipe_.generate.options,
+                                        evaluation_batch(), row_lengths(), static_cast<uint64_t>(recipe_.train.seed)));
+    }
+    HK_ASSIGN(WrittenTexts written, texts_->run(split, limit));
+    result.scores.insert(result.scores.end(), written.scores.begin(), written.scores.end());
+    result.table += written.summary;
+    if (!predictions) return {};
+    for (WrittenText& one : written.texts) {
+        json said{{"text", std::move(one.output)}};
+        if (split.place(one.example).empty()) { // only this has the input
+            said["source"] = std::move(one.source);
+            said["reference"] = std::move(one.reference);
+        }
+        result.predictions.push_back({one.example, std::move(said)});
+    }
+    return {};
+}
+
+Result<std::optional<uint64_t>> TrainingRun::texts_to_write() const {
+    const int64_t wanted = recipe_.generate.examples;
+    if (wanted > 0) return std::optional(static_cast<uint64_t>(wanted));
+    if (wanted == 0 || !data_.is_table()) return std::optional<uint64_t>();
+    HK_ASSIGN(const TextEvaluator::Kind kind, TextEvaluator::kind_of(*composition_));
+    return kind == TextEvaluator::Kind::nothing ? std::optional<uint64_t>() : std::optional<uint64_t>(0);
+}
+
+// An evaluation uses the values of the last step.
+Status TrainingRun::set_evaluation_scalars() {
+    HK_TRY(scalars_.begin_step(std::max<int64_t>(step() - 1, 0), recipe_.train.max_steps));
+    return evaluator_->set_scalars(scalars_);
+}
+
+Result<Evaluation> TrainingRun::validate(bool whole) {
+    const TrainSection& s = recipe_.train;
+    HK_TRY(set_evaluation_scalars());
+    const int64_t batch = evaluation_batch();
+    constexpr int64_t kBatchesOfText = 50;
+    const int64_t batches = s.eval_batches >= 0 ? s.eval_batches : data_.is_table() ? 0 : kBatchesOfText;
+    HK_ASSIGN(Evaluation result,
+              evaluator_->run(*data_.valid(), static_cast<uint64_t>(batches * batch), whole, data_.classes()));
+    if (!whole && recipe_.generate.examples_while_training > 0)
+        HK_TRY(
+            add_texts(*data_.valid(), static_cast<uint64_t>(recipe_.generate.examples_while_training), true, result));
+    return result;
+}
+
+Result<Evaluation> TrainingRun::evaluate(On split) {
+    const Split* of = split == On::test ? data_.test() : data_.valid();
+    if (of == nullptr)
+        return failed_precondition(split == On::test ? "no test data: set data.test"
+                                                     : "no validation data: set data.valid, or set "
+                                                       "data.valid_fraction and train.eval_steps above 0");
+    HK_ASSIGN(const std::optional<uint64_t> texts, texts_to_write());
+    if (!start_random_.empty())
+        return failed_precondition(fmt::format(
+            "{}: there is no checkpoint, and {} would be random{}: train first, or set [output] dir to a trained run",
+            run_.string(), start_random_.front(),
+            start_random_.size() > 1 ? fmt::format(", like {} more", start_random_.size() - 1) : ""));
+    if (recipe_.train.load_best_model_at_end) HK_TRY(load_best());
+    HK_TRY(swap_average()); // this run is not trained further
+    Evaluation result;
+    HK_TRY(set_evaluation_scalars());
+    if (split == On::test) {
+        HK_ASSIGN(result, evaluator_->run(*of, 0, true, data_.classes()));
+    } else {
+        HK_ASSIGN(result, validate(true));
+    }
+    if (texts) HK_TRY(add_texts(*of, *texts, true, result));
+    return result;
+}
+
+Status TrainingRun::rehearse() {
+    if (step() >= recipe_.train.max_steps) return {};
+    HK_ASSIGN(const std::unique_ptr<data::Batcher> batcher, batches(step()));
+    HK_ASSIGN(const std::optional<std::vector<data::Batch>> micro, next_micro_batches(*batcher));
+    if (!micro) return {Code::cancelled, "stopped while waiting for a batch"};
+    HK_TRY(gradients(*micro, step()).status());
+    for (const auto& [length, shorter] : shorter_) {
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields,
+                  composition_->batch_fields(recipe_.train.per_device_train_batch_size, length));
+        HK_TRY(run_over_zeros(*shorter.program, fields));
+    }
+    HK_TRY(optimizer_->rehearse());
+    if (average_ != nullptr) HK_TRY(average_->rehearse());
+    return evaluator_ != nullptr ? evaluator_->rehearse() : Status();
+}
+
+} // namespace hekla::train
