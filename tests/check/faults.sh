@@ -85,7 +85,7 @@ expect foreign_ids batch.examples "the id 1048576"
 expect throw_in_collate batch.pure "thrown by collate"
 patience=0.05 expect hang_in_collate batch.pure "did not finish within"
 expect no_json decode "JSON"
-expect forgets_rows decode "1 rows, there are 2"
+expect forgets_rows decode "results for 1 rows; the batch has 2"
 expect crash_in_decode decode "SIGSEGV"
 operation() { # operation FAULT TEST SAID
   level=3 expect "$@" faulty_operation

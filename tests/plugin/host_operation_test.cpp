@@ -181,7 +181,7 @@ TEST_CASE("revisions: the newest, an older one that is offered beside it, and th
                    "revision 1 was asked for, its plugin has 2: emit that one, or offer 'acme.scale/1' too"));
     Description wrong({{"acme.scale", kScale}, {"acme.scale/1", kScale}});
     wrong.scale(wrong.parameter({2, 3}), 1);
-    CHECK(contains(wrong.message(), "operation 'acme.scale/1' says that it is revision 2"));
+    CHECK(contains(wrong.message(), "operation 'acme.scale/1' describes itself as revision 2"));
     Description none;
     none.scale(none.parameter({2, 3}), 1, "acme.other");
     CHECK(contains(none.message(), "no plugin provides acme.other"));
