@@ -68,7 +68,7 @@ TensorSource converted_source(std::string name, const TensorView& view, DType dt
 namespace {
 
 Status too_large(std::span<const int64_t> dims) {
-    return invalid_argument(fmt::format("shape {} has more elements than 63 bits can count", format_dims(dims)));
+    return invalid_argument(fmt::format("shape {} is larger than 63 bits can count", format_dims(dims)));
 }
 
 Result<int64_t> checked_product(int64_t unit, std::span<const int64_t> dims) {

@@ -156,7 +156,7 @@ TEST_CASE("SentencePiece: files that lie") {
         const Result<SpieceModel> cut = read_spiece_model(std::string_view(sound).substr(0, kept), "m");
         if (cut.ok()) CHECK(cut.value().pieces.size() >= 3);
     }
-    CHECK(contains(error_of("spiece.model", sound.substr(0, sound.size() / 2)), "ends too early"));
+    CHECK(contains(error_of("spiece.model", sound.substr(0, sound.size() / 2)), "it is truncated"));
     CHECK(contains(error_of("spiece.model", ""), "no pieces"));
     CHECK(!error_of("spiece.model", "hello").empty());
     const auto changed = [&](auto change) {
