@@ -153,6 +153,8 @@ std::string TrainingLoop::last_checkpoint() const {
 }
 
 Status TrainingLoop::write_checkpoint() {
+    // Every step since the last one was written was skipped: it has the same weights, which are tested now.
+    if (unpublished_) HK_TRY(publish_if_finite().status());
     unpublished_.reset();
     const RunProgress& progress = run_.progress();
     Result<model::CheckpointWriter> writer = run_.write_checkpoint();
