@@ -19,15 +19,15 @@ std::string_view ${name}_text(std::string_view file);
 #include \"${name}_texts.hpp\"
 namespace hekla::embedded {
 namespace {
-struct Text {
+struct ${name}_Text {
     std::string_view file;
     std::string_view content;
 };
-constexpr Text texts[] = {
+constexpr ${name}_Text ${name}_texts[] = {
 ${rows}};
 } // namespace
 std::string_view ${name}_text(std::string_view file) {
-    for (const Text& text : texts)
+    for (const ${name}_Text& text : ${name}_texts)
         if (text.file == file) return text.content;
     return {};
 }

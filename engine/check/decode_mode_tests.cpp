@@ -3,6 +3,7 @@
 #include "check/tests.hpp"
 
 #include "base/philox.hpp"
+#include "batch/collate.hpp"
 #include "generate/decoder_reference.hpp"
 #include "graph/decode_mode.hpp"
 
@@ -122,7 +123,7 @@ private:
                   batch_of(small, std::span(small.examples).first(kRows), kRows, length_, 1));
         for (const data::Field& field : fields)
             if (field.name == "input_ids" || field.name == "attention_mask")
-                sources_[field.name] = infer::tensor_of(field);
+                sources_[field.name] = batch::tensor_of(field);
         return {};
     }
 

@@ -254,7 +254,7 @@ std::string curve_svg(const std::string& title, const std::vector<Curve>& curves
                 path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L",
                                     x(static_cast<double>(curve.points[i].first)), y(curve.points[i].second));
         svg.path(path, fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\"",
-                                   curve.colour));
+                                   curve.color));
         if (curve.points.size() < 60)
             for (const auto& [step, value] : curve.points)
                 svg.circle(x(static_cast<double>(step)), y(value), 2.6, fmt::format("fill=\"{}\"", curve.color));

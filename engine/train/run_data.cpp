@@ -181,7 +181,7 @@ DataFacts RunData::facts() const {
 }
 
 Result<std::unique_ptr<text::Tokenizer>> RunData::train_tokenizer(text::TokenizerTrainer& trainer) const {
-    trainer.set_stop(stop_);
+    trainer.set_stop([stop = stop_] { return !stop.check().ok(); });
     if (train_table_ != nullptr) {
         HK_TRY(train_table_->train(trainer));
         return trainer.finish();

@@ -4,7 +4,7 @@
 #include "help/completions.hpp"
 #include "help/reference.hpp"
 #include "output.hpp"
-#include "recipe_keys.hpp"
+#include "train/recipe_key.hpp"
 
 namespace hekla::app {
 
@@ -24,9 +24,9 @@ void add_completion(CLI::App& app, Verbs& verbs) {
     add("completion", "Print a script that completes verbs, options, files and recipe keys in a shell.", "shell",
         "the shell", {"bash", "zsh", "fish"},
         [](const std::string& shell, const CommandInfo& program) {
-            return shell == "bash"  ? bash_completion(program, recipe_keys())
-                   : shell == "zsh" ? zsh_completion(program, recipe_keys())
-                                    : fish_completion(program, recipe_keys());
+            return shell == "bash"  ? bash_completion(program, train::recipe_key_names())
+                   : shell == "zsh" ? zsh_completion(program, train::recipe_key_names())
+                                    : fish_completion(program, train::recipe_key_names());
         })
         ->footer("Examples:\n  hekla completion bash > ~/.local/share/bash-completion/completions/hekla\n"
                  "  hekla completion zsh > ~/.zfunc/_hekla\n"
