@@ -91,7 +91,7 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
                 const auto found = f.inputs.find(field);
                 if (found == f.inputs.end())
                     return not_found(
-                        fmt::format("{}: generation goes with the field '{}', which the batch does not have",
+                        fmt::format("{}: generation needs the field '{}', which the batch does not have",
                                     folder.string(), field));
                 g.fields.emplace(*found);
             }

@@ -76,7 +76,7 @@ Result<Message> Channel::receive(Clock::time_point deadline) {
     Header header;
     HK_TRY(read(reinterpret_cast<char*>(&header), sizeof header, deadline));
     if (header.magic != kMagic || header.size > kMostBytes)
-        return corrupt("what came from the other process is no message");
+        return corrupt("the data from the other process is not a message");
     Message message;
     message.kind = header.kind;
     constexpr std::size_t kStep = std::size_t{1} << 20;

@@ -42,7 +42,7 @@ private:
 };
 
 Status damaged(const std::filesystem::path& file, const char* what) {
-    return corrupt(fmt::format("{}: damaged: its {} lies outside the file", file.string(), what));
+    return corrupt(fmt::format("{}: damaged: its {} is outside the file", file.string(), what));
 }
 
 } // namespace
@@ -52,11 +52,11 @@ Result<ElfFile> read_elf(const std::filesystem::path& file) {
     const Bytes bytes(content);
     const auto header = bytes.at<Elf64_Ehdr>(0);
     if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-        return invalid_argument(fmt::format("{}: is no ELF file: a shared library was expected", file.string()));
+        return invalid_argument(fmt::format("{}: is not an ELF file; expected a shared library", file.string()));
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_type != ET_DYN ||
         (kMachine != EM_NONE && header->e_machine != kMachine))
         return unsupported(
-            fmt::format("{}: is no 64-bit shared library for this machine (class {}, type {}, machine {})",
+            fmt::format("{}: is not a 64-bit shared library for this machine (class {}, type {}, machine {})",
                         file.string(), header->e_ident[EI_CLASS], header->e_type, header->e_machine));
     ElfFile elf;
     for (uint16_t i = 0; i < header->e_phnum; ++i) {

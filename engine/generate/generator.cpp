@@ -171,7 +171,7 @@ public:
         for (std::size_t row = 0; row < request_.prompts.size(); ++row)
             if (request_.prompts[row].empty())
                 return invalid_argument(
-                    fmt::format("prompt {} is empty; it needs at least one token to go on from", row));
+                    fmt::format("prompt {} is empty; it needs at least one token to continue", row));
         const bool beams = options_.beams > 1;
         copies_ = at(beams ? options_.beams : options_.sequences);
         DecodeBatch session;

@@ -401,7 +401,7 @@ Status Device::check(VkResult result, std::string_view what) const {
         if (lost_report_.empty()) {
             lost_report_ = fmt::format(
                 "the Vulkan device {} ({} {}) was lost in {}: its driver stopped it (work that took too long, a fault "
-                "in a shader, a reset, or the card is gone). Destroy this context and create a new one",
+                "in a shader, a reset, or the card was removed). Destroy this context and create a new one",
                 capabilities_.device_name, capabilities_.driver_name, capabilities_.driver_info, what);
             log_.debug(lost_report_); // every call returns it from now on, so the caller reports it
         }

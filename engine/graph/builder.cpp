@@ -232,7 +232,7 @@ void Builder::recompute_end() {
 void Builder::output(const std::string& name, ValueId value) {
     if (!ok()) return;
     if (value == kNone || value >= graph_.values.size())
-        return fail(invalid_argument(fmt::format("output '{}' is no value", name)));
+        return fail(invalid_argument(fmt::format("output '{}' is not a value", name)));
     graph_.outputs[name] = value;
 }
 
@@ -240,7 +240,7 @@ void Builder::loss(const std::string& name, ValueId sum, ValueId count, double w
     if (!ok()) return;
     for (const ValueId value : {sum, count}) {
         if (value == kNone || value >= graph_.values.size())
-            return fail(invalid_argument(fmt::format("loss '{}' is no value", name)));
+            return fail(invalid_argument(fmt::format("loss '{}' is not a value", name)));
         if (shape(value).rank() != 0)
             return fail(invalid_argument(fmt::format("loss '{}': {} is {}, expected a scalar []", name,
                                                      value == sum ? "sum" : "count", shape(value).text())));

@@ -80,7 +80,7 @@ Status check(const Graph& graph) {
     };
     if (graph.values.empty() || graph.scopes.empty()) return invalid_argument("a graph needs its value 0 and scope 0");
     for (std::size_t i = 1; i < graph.scopes.size(); ++i)
-        if (graph.scopes[i].parent >= i) return invalid_argument(fmt::format("scope {} stands before its parent", i));
+        if (graph.scopes[i].parent >= i) return invalid_argument(fmt::format("scope {} precedes its parent", i));
     std::vector<bool> made(graph.values.size(), false);
     std::map<std::string, const OwnOperation*> operations;
     for (NodeId id = 0; id < graph.nodes.size(); ++id) {
@@ -126,7 +126,7 @@ Status check(const Graph& graph) {
         for (std::size_t i = 0; i < node.outputs.size(); ++i) {
             const ValueId output = node.outputs[i];
             if (output == kNone || output >= graph.values.size() || made[output])
-                return bad(id, fmt::format("output {} is no new value", i));
+                return bad(id, fmt::format("output {} is not a new value", i));
             const Value& value = graph.values[output];
             if (value.node != id || value.output != i) return bad(id, fmt::format("output {} names another node", i));
             if (value.kind != inferred.value()[i].first || !(value.shape == inferred.value()[i].second))

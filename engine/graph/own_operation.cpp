@@ -169,7 +169,7 @@ Status check_own_use(const OwnUse& use) {
         return refuse(fmt::format("{} invocations; 0 to {} are possible", use.invocations, kMost - 1));
     if (d.local_size > 0 && use.invocations % d.local_size != 0)
         return refuse(
-            fmt::format("{} invocations are no multiple of its local size {}", use.invocations, d.local_size));
+            fmt::format("{} invocations are not a multiple of its local size {}", use.invocations, d.local_size));
     if (!std::isfinite(use.flops) || !std::isfinite(use.bytes) || use.flops < 0 || use.bytes < 0)
         return refuse(
             fmt::format("its cost is {} FLOPs and {} bytes, expected finite numbers from 0", use.flops, use.bytes));
@@ -214,10 +214,10 @@ Status check_own_gradient(const OwnUse& use, const Graph& gradient) {
         case Op::site:
         case Op::attention_cached:
             return refuse(
-                fmt::format("it may not use {}: it is computed from inputs, outputs and their gradients alone",
+                fmt::format("it must not use {}: it is computed from inputs, outputs and their gradients alone",
                             gradient.describe(id)));
         case Op::attention:
-            if (node.real("dropout") > 0) return refuse("its attention may not have dropout");
+            if (node.real("dropout") > 0) return refuse("its attention must not have dropout");
             break;
         default: break;
         }

@@ -129,13 +129,13 @@ Result<Outputs> transpose(const Rule& r) {
     const Shape& x = r.shape(0);
     std::array<bool, kMaxRank> seen{};
     if (permutation.size() != static_cast<std::size_t>(x.rank()))
-        return r.error("[{}] is no permutation of the {} dimensions of {}", fmt::join(permutation, ", "), x.rank(),
+        return r.error("[{}] is not a permutation of the {} dimensions of {}", fmt::join(permutation, ", "), x.rank(),
                        x.text());
     Shape y = x;
     for (std::size_t i = 0; i < permutation.size(); ++i) {
         const int64_t from = permutation[i];
         if (from < 0 || from >= x.rank() || seen[static_cast<std::size_t>(from)])
-            return r.error("[{}] is no permutation of the {} dimensions of {}", fmt::join(permutation, ", "), x.rank(),
+            return r.error("[{}] is not a permutation of the {} dimensions of {}", fmt::join(permutation, ", "), x.rank(),
                            x.text());
         seen[static_cast<std::size_t>(from)] = true;
         y[static_cast<int>(i)] = x[static_cast<int>(from)];
@@ -374,7 +374,7 @@ Status attention_inputs(const Rule& r, std::size_t q) {
         return r.error("q {} and k {}: head sizes {} and {} differ", qs.text(), ks.text(), qs[3], ks[3]);
     if (vs[1] != ks[1] || vs[2] != tk) return r.error("k {} and v {}: heads or lengths differ", ks.text(), vs.text());
     if (ks[1] == 0 || h % ks[1] != 0)
-        return r.error("q {} and k {}: {} query heads are no multiple of {} key heads", qs.text(), ks.text(), h, ks[1]);
+        return r.error("q {} and k {}: {} query heads are not a multiple of {} key heads", qs.text(), ks.text(), h, ks[1]);
     if (tk == 0) return r.error("k {} has no keys", ks.text());
     const auto scores = [&](std::size_t i) -> Status {
         if (!r.has(i)) return {};

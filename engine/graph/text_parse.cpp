@@ -213,7 +213,7 @@ public:
 
     Status line(std::string_view text) {
         if (text.starts_with('|')) {
-            if (!block_) return invalid_argument("a line behind a bar belongs to no operation or gradient");
+            if (!block_) return invalid_argument("a line that begins with a bar belongs to no operation or gradient");
             text.remove_prefix(text.starts_with("| ") ? 2 : 1);
             if (block_->any) block_->lines += '\n';
             block_->lines += text;
@@ -381,7 +381,7 @@ private:
         if (!parent.empty()) {
             const auto found = scopes_.find(std::string(parent));
             if (found == scopes_.end())
-                return invalid_argument(fmt::format("scope {} stands in none that was opened", quote(label)));
+                return invalid_argument(fmt::format("scope {} is in no scope that was opened", quote(label)));
             scope.parent = found->second;
         }
         graph_.scopes.push_back(std::move(scope));

@@ -5,6 +5,7 @@
 #include "plugin/host_graph.hpp"
 #include "plugin/host_tokenizer.hpp"
 #include "plugin/library_file.hpp"
+#include "plugin/table_slots.hpp"
 #include "plugin/trace.hpp"
 
 #include "hekla/plugin/architecture.h"
@@ -62,20 +63,6 @@ namespace {
 constexpr const char* kName = "hekla";
 constexpr const char* kVersion = "0.1.0";
 
-// Every function of the structs that plugins give, from the description of the ABI.
-struct TableSlot {
-    std::string_view interface_id;
-    std::string_view function;
-    std::size_t offset;
-    bool may_be_null;
-};
-constexpr TableSlot kTableSlots[] = {
-#define HK_SLOT(interface_id, table, function, may_be_null)                                                            \
-    {interface_id, #function, offsetof(table, function), may_be_null},
-#include "plugin/table_slots.inc"
-#undef HK_SLOT
-};
-
 // Why a plugin of that version cannot run here, and which line to change; empty if it can. `source`: where the version
 // is from.
 std::string version_problem(uint32_t major, uint32_t minor, const std::string& source, const Manifest& manifest) {
@@ -109,7 +96,7 @@ std::string damage(const hk_plugin_entry* entry) {
 // The functions that a table of this interface must have and this one lacks.
 std::vector<std::string_view> missing_functions(std::string_view interface_id, const void* table) {
     std::vector<std::string_view> missing;
-    for (const TableSlot& slot : kTableSlots) {
+    for (const TableSlot& slot : table_slots()) {
         if (slot.interface_id != interface_id || slot.may_be_null) continue;
         const void* function = nullptr;
         std::memcpy(&function, static_cast<const char*>(table) + slot.offset, sizeof function);
@@ -267,10 +254,6 @@ Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const L
                                                      provided.interface_id, provided.id, fmt::join(missing, ", ")));
     }
     return result;
-}
-
-bool is_known_interface(std::string_view interface_id) {
-    return std::ranges::any_of(kTableSlots, [&](const TableSlot& slot) { return slot.interface_id == interface_id; });
 }
 
 Library::~Library() {

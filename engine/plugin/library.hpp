@@ -10,9 +10,6 @@
 
 namespace hekla::plugin {
 
-// Whether this host uses interfaces with this id, eg: "hekla.architecture/1".
-bool is_known_interface(std::string_view interface_id);
-
 // An interface that is not stable yet.
 struct Draft {
     std::string id;              // "hekla.adapter.draft/1"

@@ -4,7 +4,7 @@
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
 #include "hekla/plugin/abi.h"
-#include "plugin/library.hpp"
+#include "plugin/table_slots.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

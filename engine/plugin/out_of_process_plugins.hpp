@@ -9,13 +9,9 @@
 
 #include "plugin/plugin_set.hpp"
 #include "plugin/registry.hpp"
+#include "plugin/worker_purpose.hpp"
 
 namespace hekla::plugin {
-
-enum class WorkerPurpose {
-    describing, // one process; a plugin that ends it or exceeds the time limit is reported (Registry::disable_plugin)
-    working,    // collate, decode and example_length: one process per calling thread, restarted when it ends
-};
 
 // Everything given must outlive the result. Errors: hekla-describe was not found; those of make_in_process_plugins().
 Result<std::unique_ptr<PluginSet>> make_out_of_process_plugins(const Registry& registry, const PartsSpec& spec,

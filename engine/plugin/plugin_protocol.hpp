@@ -5,7 +5,9 @@
 #include "base/child_process.hpp"
 #include "plugin/host_tokenizer.hpp"
 #include "plugin/messages.hpp"
-#include "plugin/out_of_process_plugins.hpp"
+#include "plugin/plugin_set.hpp"
+#include "plugin/registry.hpp"
+#include "plugin/worker_purpose.hpp"
 
 #include <memory>
 #include <string>

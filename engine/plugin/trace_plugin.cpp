@@ -172,7 +172,7 @@ struct PluginCall<M> {
                     if constexpr (kName == "create") made_one(slot, result, made, before);
                     if constexpr (std::is_same_v<T, hk_head> && kName == "decode")
                         if (result == HK_OK && std::get<1>(all) != nullptr && pushed != std::get<1>(all)->row_count)
-                            report_broken("head.2", fmt::format("decode() said something of {} rows, there are {}",
+                            report_broken("head.2", fmt::format("decode() returned results of {} rows, there are {}",
                                                                 pushed, std::get<1>(all)->row_count));
                     if constexpr (std::is_same_v<T, hk_operation> && kName == "shape")
                         check_cost(slot, result, std::get<1>(all));

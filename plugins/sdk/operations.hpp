@@ -1,5 +1,5 @@
 // Made by tools/generate_abi from engine/graph/operations.json. Edit that instead.
-// The operations as C++ functions of Value; included by hekla_plugin.hpp. `at` is never given: it is where the call stands.
+// The operations as C++ functions of Value; included by hekla_plugin.hpp. `at` is never given: it is the place of the call.
 #pragma once
 
 namespace hekla::plugin {

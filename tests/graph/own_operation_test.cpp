@@ -134,11 +134,11 @@ TEST_CASE("a gradient's graph is held to its rules") {
     CHECK(contains(refused([](Builder& b, Values, Values, Values) {
                        return std::vector{b.parameter("p", {2, 3}, 0, 0, 0, 0)};
                    }),
-                   "it may not use parameter"));
+                   "it must not use parameter"));
     CHECK(contains(refused([](Builder& b, Values, Values, Values dy) {
                        return std::vector{b(Op::dropout, {dy[0]}, {{"probability", 0.5}})};
                    }),
-                   "it may not use dropout"));
+                   "it must not use dropout"));
     CHECK(contains(refused([](Builder& b, Values, Values, Values dy) {
                        return std::vector{b(Op::sum, {dy[0]}, {{"axes", std::vector<int64_t>{0}}})};
                    }),
@@ -165,7 +165,7 @@ TEST_CASE("a use is for the shapes that it was described for") {
     CHECK(b.emit_own(shared, {{wide}}).empty());
     CHECK(b.status().message() == "acme.center: x is [2, 4], and this use was described for [2, 3]; in block.0");
     use.invocations = 65;
-    CHECK(contains(check_own_use(use).message(), "65 invocations are no multiple of its local size 32"));
+    CHECK(contains(check_own_use(use).message(), "65 invocations are not a multiple of its local size 32"));
     use.invocations = int64_t{1} << 31;
     CHECK_FALSE(check_own_use(use).ok());
     use.invocations = 64;

@@ -275,7 +275,7 @@ TEST_CASE("gradients that do what they must not are refused, and no handle of an
                        use->input_gradients[0] = api().parameter(b, s("stolen"), dims, 2, 0, 0, 0, 0);
                        return HK_OK;
                    }),
-                   "the gradient of acme.scale: it may not use parameter"));
+                   "the gradient of acme.scale: it must not use parameter"));
     CHECK(contains(refused([](hk_builder*, const hk_operation_gradient* use, hk_error*) -> int32_t {
                        use->input_gradients[0] = use->output_gradients[0] ^ (1u << 20);
                        return HK_OK;

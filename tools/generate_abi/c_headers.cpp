@@ -24,7 +24,7 @@ std::string abi_prelude(const Description& d) {
 #endif
 
 // The version of these headers. A plugin that was built for one minor version loads in every later one of its major
-// version; the reference says what a minor version may add, and there is no plan for another major one.
+// version; the reference lists what a minor version may add, and there is no plan for another major one.
 #define HK_ABI_MAJOR {}
 #define HK_ABI_MINOR {}
 #define HK_ABI_OLDEST_MINOR {} // that a plugin can still be built for

@@ -166,7 +166,7 @@ Item read_item(const json& j, const std::string& where) {
     }
     uint32_t newest = 0;
     for (const Member& m : item.members) {
-        if (m.since < newest) fail(name, fmt::format("{} is older than what stands before it", m.is.name));
+        if (m.since < newest) fail(name, fmt::format("{} is older than the members before it", m.is.name));
         newest = m.since;
         if (m.since > 0 && item.kind == ItemKind::table && !item.by_host)
             fail(name,
@@ -185,7 +185,7 @@ Header read_header(const json& j, const std::set<std::string>& threads) {
         h.rules.push_back({need(r, "id", h.name), need(r, "text", h.name), need(r, "by", h.name), texts(r, "tests"),
                            r.value("traced", false)});
         const Rule& rule = h.rules.back();
-        if (rule.tests.empty()) fail(rule.id, "'tests' says what fails where the rule is broken, or none: and why");
+        if (rule.tests.empty()) fail(rule.id, "'tests' must name what fails where the rule is broken, or none with the reason");
         // Numbers are never given again, so those of a header go up without a gap.
         if (rule.id != fmt::format("{}.{}", h.name, h.rules.size()))
             fail(rule.id, fmt::format("expected {}.{}", h.name, h.rules.size()));
@@ -292,7 +292,7 @@ Description read_description(const std::filesystem::path& repository) {
         d.drafts.back().draft = true;
         for (const Item& i : d.drafts.back().items)
             if (i.kind == ItemKind::table && i.id.find(".draft/") == std::string::npos)
-                fail(i.name, fmt::format("the id {} is no draft's: expected one as hekla.NAME.draft/1", i.id));
+                fail(i.name, fmt::format("the id {} is not a draft's; expected one like hekla.NAME.draft/1", i.id));
     }
     for (const Header& h : d.headers)
         for (const Item& i : h.items) {

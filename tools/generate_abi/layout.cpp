@@ -174,7 +174,7 @@ std::string broken(const std::string& golden, const std::string& current) {
     for (const Entry& then : entries_of(golden)) {
         const auto found = now.find(then.head);
         if (found == now.end()) {
-            s += fmt::format("{} is gone\n", then.head);
+            s += fmt::format("{} was removed\n", then.head);
             continue;
         }
         const Entry& entry = found->second;
@@ -204,9 +204,9 @@ std::string asserts(const std::string& golden) {
         "#else\n"
         "#define HOLDS(what, text) _Static_assert(what, text)\n"
         "#endif\n"
-        "#define LIES(structure, member, offset, size) \\\n"
+        "#define AT_OFFSET(structure, member, offset, size) \\\n"
         "    HOLDS(offsetof(structure, member) == (offset) && sizeof(((structure*)0)->member) == (size), \\\n"
-        "          #structure \".\" #member \" lies elsewhere\")\n"
+        "          #structure \".\" #member \" has another offset\")\n"
         "#define SAME_TEXT(a, b) (sizeof(a) == sizeof(b))\n\n";
     const auto since = [](const std::string& at) {
         return at == "0" ? "" : fmt::format("#if HK_TARGET_ABI_MINOR >= {}\n", at);
@@ -235,7 +235,7 @@ std::string asserts(const std::string& golden) {
             for (const std::string& line : entry.members) {
                 const Slot slot = slot_of(line);
                 s +=
-                    since(slot.since) + fmt::format("LIES({}, {}, {}, {});\n", name, slot.name, slot.offset, slot.size);
+                    since(slot.since) + fmt::format("AT_OFFSET({}, {}, {}, {});\n", name, slot.name, slot.offset, slot.size);
                 s += fmt::format("#ifdef __cplusplus\nstatic_assert(std::is_same<decltype({0}::{1}), {2}>::value, "
                                  "\"{0}.{1} has another type\");\n"
                                  "#else\n_Static_assert(_Generic(&(({0}*)0)->{1}, {3}: 1, default: 0), \"{0}.{1} has "
@@ -264,7 +264,7 @@ std::string rust_asserts(const std::string& golden) {
     std::string s = "// A test that fails where the Rust binding has not the layout that was released.\n"
                     "use hekla_plugin::raw::*;\nuse std::mem::{size_of, MaybeUninit};\nuse std::ptr::addr_of;\n\n"
                     "fn size<T>(_: *const T) -> usize {\n    size_of::<T>()\n}\n\n"
-                    "macro_rules! lies {\n    ($structure:ident, $member:ident, $offset:expr, $size:expr) => {\n"
+                    "macro_rules! at_offset {\n    ($structure:ident, $member:ident, $offset:expr, $size:expr) => {\n"
                     "        let memory = MaybeUninit::<$structure>::uninit();\n"
                     "        let member = unsafe { addr_of!((*memory.as_ptr()).$member) };\n"
                     "        let place = (member as usize - memory.as_ptr() as usize, size(member));\n"
@@ -285,7 +285,7 @@ std::string rust_asserts(const std::string& golden) {
             s += fmt::format("    assert!(size_of::<{0}>() >= {1}, \"{0}\");\n", name, entry.rest);
             for (const std::string& line : entry.members) {
                 const Slot slot = slot_of(line);
-                s += fmt::format("    lies!({}, {}, {}, {});\n", name, slot.name == "type" ? "r#type" : slot.name,
+                s += fmt::format("    at_offset!({}, {}, {}, {});\n", name, slot.name == "type" ? "r#type" : slot.name,
                                  slot.offset, slot.size);
             }
         }

@@ -122,9 +122,9 @@ std::string c_operations(const std::vector<Operation>& operations) {
 
 std::string cpp_operations(const std::vector<Operation>& operations) {
     std::string s = std::string(kOperationsNotice);
-    s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp. `at` is never given: it is where "
-         "the call "
-         "stands.\n#pragma once\n\nnamespace "
+    s += "// The operations as C++ functions of Value; included by hekla_plugin.hpp. `at` is never given: it is the "
+         "place of "
+         "the call.\n#pragma once\n\nnamespace "
          "hekla::plugin {\n";
     for (const Operation& o : operations) {
         if (o.internal) continue;

@@ -151,7 +151,7 @@ std::string index_page(const Description& d) {
          "\n## Compatibility\n\n"
          "Everything here is stable from 1.0 on, except drafts ([drafts.h](drafts.md)).\n\n"
          "* A plugin that was built for 1.N runs on every host of 1.N and later, unchanged. A host of an older minor "
-         "version refuses it with an error that says what to do.\n"
+         "version refuses it with an error that tells what to do.\n"
          "* A minor version may add: a function at the end of a struct that the host gives; a member at the end of a "
          "data struct; a constant; an interface; an operation, or another revision of one; a rule for what is new. Its "
          "name is declared from that `HK_TARGET_ABI_MINOR` on.\n"

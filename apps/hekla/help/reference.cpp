@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kExitStatuses[][2] = {
     {"0", "The verb did what was asked."},
-    {"1", "It failed; standard error says why in one line that begins with \"hekla: error:\"."},
+    {"1", "It failed; standard error has one line that begins with \"hekla: error:\"."},
     {"2", "The command line is wrong: an unknown verb or option, or a missing argument."},
     {"130", "A training was interrupted. The same command continues it."},
 };

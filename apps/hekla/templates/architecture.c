@@ -32,7 +32,7 @@ static int32_t HK_ABI create(const hk_config* config, void** self, hk_error* err
 
 static void HK_ABI destroy(void* self) { free(self); }
 
-// The same name is the same parameter, wherever it is asked for.
+// The same name is the same parameter, in every call.
 static hk_value words(const model* m, hk_builder* g) {
     const int64_t dims[] = {m->vocabulary, m->width};
     return hk_normal(g, "words.weight", dims, 2, 0.02);
@@ -55,7 +55,7 @@ static hk_value drop(const model* m, hk_builder* g, hk_value x) {
     return hk.graph->mode(g) == HK_MODE_TRAIN && m->dropout > 0.0 ? hk_dropout(G, x, m->dropout, NULL) : x;
 }
 
-// y_t = sum_k weight_k * x_(t - kernel + 1 + k), channel by channel. What stands before the row is 0; while text is
+// y_t = sum_k weight_k * x_(t - kernel + 1 + k), channel by channel. Before the row it is 0; while text is
 // generated it is what the last chunk ended with, which the state keeps.
 static hk_value convolution(const model* m, hk_builder* g, hk_value x, int64_t layer) {
     const int64_t batch = hk_dim(g, x, 0), length = hk_dim(g, x, 1), before = m->kernel - 1;
@@ -79,7 +79,7 @@ static hk_value convolution(const model* m, hk_builder* g, hk_value x, int64_t l
     return y;
 }
 
-// real: 1 where a token stands, 0 where padding does; 0 if the batch has no padding.
+// real: 1 where there is a token, 0 where there is padding; 0 if the batch has no padding.
 static hk_value block(const model* m, hk_builder* g, hk_value x, hk_value real, int64_t layer) {
     hk_value y = norm(g, x, layer, "mixer_norm");
     hk_value value = dense(g, y, layer, "value", m->width);

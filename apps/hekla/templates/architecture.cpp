@@ -32,7 +32,7 @@ public:
     void build(Graph& g) {
         const Value ids = g.input("input_ids");
         Value x = embedding(words(g), ids);
-        Value real; // 1 where a token stands, 0 where padding does
+        Value real; // 1 where there is a token, 0 where there is padding
         if (const Value padding = causal_padding(g)) real = reshape(to_float(padding), {ids.dim(0), ids.dim(1), 1});
         for (int64_t layer = 0; layer < s_.layers; ++layer) {
             const Scope scope(g, "block." + std::to_string(layer)); // errors and pictures name it
@@ -52,7 +52,7 @@ public:
     void write(ConfigWriter& out) { write_settings(out, "%NAME%", s_); }
 
 private:
-    // The same name is the same parameter, wherever it is asked for.
+    // The same name is the same parameter, in every call.
     Value words(Graph& g) { return g.parameter("words.weight", {s_.vocabulary, s_.width}, normal(0.02)); }
 
     Value block(Graph& g, Value x, Value real, int64_t layer) {
@@ -70,7 +70,7 @@ private:
         return x + drop(g, dense(silu(dense(y, "up", 4 * s_.width)), "down", s_.width), s_.dropout);
     }
 
-    // y_t = sum_k weight_k * x_(t - kernel + 1 + k), channel by channel. What stands before the row is 0; while text is
+    // y_t = sum_k weight_k * x_(t - kernel + 1 + k), channel by channel. Before the row it is 0; while text is
     // generated it is what the last chunk ended with, which the state keeps.
     Value convolution(Graph& g, Value x, int64_t layer) {
         const int64_t batch = x.dim(0), length = x.dim(1), before = s_.kernel - 1;

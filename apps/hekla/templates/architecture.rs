@@ -31,7 +31,7 @@ impl Architecture for %CLASS% {
     fn build(&self, g: &Graph) -> Result<()> {
         let ids = g.input("input_ids");
         let mut x = embedding(self.words(g), ids);
-        let mut real = None; // 1 where a token stands, 0 where padding does
+        let mut real = None; // 1 where there is a token, 0 where there is padding
         if g.mode() != Mode::Decode && g.has_field("attention_mask") {
             real = Some(reshape(to_float(g.input("attention_mask")), &[ids.dim(0), ids.dim(1), 1]));
         }
@@ -64,7 +64,7 @@ impl Architecture for %CLASS% {
 }
 
 impl %CLASS% {
-    // The same name is the same parameter, wherever it is asked for.
+    // The same name is the same parameter, in every call.
     fn words<'g>(&self, g: &'g Graph) -> Value<'g> {
         g.parameter("words.weight", &[self.vocabulary, self.width], normal(0.02))
     }
@@ -84,7 +84,7 @@ impl %CLASS% {
         x + drop_some(linear_layer(y, &name("down"), self.width), self.dropout)
     }
 
-    // y_t = sum_k weight_k * x_(t - kernel + 1 + k), channel by channel. What stands before the row is 0; while text is
+    // y_t = sum_k weight_k * x_(t - kernel + 1 + k), channel by channel. Before the row it is 0; while text is
     // generated it is what the last chunk ended with, which the state keeps.
     fn convolution<'g>(&self, g: &'g Graph, x: Value<'g>, layer: i64) -> Value<'g> {
         let (batch, length, before) = (x.dim(0), x.dim(1), self.kernel - 1);

@@ -51,7 +51,7 @@ static int32_t HK_ABI decode_ports(void* self, void(HK_ABI* push)(void* context,
     return HK_OK;
 }
 
-// What is said of each row, as JSON. Runs on many threads at once.
+// The result of each row, as JSON. Runs on many threads at once.
 static int32_t HK_ABI decode(void* self, const hk_decode_input* input, void(HK_ABI* push)(void* context, hk_string json),
                              void* context, hk_error* error) {
     const hk_output* logits = hk_find_output(input, "logits");

@@ -18,7 +18,7 @@ public:
         g.offer("logits", linear_layer(g, inner, "%NAME%.out", labels_));
     }
 
-    // What is said of a row, as JSON, from the ports named here.
+    // The result of a row, as JSON, from the ports named here.
     static std::vector<const char*> ports() { return {"logits"}; }
     std::string decode(const DecodeInput& in, std::size_t row) const {
         const std::span<const float> logits = in.row(in.output("logits"), row);

@@ -31,7 +31,7 @@ impl Head for %CLASS% {
         Ok(())
     }
 
-    // What is said of a row, as JSON.
+    // The result of a row, as JSON.
     fn decode(&self, input: &DecodeInput, row: usize) -> Result<String> {
         let logits = input.output("logits")?.row(row);
         let (label, probabilities) = (best_of(logits), json_numbers(&softmax_of(logits)));

@@ -107,7 +107,7 @@ static int32_t HK_ABI create(const hk_config* config, void** self, hk_error* err
 
 static void HK_ABI destroy(void* self) { free(self); }
 
-// The same name is the same parameter, wherever it is asked for.
+// The same name is the same parameter, in every call.
 static hk_value words(const model* m, hk_builder* g) {
     const int64_t dims[] = {m->vocabulary, m->width};
     return hk_normal(g, "words.weight", dims, 2, 0.02);
@@ -133,7 +133,7 @@ static hk_value heads_of(const model* m, hk_builder* g, hk_value x, int64_t laye
     return hk_transpose(G, hk_reshape(G, y, dims, 4), order, 4);
 }
 
-// padding: 1 where a token stands, 0 where padding does; 0 if the batch has no padding.
+// padding: 1 where there is a token, 0 where there is padding; 0 if the batch has no padding.
 static hk_value attend(const model* m, hk_builder* g, hk_value x, hk_value padding, int64_t layer) {
     static const int64_t order[] = {0, 2, 1, 3};
     char cache[32];
@@ -161,7 +161,7 @@ static hk_value feed_forward(const model* m, hk_builder* g, hk_value x, int64_t 
     return dense(g, hk_own(g, "%NAME%.gate", 1, both, 2, &sharpness, 1), layer, "down", m->width);
 }
 
-// Of a block only its result need be kept for the gradient: that is what the region says.
+// Of a block only its result need be kept for the gradient: the region marks it.
 static hk_value block(const model* m, hk_builder* g, hk_value x, hk_value padding, int64_t layer) {
     hk.graph->recompute_begin(g);
     hk.graph->scope_begin(g, hk_text("attention")); // errors and pictures name it

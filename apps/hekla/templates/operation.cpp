@@ -93,7 +93,7 @@ public:
     void write(ConfigWriter& out) { write_settings(out, "%NAME%", s_); }
 
 private:
-    // The same name is the same parameter, wherever it is asked for.
+    // The same name is the same parameter, in every call.
     Value words(Graph& g) { return g.parameter("words.weight", {s_.vocabulary, s_.width}, normal(0.02)); }
 
     Value block(Graph& g, Value x, Value padding, int64_t layer) {

@@ -88,7 +88,7 @@ impl Architecture for %CLASS% {
         let places = if g.has_field("position_ids") { g.input("position_ids") } else { g.positions(ids.dim(0), ids.dim(1)) };
         let of_words = embedding(self.words(g), ids);
         let mut x = of_words + embedding(g.parameter("positions.weight", &[self.positions, self.width], normal(0.02)), places);
-        let mut padding = None; // 1 where a token stands, 0 where padding does
+        let mut padding = None; // 1 where there is a token, 0 where there is padding
         if g.mode() != Mode::Decode && g.has_field("attention_mask") {
             padding = Some(g.input("attention_mask"));
         }
@@ -122,7 +122,7 @@ impl Architecture for %CLASS% {
 }
 
 impl %CLASS% {
-    // The same name is the same parameter, wherever it is asked for.
+    // The same name is the same parameter, in every call.
     fn words<'g>(&self, g: &'g Graph) -> Value<'g> {
         g.parameter("words.weight", &[self.vocabulary, self.width], normal(0.02))
     }

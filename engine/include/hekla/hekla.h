@@ -53,7 +53,7 @@ HK_EXPORT hk_string hk_plugin_folder(void);
 // takes too much memory becomes an error that names it, and the context does not use it again.
 #define HK_DESCRIBE_AUTOMATIC ((int32_t)0)  // plugins of hk_plugin_folder() in this process, all others in a child
 #define HK_DESCRIBE_CHILD ((int32_t)1)      // all in a child process
-#define HK_DESCRIBE_IN_PROCESS ((int32_t)2) // all in this process, for hosts that may not start processes
+#define HK_DESCRIBE_IN_PROCESS ((int32_t)2) // all in this process, for hosts that must not start processes
 
 // A cache of compiled and measured data, kept by the host. An entry's name contains everything that the entry depends
 // on (device, driver, version), and an entry contains its own checksum. So entries may be kept anywhere, copied to
@@ -133,7 +133,7 @@ typedef struct hk_context_options {
     // Limit of the device memory of the context and its sessions, in bytes; 0 means none. Above it calls fail with
     // HK_OUT_OF_MEMORY and name the size.
     uint64_t memory_cap;
-    // The host's allocator. Copied; it must work until the context, its sessions and its device are gone. Null
+    // The host's allocator. Copied; it must work until the context, its sessions and its device were destroyed. Null
     // (default): the memory of the process. Without a device, only plugins' manifests use it. Otherwise these use it:
     //  * Vulkan's allocations on the host (VkAllocationCallbacks of all objects), and the tables of the allocators of
     //    device memory and command pools (these two fall back to the process's memory where the host has none)
@@ -404,7 +404,7 @@ typedef struct hk_generate_options {
     double top_p;
     // Divides the logits of tokens that occurred before, above 0. Default 1: off.
     double repetition_penalty;
-    // Length of n-grams that may not occur twice, in tokens; 0 (default) means off.
+    // Length of n-grams that must not occur twice, in tokens; 0 (default) means off.
     int64_t no_repeat_ngram_size;
     // Seed of the sampling: the same seed gives the same text. Default 0.
     uint64_t seed;

@@ -1,6 +1,6 @@
 // Sessions: a model that is trained or used inside a host's frames. A session has a thread, which compiles, reads
 // files, chooses tokens and makes batches. The device works on a session only when the host calls hk_session_advance,
-// for as many microseconds as it says.
+// for as many microseconds as that call grants.
 //
 //     hk_session_generate(context, &generate, NULL, &session, error);          // returns at once
 //     ...
@@ -212,7 +212,7 @@ HK_EXPORT int32_t hk_session_set_scalar(hk_session session, hk_string name, doub
 // Describes the session, as soon as it has prepared or `nanoseconds` have passed; 0 does not wait. [any-thread]
 HK_EXPORT int32_t hk_session_wait(hk_session session, uint64_t nanoseconds, hk_session_info* out, hk_error* error);
 
-// How much work the device may do now, and where it goes.
+// How much work the device may do now, and where it is recorded.
 typedef struct hk_advance {
     // sizeof(hk_advance).
     uint32_t struct_size;
@@ -263,7 +263,7 @@ typedef struct hk_advanced {
 HK_EXPORT int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error);
 
 // Runs a session of a context with no_threads on this thread, callbacks included, until it is done, failed or
-// destroyed; hk_session_wait says which. Waits for what the host does on other threads: hk_session_advance,
+// destroyed; hk_session_wait tells which. Waits for what the host does on other threads: hk_session_advance,
 // hk_session_prompt. Errors: the session has a thread; it was run before. [any-thread]
 HK_EXPORT int32_t hk_session_run(hk_session session, hk_error* error);
 

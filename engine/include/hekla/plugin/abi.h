@@ -45,7 +45,7 @@
 #endif
 
 // The version of these headers. A plugin that was built for one minor version loads in every later one of its major
-// version; the reference says what a minor version may add, and there is no plan for another major one.
+// version; the reference lists what a minor version may add, and there is no plan for another major one.
 #define HK_ABI_MAJOR 1
 #define HK_ABI_MINOR 0
 #define HK_ABI_OLDEST_MINOR 0 // that a plugin can still be built for

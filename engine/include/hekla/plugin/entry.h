@@ -8,7 +8,7 @@
 // - hekla_plugin_entry() may be called more than once and gives the same entry, with every member set. [entry.2]
 // - abi_major equals the host's, and abi_minor_needed is at most the host's minor. [entry.3]
 // - abi_major and abi_minor_needed equal those of the manifest. [entry.4]
-// - Everything that the manifest promises exists, with every function that may not be null; otherwise nothing of the
+// - Everything that the manifest promises exists, with every function that must not be null; otherwise nothing of the
 //   library is registered. [entry.5]
 // - An unknown interface or id gives null, also one that only begins like a known one. [entry.6]
 // - When deinit() returns, every thread of the plugin has ended. No table of the host is used after it. [entry.7]

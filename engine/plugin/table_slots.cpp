@@ -1,0 +1,30 @@
+#include "plugin/table_slots.hpp"
+
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/draft/adapter.h"
+#include "hekla/plugin/drafts.h"
+#include "hekla/plugin/head.h"
+#include "hekla/plugin/objective.h"
+#include "hekla/plugin/operation.h"
+
+#include <algorithm>
+
+namespace hekla::plugin {
+namespace {
+
+constexpr TableSlot kTableSlots[] = {
+#define HK_SLOT(interface_id, table, function, may_be_null)                                                            \
+    {interface_id, #function, offsetof(table, function), may_be_null},
+#include "plugin/table_slots.inc"
+#undef HK_SLOT
+};
+
+} // namespace
+
+std::span<const TableSlot> table_slots() { return kTableSlots; }
+
+bool is_known_interface(std::string_view interface_id) {
+    return std::ranges::any_of(kTableSlots, [&](const TableSlot& slot) { return slot.interface_id == interface_id; });
+}
+
+} // namespace hekla::plugin
