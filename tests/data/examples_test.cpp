@@ -124,7 +124,7 @@ TEST_CASE("JSON lines: texts, numbers, conversations, and what an object lacks")
     CHECK(contains(error(R"({"text":"t"})"), "a.jsonl: line 2: there is no \"label\""));
     CHECK(contains(error(R"({"text":"  ","label":1})"), "line 2: \"text\" is empty"));
     CHECK(contains(error(R"({"text":["t"],"label":1})"), "\"text\" is a list, a text was expected"));
-    CHECK(contains(error(R"({"text":"t","label")"), "line 2: the line: column 22: not valid JSON"));
+    CHECK(contains(error(R"({"text":"t","label")"), "line 2: the line: column 20: not valid JSON"));
     CHECK(contains(error(R"([1])"), "JSON but not an object"));
     CHECK(contains(error("{\"text\":\"\xFF\",\"label\":1}"), "line 2: byte 10 of the line (0xFF) is not valid UTF-8"));
     CHECK(contains(error(std::string("{\"text\":\"\0\",\"label\":1}", 21)), "is NUL"));

@@ -192,7 +192,7 @@ TEST_CASE("an error in the text names the line and what was expected") {
          "are outside");
     says(head + "%2, %3, %4 = layer_norm_gradient(x, x, x, x) : float [2, 3], float32 [3], float32 [3]\n",
          "mean is [2, 3], expected [2]");
-    says(head + "scope a/b\n", "stands in none that was opened");
+    says(head + "scope a/b\n", "is in no scope that was opened");
     says(head + "scope \"a\\q\"\n", "escape");
 }
 
