@@ -164,8 +164,8 @@ TEST_CASE("every struct of the headers refuses what cannot be meant, at the call
     HK_REFUSES_TEXTS(context, plugin_folders, plugin_folder_count);
     HK_REFUSES_TEXT(context, cache_folder);
     HK_REFUSES(context, measure_kernels, -1, "is -1, expected 0 to 2");
-    HK_REFUSES(context, device_kind, 7, "is 7, expected 0 to 2");
-    HK_REFUSES(context, device_kind, HK_DEVICE_OWN + 3, "is 3, expected 0 to 2");
+    HK_REFUSES(context, device_kind, 7, "is 7, expected 0 to 3");
+    HK_REFUSES(context, device_kind, HK_DEVICE_ON_DEMAND + 1, "is 4, expected 0 to 3");
     refuses<hk_context_options>(context, "vulkan", "is null, but device_kind is HK_DEVICE_WRAPPED",
                                 [](auto& o) { o.device_kind = HK_DEVICE_WRAPPED; });
     HK_REFUSES(context, vulkan, &engine.host.wrapped, "is set, but device_kind is 2");
@@ -535,6 +535,7 @@ TEST_CASE("every struct of the headers refuses what cannot be meant, at the call
         "hk_device_requirement.reserved",  "hk_queue_advice.reserved",       "hk_model_info.reserved",
         "hk_parameter.reserved",           "hk_parameter.struct_size",       "hk_pumped.reserved",
         "hk_plan_report.struct_size",      "hk_plan_report.node_count",      "hk_train_step.struct_size",
+        "hk_train_step.loss_count",        "hk_train_step.metric_count",     "hk_train_step.scalar_count",
         "hk_train_evaluation.struct_size", "hk_train_evaluation.score_count"};
     for (const std::string& member : declared_members())
         CHECK_MESSAGE((covered().contains(member) || filled.contains(member)), member);
