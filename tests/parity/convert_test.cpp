@@ -460,8 +460,8 @@ TEST_CASE("what cannot be converted is said in one error") {
     refused("two", [](Tensors& t) { rename_all(t, "wpe", "wpp"); },
             {"2 tensors do not fit the model", "missing \"transformer.wpe.weight\"", "\"transformer.wpp.weight\""});
     std::ofstream(place / "file") << "x";
-    CHECK(has(convert(fixture("gpt2-clm"), place / "file").said, "exists; give a name that is free"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").said, "exists; give a name that is free"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "file").said, "exists; choose another name"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").said, "exists; choose another name"));
     CHECK(
         has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").said, "a size such as 2GB, 500MB or 3GiB"));
     CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").said, "GPT2LMHeadModel"));
@@ -511,7 +511,7 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(half.tensors.at("token_embd.weight").type == 1);
     CHECK(half.tensors.at("position_embd.weight").type == 0);
     CHECK(half.tensors.at("output_norm.weight").type == 0);
-    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").said, "exists; give a name that is free"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").said, "exists; choose another name"));
     CHECK(has(convert(fixture("bert-tagger"), place / "b.gguf").said,
               "is a BertForTokenClassification; GGUF is written of"));
     CHECK(!fs::exists(place / "b.gguf"));
