@@ -243,7 +243,7 @@ TEST_CASE("frozen parts keep their values and have no moments; a frozen body is 
     succeed(place.run({"train", "task.toml", "output.dir=start", "train.max_steps=0"}));
     const Ran frozen = succeed(place.run({"train", "task.toml", "output.dir=head", "train.freeze=[\"body\"]"}));
     CHECK(has(frozen.err, "the whole body"));
-    CHECK(has(frozen.err, "run once over 60 examples"));
+    CHECK(has(frozen.err, "running the frozen body once over 60 examples"));
     CHECK(tensors("head/checkpoint-6/optimizer.safetensors").size() == 2 * 4 + 1); // pooler and classifier, the state
     // What is kept gives the same bits as what is computed in every step: only the first may differ from the start.
     const Ran diff = place.run({"diff", "head", "run", "--json"});
@@ -578,7 +578,7 @@ max_new_tokens = 1
     CHECK(has(nothing.err, "no example has this column"));
     const Ran wrong = place.run({"train", "complete.toml", "data.prefix={label = \"a \"}", "output.dir=x"});
     CHECK(wrong.status == 1);
-    CHECK(has(wrong.err, "'label' is not a text column that the objective 'completion' reads"));
+    CHECK(has(wrong.err, "the objective 'completion' reads no text column 'label'"));
     const Ran large = place.run({"train", "complete.toml", "data.max_bytes=20", "output.dir=x"});
     CHECK(large.status == 1);
     CHECK(has(large.err, "rows.jsonl: line 1"));
@@ -716,7 +716,8 @@ TEST_CASE("a body of chosen layers: the others go, the chosen ones stand in the 
     const Ran none = cut("whole", "[0, 2]", "none");
     CHECK(none.status == 1);
     CHECK(has(none.err, "there is no layer 2"));
-    CHECK(has(place.run({"train", "task.toml", "model.layers=[0]", "output.dir=x"}).err, "name its folder in `from`"));
+    CHECK(
+        has(place.run({"train", "task.toml", "model.layers=[0]", "output.dir=x"}).err, "set model.from to its folder"));
 }
 
 TEST_CASE("word vectors: trained, their nearest neighbours, and word2vec's file") {
@@ -806,7 +807,7 @@ dir = "run"
     place.write("pairs.tsv", table + "cats\tdogs\tmuch\n");
     const Ran much = place.run(pairs);
     CHECK(much.status == 1);
-    CHECK(has(much.err, "pairs.tsv: line 5: the score 'much' is no number"));
+    CHECK(has(much.err, "pairs.tsv: line 5: the score 'much' is not a number"));
 
     std::string glove = place.read("vectors.toml");
     glove.replace(glove.find("id = \"skip_gram\"\nsubsample = 0.0"), 32, "id = \"glove\"\nwindow = 4\nmost = 50");
@@ -1009,5 +1010,5 @@ dir = "run"
     place.write("shifted.jsonl",
                 rows + json{{"question", "whose ?"}, {"context", "a house"}, {"answer", "house"}, {"start", 1}}.dump());
     CHECK(has(place.run({"train", "qa.toml", "data.train=shifted.jsonl", "output.dir=x"}).err,
-              "'house' does not stand at character 1"));
+              "'house' is not at character 1"));
 }

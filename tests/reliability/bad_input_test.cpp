@@ -195,7 +195,7 @@ TEST_CASE("an output folder that cannot be written to") {
     const Folder folder;
     begin(folder);
     folder.write("file", "");
-    fails(train(folder, {"output.dir=file"}), {"file", "no folder"});
+    fails(train(folder, {"output.dir=file"}), {"file", "is not a folder"});
     fails(train(folder, {"output.dir=file/run"}), {"file", "cannot be made", "[output] dir"});
     if (::getuid() != 0) { // root may write everywhere
         fs::create_directory(folder.path("closed"));

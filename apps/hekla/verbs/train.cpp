@@ -90,10 +90,6 @@ int train_once(hk_context context, const HostError& error, const hk_train_option
     result = {};
     result.struct_size = sizeof result;
     const int32_t code = hk_train(context, &options, &result, error.error);
-    if (code == HK_CANCELLED && interrupted()) {
-        progress.line("stopped before the first step");
-        return stopped_status();
-    }
     if (code == HK_OK) return kDone;
     if (progress.open) std::fprintf(stderr, "\n");
     return error.report();
@@ -209,7 +205,8 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     hk_train_result result{};
     if (const int code = train_once(context.context, error, options, progress, result); code != kDone) return code;
     if (result.stopped != 0)
-        progress.line(fmt::format("stopped after step {}; the same command resumes", result.steps));
+        progress.line(result.steps == 0 ? "stopped before the first step"
+                                        : fmt::format("stopped after step {}; the same command resumes", result.steps));
     else
         progress.line(std::isnan(result.best_evaluation)
                           ? fmt::format("done: {} steps", result.steps)
