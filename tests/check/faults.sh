@@ -124,7 +124,7 @@ operation gradient_fades operation.float16 "the gradient of x on the device in f
 operation stores_twice operation.order "in the opposite order"
 operation takes_tickets operation.order "in the opposite order"
 operation no_barrier operation.float32 "y on the device in float32 is off"
-operation shares_much operation.float32 "share 16388 bytes, at most 16384"
+operation shares_much operation.float32 "use 16388 bytes of shared memory; at most 16384"
 operation loads_outside operation.bounds "loads, 0 stores"
 operation stores_outside operation.bounds "stores (which were clamped)"
 # A fault of one precision is none of the others.
