@@ -1,6 +1,7 @@
 #include "train/training_loop.hpp"
 
 #include "base/file.hpp"
+#include "base/stopwatch.hpp"
 #include "batch/collate.hpp"
 #include "train/schedule.hpp"
 
@@ -15,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 } // namespace
 
