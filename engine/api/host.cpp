@@ -71,9 +71,6 @@ Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const h
 }
 
 Status run_embed(const Context::Call& call, const hk_embed_options& o) {
-    if (o.row == nullptr) return invalid_argument("hk_embed_options.row is null: it receives the result");
-    if (o.pooling < HK_POOLING_NONE || o.pooling > HK_POOLING_MEAN)
-        return invalid_argument(fmt::format("hk_embed_options.pooling is {}, expected HK_POOLING_*", o.pooling));
     const Context& context = call.context();
     std::optional<infer::Tensors> fields;
     if (o.fields_file.size > 0) { HK_ASSIGN(fields, infer::read_fields(string_of(o.fields_file))); }
@@ -102,8 +99,8 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
     events.own_threads = call.context().own_threads();
     events.stop = [&call] { return call.context().stopping(); };
     HK_ASSIGN(const std::unique_ptr<train::TrainingRun> run,
-              train::TrainingRun::create(recipe, call.context().registry(), device_of(call), call.context().log(), events,
-                                         train::Purpose::read));
+              train::TrainingRun::create(recipe, call.context().registry(), device_of(call), call.context().log(),
+                                         events, train::Purpose::read));
     const bool test = o.test != 0;
     HK_ASSIGN(const train::Evaluation result,
               run->evaluate(test ? train::TrainingRun::On::test : train::TrainingRun::On::valid));
@@ -161,9 +158,6 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
 }
 
 Status run_predict(const Context::Call& call, const hk_predict_options& o) {
-    if (o.row == nullptr) return invalid_argument("hk_predict_options.row is null: it receives the result");
-    if ((o.text_count > 0) == (o.file.size > 0))
-        return invalid_argument("hk_predict_options: give texts, or a file of rows");
     const Context& context = call.context();
     HK_ASSIGN(infer::Model m, infer::open_model(context.registry(), device_of(call, o.reference), string_of(o.model),
                                                 {.objective = true}, context.log()));
