@@ -94,8 +94,6 @@ std::string expected_instead(const std::string& name, std::string_view content) 
 
 } // namespace
 
-std::span<const std::string_view> auxiliary_file_names() { return auxiliary_names; }
-
 std::vector<fs::path> auxiliary_files_in(const fs::path& folder) {
     std::vector<fs::path> files;
     for (const std::string_view name : auxiliary_names) {

@@ -14,8 +14,6 @@ namespace hekla::model {
 // Largest auxiliary file that is copied through a symbolic link, in bytes.
 inline constexpr uint64_t kAuxiliarySizeLimit = 256'000'000;
 
-std::span<const std::string_view> auxiliary_file_names();
-
 // Returns the paths of those that `folder` has, by name. Links are followed.
 std::vector<std::filesystem::path> auxiliary_files_in(const std::filesystem::path& folder);
 

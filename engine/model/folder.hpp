@@ -25,7 +25,7 @@ public:
     const std::string& config_json() const { return config_json_; } // as in the file; a JSON object
     const std::string& model_type() const { return model_type_; }   // config's "model_type", empty where it has none
     const Weights& weights() const { return weights_; }
-    // The files that are copied when the model is saved elsewhere: those of auxiliary_file_names() that exist, by name.
+    // The files that are copied when the model is saved elsewhere: those of auxiliary_files.cpp that exist, by name.
     const std::vector<std::filesystem::path>& auxiliary_files() const { return auxiliary_files_; }
 
 private:
