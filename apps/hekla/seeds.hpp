@@ -23,7 +23,7 @@ Result<std::vector<SeedRun>> seed_runs(const std::string& recipe, const std::vec
 
 using Scores = std::vector<std::pair<std::string, double>>;
 
-// Reads the scores of a run's last or best evaluation from its log. not_found: there is no evaluation.
+// Reads the scores of a run's last or best evaluation from its log. not_found: the log has no evaluation.
 Result<Scores> logged_scores(const std::string& folder, bool best);
 
 // The scores of all seeds with mean, standard deviation (of a sample), minimum and maximum.

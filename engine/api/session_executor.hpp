@@ -36,7 +36,7 @@ public:
     // Runs the whole body on this thread. Returns false where it was started or dropped before.
     bool run();
     // Runs the body on this thread until it pauses or ends. Thread: any, one at a time. `first` is called before the
-    // first stretch. out_of_memory: there is no stack for it, and the body is dropped.
+    // first stretch. out_of_memory: its stack cannot be allocated; the body is dropped.
     Result<ResumeResult> resume(const std::function<void()>& first);
     // Forgets a body that was not started. Returns false where there is none.
     bool drop();

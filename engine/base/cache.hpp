@@ -21,7 +21,7 @@ public:
     Cache(const Cache&) = delete;
     Cache& operator=(const Cache&) = delete;
 
-    // Returns nothing where there is no such entry.
+    // Returns nothing if the entry does not exist.
     virtual Result<std::optional<std::string>> load(const std::string& name) = 0;
     virtual Status store(const std::string& name, std::string_view content) = 0;
     // Returns what messages call an entry: the file's path, or the name.

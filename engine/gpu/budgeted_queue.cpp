@@ -59,7 +59,7 @@ Result<std::unique_ptr<BudgetedQueue::Submission>> BudgetedQueue::make_submissio
 
 BudgetedQueue::~BudgetedQueue() {
     cancel();
-    settle_after(BudgetedQueue::wait_all()); // it was cancelled, so there is no caller to report to
+    settle_after(BudgetedQueue::wait_all()); // it was cancelled: no caller is left to report to
 }
 
 Status BudgetedQueue::set_mode(Mode mode) {

@@ -38,7 +38,7 @@ HK_EXPORT hk_string hk_error_message(const hk_error* error);
 // Returns the version of the library, "0.1.0". Static. [any-thread]
 HK_EXPORT hk_string hk_version(void);
 // Returns the folder of Hekla's own plugins, for hk_context_options.plugin_folders: hekla/plugins next to libhekla.so,
-// or "" where there is no such folder. Static. [any-thread]
+// or "" if that folder does not exist. Static. [any-thread]
 HK_EXPORT hk_string hk_plugin_folder(void);
 
 // Which device a context uses.
@@ -82,8 +82,8 @@ typedef struct hk_allocator {
     uint32_t reserved;
     // Passed to the functions. May be null.
     void* user;
-    // Returns `bytes` bytes at a multiple of `alignment`, a power of two. Null: there is no memory, and the call that
-    // needed it fails with HK_OUT_OF_MEMORY. Required.
+    // Returns `bytes` bytes at a multiple of `alignment`, a power of two. Null: the allocation is refused, and the call
+    // that needed it fails with HK_OUT_OF_MEMORY. Required.
     void*(HK_ABI* allocate)(void* user, uint64_t bytes, uint64_t alignment);
     // Frees memory of `allocate`, with the size and alignment that it was allocated with. Required.
     void(HK_ABI* release)(void* user, void* memory, uint64_t bytes, uint64_t alignment);
