@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* const kRecipe = R"([model]
+const char* const kExportRecipe = R"([model]
 architecture = "gpt2"
 n_layer = 2
 n_head = 2
@@ -43,7 +43,7 @@ void train(const Place& place) {
     for (int i = 0; i < 200; ++i)
         text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
     place.write("text.txt", text);
-    place.write("recipe.toml", kRecipe);
+    place.write("recipe.toml", kExportRecipe);
     succeed(place.run({"train", "recipe.toml"}));
 }
 

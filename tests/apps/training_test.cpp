@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* const kRecipe = R"([model]
+const char* const kTrainingRecipe = R"([model]
 architecture = "gpt2"
 n_layer = 1
 n_head = 2
@@ -46,7 +46,7 @@ void write_text(const Place& place) {
     for (int i = 0; i < 60; ++i)
         text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
     place.write("text.txt", text);
-    place.write("recipe.toml", kRecipe);
+    place.write("recipe.toml", kTrainingRecipe);
 }
 
 } // namespace

@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 
+namespace arguments_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -569,3 +571,5 @@ TEST_CASE("token ids that the model does not have are refused, with their place 
     CHECK(hk_embed(engine.real, &embed, error) == HK_INVALID_ARGUMENT);
     CHECK_MESSAGE(error.says("row 1: token 3 is 1000000, expected a token id of the model, 0 to "), error.message());
 }
+
+} // namespace arguments_test

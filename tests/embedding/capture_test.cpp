@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+namespace capture_test {
+
 using namespace hekla::testing;
 using nlohmann::json;
 
@@ -112,3 +114,5 @@ TEST_CASE("a capture that cannot be written any more ends, and the host's calls 
     CHECK_MESSAGE(said.find("the capture of calls ends") != std::string::npos, said);
     hk_context_destroy(context);
 }
+
+} // namespace capture_test

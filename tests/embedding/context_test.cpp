@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+namespace context_test {
+
 namespace {
 
 // What is said of a context with these options.
@@ -43,3 +45,5 @@ TEST_CASE("context: where plugins describe, and how long they may take, is one o
     options.struct_size = 8;
     CHECK(said(options).find("hk_context_options.struct_size is 8, expected ") == 0);
 }
+
+} // namespace context_test

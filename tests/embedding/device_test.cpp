@@ -7,6 +7,8 @@
 #include <fstream>
 #include <thread>
 
+namespace device_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -321,3 +323,5 @@ TEST_CASE("two contexts on one device of the host's, on two threads") {
 TEST_CASE("a thousand contexts come and go") {
     for (int i = 0; i < 1000; ++i) hk_context_destroy(without_device());
 }
+
+} // namespace device_test

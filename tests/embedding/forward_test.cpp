@@ -6,6 +6,8 @@
 #include <chrono>
 #include <thread>
 
+namespace forward_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -297,3 +299,5 @@ TEST_CASE("what an encoder-decoder reads and what it writes, given apart") {
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace forward_test

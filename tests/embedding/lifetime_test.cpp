@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <malloc.h>
 
+namespace lifetime_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -116,3 +118,5 @@ TEST_CASE("after the device was lost everything can be destroyed in every order,
 TEST_SUITE("long") {
     TEST_CASE("a thousand contexts and sessions leave nothing behind") { lives(20, 1000, 16 * 1024); }
 }
+
+} // namespace lifetime_test

@@ -4,6 +4,8 @@
 #include <array>
 #include <condition_variable>
 
+namespace memory_requests_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -132,3 +134,5 @@ TEST_CASE("threads release and restore one session's memory at the same time, an
     }
     CHECK(driver.leaks().empty());
 }
+
+} // namespace memory_requests_test

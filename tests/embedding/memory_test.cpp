@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 
+namespace memory_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -607,3 +609,5 @@ TEST_CASE(
         CHECK_MESSAGE(FaultDriver::get().leaks().empty(), FaultDriver::get().leaks());
     }
 }
+
+} // namespace memory_test

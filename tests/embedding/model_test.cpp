@@ -13,6 +13,8 @@
 #include <map>
 #include <thread>
 
+namespace model_test {
+
 using namespace hekla::testing;
 namespace fs = std::filesystem;
 
@@ -364,3 +366,5 @@ TEST_CASE("the last lens is the logits, whether a network ends with a norm or ea
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace model_test

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+namespace plan_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -240,3 +242,5 @@ TEST_CASE("a recurrent encoder and decoder is planned to write as one") {
     CHECK(planned.report.states > 2 * 12 * 24 * sizeof(float)); // what the encoder said stays for every token
     hk_context_destroy(none);
 }
+
+} // namespace plan_test

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <sstream>
 
+namespace scalar_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -65,3 +67,5 @@ TEST_CASE("a host sets a step scalar of a training session; what cannot be set i
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace scalar_test

@@ -10,6 +10,8 @@
 #include <set>
 #include <thread>
 
+namespace session_test {
+
 using namespace hekla::testing;
 namespace fs = std::filesystem;
 
@@ -522,3 +524,5 @@ TEST_SUITE("long") {
 
     TEST_CASE("a session whose Vulkan fails at any of many calls") { fail_each(true); }
 }
+
+} // namespace session_test

@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <deque>
 
+namespace threads_test {
+
 using namespace hekla::testing;
 
 namespace {
@@ -464,3 +466,5 @@ TEST_CASE("a host that loads its own code anew replaces its callbacks while a se
     hk_context_destroy(context);
     CHECK(FaultDriver::get().leaks().empty());
 }
+
+} // namespace threads_test

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace cut_frozen_test {
+
 using namespace hekla;
 using namespace hekla::graph;
 
@@ -89,3 +91,5 @@ TEST_CASE("no cut: nothing frozen, or rows that are not examples") {
     REQUIRE(before->has_value());
     CHECK(before.value()->features.size() == 1);
 }
+
+} // namespace cut_frozen_test

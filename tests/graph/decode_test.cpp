@@ -3,7 +3,7 @@
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::decode_test {
 namespace {
 
 constexpr int64_t kBatch = 2, kWidth = 4, kHeads = 2, kSource = 3, kCapacity = 8;
@@ -247,4 +247,4 @@ TEST_CASE("names of caches, states and values that are computed once are used on
     CHECK(decode_graph(twice(Op::once), 4).ok());
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::decode_test

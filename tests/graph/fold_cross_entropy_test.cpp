@@ -7,7 +7,7 @@
 #include "random_graph.hpp"
 #include "support.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::fold_cross_entropy_test {
 namespace {
 
 struct Case {
@@ -177,4 +177,4 @@ TEST_CASE("cross entropy is not folded where its logits are wanted, small, or re
     CHECK_FALSE(is_folded(finished(std::move(b))));
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::fold_cross_entropy_test

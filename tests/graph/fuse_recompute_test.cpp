@@ -10,7 +10,7 @@
 
 #include <set>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::fuse_recompute_test {
 namespace {
 
 constexpr uint64_t kGraphs = 40;
@@ -212,4 +212,4 @@ TEST_CASE("recomputation drops a region's inside and keeps its result") {
     CHECK(made_again == std::vector<std::string>{"block.2", "block.1", "block.0"});
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::fuse_recompute_test

@@ -3,7 +3,7 @@
 
 #include <set>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::gradient_test {
 
 namespace {
 
@@ -248,4 +248,4 @@ TEST_CASE("the padding row of an embedding gets no gradient through the lookup")
     check_values(d[0], {0, 0, 2, 2, 1, 1});
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::gradient_test

@@ -7,6 +7,8 @@
 #include "graph/text.hpp"
 #include "own_operations.hpp"
 
+namespace own_operation_test {
+
 using namespace hekla;
 using namespace hekla::graph;
 using namespace hekla::graph::test;
@@ -330,3 +332,5 @@ TEST_CASE(
     REQUIRE_FALSE(value.ok());
     CHECK(contains(value.message(), "is of a plugin's own, and this graph was read from text"));
 }
+
+} // namespace own_operation_test

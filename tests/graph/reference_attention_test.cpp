@@ -4,7 +4,7 @@
 
 #include <functional>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::reference_attention_test {
 
 namespace {
 
@@ -345,4 +345,4 @@ TEST_CASE("rows of a cache have their own lengths, and a row can read another's 
                .ok());
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::reference_attention_test

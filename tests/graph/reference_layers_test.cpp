@@ -2,7 +2,7 @@
 // float64, on inputs made by wave().
 #include "support.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::reference_layers_test {
 
 namespace {
 
@@ -260,4 +260,4 @@ TEST_CASE("a recurrent layer cut in two, the state handed on, is the whole") {
     CHECK(!try_run(Op::gru, inputs).ok());
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::reference_layers_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::reference_pointwise_test {
 
 namespace {
 
@@ -222,4 +222,4 @@ TEST_CASE("random numbers have their distributions and their keys") {
     CHECK(uniform.data[201 + 6] == philox({1, 1, 0, 3}, {0, 0})[2] / 4294967296.0);
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::reference_pointwise_test

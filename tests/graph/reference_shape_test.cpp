@@ -1,7 +1,7 @@
 // The interpreter's shape operations, reductions and lookups, and how a graph is run.
 #include "support.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::reference_shape_test {
 
 namespace {
 
@@ -179,4 +179,4 @@ TEST_CASE("leaves") {
     for (std::size_t i = 0; i < expected.size(); ++i) check_values(values.value()[i], expected[i], 0);
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::reference_shape_test

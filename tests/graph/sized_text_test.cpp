@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+namespace sized_text_test {
+
 using namespace hekla;
 using namespace hekla::graph;
 
@@ -123,3 +125,5 @@ TEST_CASE("a damaged text is an error, whatever was changed") {
                      std::vector<int64_t>{2, 3})
               .code() == Code::corrupt);
 }
+
+} // namespace sized_text_test

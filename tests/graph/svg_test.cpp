@@ -5,7 +5,7 @@
 #include "graph/svg.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::graph::test::svg_test {
 namespace {
 
 // Tags that open and close in order, attributes without stray brackets or quotes.
@@ -96,4 +96,4 @@ TEST_CASE("a layout keeps nodes apart, inside their boxes, and edges pointing do
     }
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::graph::test::svg_test

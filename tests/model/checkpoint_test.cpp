@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <thread>
 
+namespace checkpoint_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -389,3 +391,5 @@ TEST_CASE("killed at random moments: the newest is always whole") { kill_at_rand
 TEST_SUITE("long") {
     TEST_CASE("killed at 300 random moments: the newest is always whole") { kill_at_random_moments(300); }
 }
+
+} // namespace checkpoint_test

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+namespace dtype_test {
+
 using namespace hekla;
 using namespace hekla::model;
 
@@ -228,3 +230,5 @@ TEST_CASE("sizes must agree") {
     CHECK_FALSE(from_float32(DType::f16, out, bytes).ok());
     CHECK(to_float32(DType::f32, {}, {}).ok());
 }
+
+} // namespace dtype_test

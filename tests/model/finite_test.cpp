@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+namespace finite_test {
+
 using namespace hekla;
 using namespace hekla::model;
 
@@ -89,3 +91,5 @@ TEST_CASE("a checked source passes its bytes on, however they are cut, until the
         }
     }
 }
+
+} // namespace finite_test

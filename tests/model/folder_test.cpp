@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+namespace folder_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -276,3 +278,5 @@ TEST_CASE("real folders open, and copies of them open") {
     }
     MESSAGE(found, " real folders");
 }
+
+} // namespace folder_test

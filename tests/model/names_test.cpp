@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+namespace names_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -198,3 +200,5 @@ TEST_CASE("real GPT-2 folders fit by the same rules, with their prefix and witho
         }
     }
 }
+
+} // namespace names_test

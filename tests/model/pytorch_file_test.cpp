@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <random>
 
+namespace pytorch_file_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -296,3 +298,5 @@ TEST_SUITE("long") {
         open_damaged("zip_protocol4.bin", 20'000, 13);
     }
 }
+
+} // namespace pytorch_file_test

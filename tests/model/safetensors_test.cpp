@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 #include <functional>
 
+namespace safetensors_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -422,3 +424,5 @@ TEST_CASE("real files are read, and written again") {
     }
     MESSAGE(found, " real files");
 }
+
+} // namespace safetensors_test

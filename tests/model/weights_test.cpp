@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+namespace weights_test {
+
 using namespace hekla;
 using namespace hekla::model;
 using namespace hekla::model::test;
@@ -128,3 +130,5 @@ TEST_CASE("nothing to open, and why") {
     put(folder / "pytorch_model.bin", "x");
     CHECK(contains(open_error(folder.path()), "pytorch_model.bin: pickle, byte 0: instruction 0x78 is not one"));
 }
+
+} // namespace weights_test

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+namespace body_states_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -84,3 +86,5 @@ TEST_CASE("port = mix is refused where layers have other widths") {
     CHECK_MESSAGE(status.message().find("layer.1.hidden has 8 features and layer.0.hidden has 6") != std::string::npos,
                   status.message());
 }
+
+} // namespace body_states_test

@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+namespace combinations_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -147,3 +149,5 @@ TEST_CASE("every combination of architecture, objective and head works or is ref
     CHECK(!works["prefix_lm"].contains("bert"));
     CHECK(!works["mlm"].contains("vit"));
 }
+
+} // namespace combinations_test

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
+namespace distill_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -191,3 +193,5 @@ TEST_CASE("distill: what cannot be learnt from is refused") {
     CHECK(without.value()->build(HK_MODE_TRAIN, fields.value()).ok());
     CHECK(!distilling(bench, {{"temperature", 0.0}}).ok());
 }
+
+} // namespace distill_test

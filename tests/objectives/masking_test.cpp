@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+namespace masking_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -172,3 +174,5 @@ TEST_CASE("mlm: whole words are asked for whole, or not at all") {
     }
     CHECK(words_asked > 300);
 }
+
+} // namespace masking_test

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+namespace pairs_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -183,3 +185,5 @@ TEST_CASE("extractive_qa: where an answer stands in the row, that it may stand t
     }
     CHECK(fields.row("in_context", 3) == std::vector<int32_t>(12, 0));
 }
+
+} // namespace pairs_test

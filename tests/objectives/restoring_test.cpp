@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+namespace restoring_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -258,3 +260,5 @@ TEST_CASE("prefix_lm and completion: what is learnt") {
     CHECK(cut.row("input_ids", 0) == std::vector<int32_t>{2, 3, 4, 5});
     CHECK(cut.row("next_ids", 0) == std::vector<int32_t>{-100, 4, 5, eos});
 }
+
+} // namespace restoring_test

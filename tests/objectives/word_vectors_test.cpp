@@ -9,6 +9,8 @@
 #include <map>
 #include <thread>
 
+namespace word_vectors_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -213,3 +215,5 @@ TEST_CASE("skip_gram and glove: losses written out; a batch without a corpus is 
                   .find("corpus") != std::string::npos);
     }
 }
+
+} // namespace word_vectors_test

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <set>
 
+namespace adapter_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 using nlohmann::json;
@@ -172,3 +174,5 @@ TEST_CASE("adapter: what it may not do is refused, and says whose fault it is") 
         CHECK(refused.message().find("adapter 'factor'") != std::string::npos);
     }
 }
+
+} // namespace adapter_test

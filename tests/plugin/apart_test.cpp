@@ -12,6 +12,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+namespace apart_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 using nlohmann::json;
@@ -500,3 +502,5 @@ TEST_CASE("measure: describing in a child, and isolated batches" * doctest::skip
                             where, created, built, batch));
     }
 }
+
+} // namespace apart_test

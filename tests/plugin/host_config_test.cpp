@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+namespace host_config_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 
@@ -56,3 +58,5 @@ TEST_CASE("an index outside of an array is refused") {
     CHECK(w.array("b", uint64_t{1} << 60) == HK_INVALID_ARGUMENT);
     CHECK(w.error.message.find("at most 1048576 are possible") != std::string::npos);
 }
+
+} // namespace host_config_test

@@ -6,6 +6,8 @@
 #include <functional>
 #include <limits>
 
+namespace host_graph_test {
+
 using namespace hekla;
 
 namespace {
@@ -82,3 +84,5 @@ TEST_CASE("host graph: what cannot be is refused in words, and the first error s
         }),
         "more than 262144 values");
 }
+
+} // namespace host_graph_test

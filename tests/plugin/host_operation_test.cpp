@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <string>
 
+namespace host_operation_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 using graph::Kind;
@@ -303,3 +305,5 @@ TEST_CASE("gradients that do what they must not are refused, and no handle of an
     // None at all is allowed: as behind stop_gradient.
     CHECK(refused([](hk_builder*, const hk_operation_gradient*, hk_error*) -> int32_t { return HK_OK; }).empty());
 }
+
+} // namespace host_operation_test

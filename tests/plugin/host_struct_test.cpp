@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <vector>
 
+namespace host_struct_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 
@@ -90,3 +92,5 @@ TEST_CASE("bits and members that mean nothing yet are refused") {
     g.status(&view, &error);
     CHECK(error.message.find("flags 0x6") != std::string::npos);
 }
+
+} // namespace host_struct_test

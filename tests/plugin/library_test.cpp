@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 #include <thread>
 
+namespace library_test {
+
 using namespace hekla;
 
 namespace {
@@ -293,3 +295,5 @@ TEST_CASE("library: drafts are behind a door of their own, for plugins that name
         CHECK(library.value()->get_interface(HK_HEAD_INTERFACE, "h") != nullptr);
     }
 }
+
+} // namespace library_test

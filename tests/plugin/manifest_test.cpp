@@ -10,6 +10,8 @@
 #include <map>
 #include <memory_resource>
 
+namespace manifest_test {
+
 using namespace hekla;
 namespace fs = std::filesystem;
 
@@ -337,3 +339,5 @@ TEST_CASE("registry: what manifests and warnings say lies in the memory that it 
         CHECK(memory.blocks() == 0);
     }
 }
+
+} // namespace manifest_test

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 
+namespace record_test {
+
 using namespace hekla;
 using namespace hekla::plugin;
 using nlohmann::json;
@@ -135,3 +137,5 @@ TEST_CASE("record: files that are none are refused by name") {
         CHECK(!read_record(path).ok());
     }
 }
+
+} // namespace record_test

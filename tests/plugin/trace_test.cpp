@@ -23,6 +23,8 @@
 #include <stdexcept>
 #include <thread>
 
+namespace trace_test {
+
 using namespace hekla;
 
 namespace {
@@ -369,3 +371,5 @@ TEST_CASE("trace: each call is a line, with the plugin, its arguments and what c
     has("the rule: A builder is not kept after the build call that it was given to.");
     has("BROKEN [error.1] fake in architecture 'a'.create: create() fails with HK_UNSUPPORTED and no message");
 }
+
+} // namespace trace_test

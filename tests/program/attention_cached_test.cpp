@@ -1,6 +1,8 @@
 // attention over a cache: chunks appended one after the other, ragged rows, rows of the cache read through cache_row.
 #include "program/kernel_case.hpp"
 
+namespace attention_cached_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -81,3 +83,5 @@ TEST_CASE("attention over a cache gives what the interpreter gives") {
     check_case(bench, {.heads = 2, .key_heads = 1, .width = 64, .value_width = 64, .window = 3});
     check_case(bench, {.causal = false, .distance = true});
 }
+
+} // namespace attention_cached_test

@@ -1,6 +1,8 @@
 // attention with each of its options, forward and backward: the device against the interpreter.
 #include "program/kernel_case.hpp"
 
+namespace attention_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -148,3 +150,5 @@ TEST_CASE("attention: dropout draws what the interpreter draws") {
     check_attention(bench, {.queries = 12, .keys = 12, .causal = true, .dropout = 0.1});
     check_attention(bench, {.heads = 4, .key_heads = 2, .mask = true, .dropout = 0.5});
 }
+
+} // namespace attention_test

@@ -4,6 +4,8 @@
 #include "program/kernel_case.hpp"
 #include "program/memory_plan.hpp"
 
+namespace fold_cross_entropy_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -134,3 +136,5 @@ TEST_CASE("cross entropy by chunks: no step holds all logits") {
     const Case large{.rows = 16384, .width = 8, .classes = 50304, .chunk = 0};
     CHECK(arena_bytes(folded_model(large)) < uint64_t{80} << 20);
 }
+
+} // namespace fold_cross_entropy_test

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+namespace kept_lowering_test {
+
 using namespace hekla;
 using namespace hekla::program;
 
@@ -71,3 +73,5 @@ TEST_CASE("a lowering is kept whole, in the memory that was given, and without w
     }
     CHECK(memory.live() == 0);
 }
+
+} // namespace kept_lowering_test

@@ -3,6 +3,8 @@
 
 #include <limits>
 
+namespace math_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -72,3 +74,5 @@ TEST_CASE("elementary functions within 4 ulp") {
         CHECK_MESSAGE(worst <= 4, "worst " << worst << " at " << where);
     }
 }
+
+} // namespace math_test

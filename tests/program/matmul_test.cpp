@@ -2,6 +2,8 @@
 // interpreter.
 #include "program/kernel_case.hpp"
 
+namespace matmul_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -110,3 +112,5 @@ TEST_CASE("matmul: every kernel gives what the interpreter gives") {
             CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
         }
 }
+
+} // namespace matmul_test

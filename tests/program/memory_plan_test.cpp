@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <random>
 
+namespace memory_plan_test {
+
 using namespace hekla;
 using namespace hekla::program;
 
@@ -133,3 +135,5 @@ TEST_CASE("sizes above 4 GiB are counted whole, and too many elements are refuse
     CHECK_MESSAGE(refused.message().find("table") != std::string::npos, refused.message());
     CHECK_MESSAGE(refused.message().find("2150400000 elements") != std::string::npos, refused.message());
 }
+
+} // namespace memory_plan_test

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+namespace model_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -233,3 +235,5 @@ TEST_CASE("gradients accumulate over micro-batches") {
         for (std::size_t i = 0; i < tensor.data.size(); ++i) CHECK(twice.at(name).data[i] == 2 * tensor.data[i]);
     }
 }
+
+} // namespace model_test

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+namespace optimizer_test {
+
 using namespace hekla;
 using namespace hekla::test;
 using program::OptimizerKind;
@@ -255,3 +257,5 @@ TEST_CASE("plans that do not fit are refused") {
     plan.beta2 = 1;
     CHECK(program::lower_optimizer(plan, table, chunks, {}).code() == Code::invalid_argument);
 }
+
+} // namespace optimizer_test

@@ -6,6 +6,8 @@
 
 #include <random>
 
+namespace ordering_test {
+
 using namespace hekla::program;
 
 namespace {
@@ -116,3 +118,5 @@ TEST_CASE("a barrier that leaves a stage out orders nothing of it") {
     const OrderingEvent bad[] = {copy, barrier, dispatch};
     CHECK(check_ordering(bad).faults.size() == 1);
 }
+
+} // namespace ordering_test

@@ -2,6 +2,8 @@
 #include "own_operations.hpp"
 #include "program/kernel_case.hpp"
 
+namespace own_operation_test {
+
 using namespace hekla;
 using namespace hekla::test;
 using program::Storage;
@@ -359,3 +361,5 @@ TEST_CASE("a dispatch that is cut into parts, and one that is timed, say what th
         }
     CHECK(seen == 2);
 }
+
+} // namespace own_operation_test

@@ -1,6 +1,8 @@
 // Linears that take in what is done to their result: the bits are those of two kernels, with fewer dispatches.
 #include "program/kernel_case.hpp"
 
+namespace product_epilogue_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -135,3 +137,5 @@ TEST_CASE("linear: residuals in other strides, of other linears, and results tha
         CHECK(dispatches_saved(bench, finished(std::move(b))) == 0);
     }
 }
+
+} // namespace product_epilogue_test

@@ -1,6 +1,8 @@
 // What a program promises beside its numbers: states, alternating recordings, a shared arena, timings, clear errors.
 #include "program/harness.hpp"
 
+namespace program_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -194,3 +196,5 @@ TEST_CASE("errors name what was given and what there is") {
     CHECK(unsupported.code() == Code::unsupported);
     CHECK(unsupported.message().find("attention in encoder") != std::string::npos);
 }
+
+} // namespace program_test

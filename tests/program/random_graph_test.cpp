@@ -1,6 +1,8 @@
 // Random graphs of shape and pointwise operations: the device against the interpreter, and against itself.
 #include "program/harness.hpp"
 
+namespace random_graph_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -128,3 +130,5 @@ TEST_CASE("random graphs of shape and pointwise operations") {
         check_graph(bench, graph, feeds, 4e-6);
     }
 }
+
+} // namespace random_graph_test

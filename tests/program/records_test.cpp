@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+namespace records_test {
+
 using namespace hekla;
 using program::RecordMember;
 using program::RecordType;
@@ -203,3 +205,5 @@ TEST_CASE("a record becomes bytes with relocations for its addresses, and withou
     std::memcpy(words, record.bytes.data(), sizeof words);
     CHECK(std::vector<uint32_t>(words, words + 9) == std::vector<uint32_t>{0, 0, 0, 0, 0, 0, 11, 12, 13});
 }
+
+} // namespace records_test

@@ -1,6 +1,8 @@
 // gru and lstm: the device against the interpreter, forward and back through time.
 #include "program/kernel_case.hpp"
 
+namespace recurrent_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -71,3 +73,5 @@ TEST_CASE("gru and lstm with their options, and gradients") {
                              static_cast<uint64_t>(c.hidden));
             }
 }
+
+} // namespace recurrent_test

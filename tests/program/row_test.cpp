@@ -1,6 +1,8 @@
 // Norms, softmax, cross entropy, reductions, embedding and gather: the device against the interpreter.
 #include "program/kernel_case.hpp"
 
+namespace row_test {
+
 using namespace hekla;
 using namespace hekla::test;
 
@@ -124,3 +126,5 @@ TEST_CASE("gather, batched and not, and its gradient") {
     const ValueId y = b(Op::gather, {x, b.input("places", Kind::int32, {3, 6})}, {{"batch_dimensions", int64_t{1}}});
     check_kernel(bench, with_gradients(std::move(b), y), kTolerance, {{"rows", 3}, {"places", 5}});
 }
+
+} // namespace row_test

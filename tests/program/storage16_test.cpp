@@ -3,6 +3,8 @@
 #include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"
 
+namespace storage16_test {
+
 using namespace hekla;
 using namespace hekla::test;
 using program::Storage;
@@ -277,3 +279,5 @@ TEST_CASE("16-bit precision: what only products read lies in half the memory") {
     // Five of the results of gelu are read by products alone, here and on the way back.
     CHECK(arena(Storage::bf16) + 3 * 2048 * 128 * 2 < arena(Storage::f32));
 }
+
+} // namespace storage16_test

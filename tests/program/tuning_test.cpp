@@ -6,6 +6,8 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace tuning_test {
+
 using namespace hekla;
 using namespace hekla::test;
 namespace fs = std::filesystem;
@@ -167,3 +169,5 @@ TEST_CASE("tuning: large and batched products, 16-bit storage") {
     REQUIRE(bench->tuning().choose(program::tuning_benches(*bench), {large}, choices).ok());
     CHECK(choices.contains("large"));
 }
+
+} // namespace tuning_test

@@ -12,6 +12,8 @@
 #include <map>
 #include <utf8proc.h>
 
+namespace byte_bpe_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -122,7 +124,7 @@ TEST_CASE("splitter: GPT-2's words, by hand and by PCRE2") {
         splitter = gpt2_by_pcre2();
         REQUIRE(!splitter.is_gpt2());
     }
-    const auto split = [&](std::string_view text) { return ::split(text, splitter); };
+    const auto split = [&](std::string_view text) { return byte_bpe_test::split(text, splitter); };
     using Words = std::vector<std::string>;
     CHECK(split("Hello my friend, how's it?") == Words{"Hello", " my", " friend", ",", " how", "'s", " it", "?"});
     CHECK(split("a   b \n") == Words{"a", "  ", " b", " \n"});
@@ -429,3 +431,5 @@ TEST_CASE("tiny Shakespeare: trained and encoded in a few seconds") {
                                  std::chrono::duration<double>(encoded - trained).count()
                           << " MB/s, " << ids.size() << " tokens");
 }
+
+} // namespace byte_bpe_test

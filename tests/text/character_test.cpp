@@ -2,6 +2,8 @@
 
 #include "text/tokenizer_trainer.hpp"
 
+namespace character_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -87,3 +89,5 @@ TEST_CASE("character: tiny Shakespeare has nanoGPT's 65 characters") {
     CHECK(must(tokenizer->encode("\n Az")) == std::vector<int32_t>{0, 1, 13, 64});
     CHECK(must(tokenizer->encode(text)).size() == 1'115'394);
 }
+
+} // namespace character_test

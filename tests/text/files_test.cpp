@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+namespace files_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -345,3 +347,5 @@ TEST_CASE("folders: roles from the files beside, and folders that hold no tokeni
     other.write("target.spm", "x");
     CHECK(contains(load_tokenizer(other.path()).message(), "source.spm"));
 }
+
+} // namespace files_test

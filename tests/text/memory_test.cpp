@@ -4,6 +4,8 @@
 
 #include "text/tokenizer_trainer.hpp"
 
+namespace memory_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -51,3 +53,5 @@ TEST_CASE("a tokenizer whose tables lie elsewhere is the same, and gives the mem
         CHECK(memory.live() == 0);
     }
 }
+
+} // namespace memory_test

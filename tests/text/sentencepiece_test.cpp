@@ -12,6 +12,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+namespace sentencepiece_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -315,3 +317,5 @@ TEST_CASE("T5 and ALBERT: every id of the tokenizers around the models") {
         CHECK(cases == count);
     }
 }
+
+} // namespace sentencepiece_test

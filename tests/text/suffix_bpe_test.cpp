@@ -4,6 +4,8 @@
 #include "text/suffix_bpe.hpp"
 #include "text/tokenizer_trainer.hpp"
 
+namespace suffix_bpe_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -79,3 +81,5 @@ TEST_CASE("special tokens are added behind the ids of every kind") {
     with_special(make_word_trainer({.vocabulary_size = 20}));
     with_special(make_sentencepiece_trainer({.vocabulary_size = 30}));
 }
+
+} // namespace suffix_bpe_test

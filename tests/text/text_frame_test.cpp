@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+namespace text_frame_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -139,3 +141,5 @@ TEST_CASE("frame: what cannot be is one clear error") {
     const Status none = load(byte_json("null"), R"({"add_bos_token":true})").status();
     CHECK(has(none.message(), "\"add_bos_token\" is true, and the tokenizer has no bos_token"));
 }
+
+} // namespace text_frame_test

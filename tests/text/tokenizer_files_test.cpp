@@ -8,6 +8,8 @@
 #include <doctest/doctest.h>
 #include <map>
 
+namespace tokenizer_files_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -78,3 +80,5 @@ TEST_CASE("what is wrong with files in memory names them") {
         load_tokenizer(FilePlace(broken, "game.hekla")).status().message().starts_with("game.hekla/tokenizer.json: "));
     CHECK(load_tokenizer(FilePlace(half, "game.hekla")).status().message().find("not merges.txt") != std::string::npos);
 }
+
+} // namespace tokenizer_files_test

@@ -1,5 +1,7 @@
 #include "support.hpp"
 
+namespace utf8_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -70,3 +72,5 @@ TEST_CASE("utf8: any bytes in any pieces give the same valid text") {
         CHECK(in_pieces + stream.finish() == at_once);
     }
 }
+
+} // namespace utf8_test

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+namespace wordpiece_test {
+
 using namespace hekla;
 using namespace hekla::text;
 using namespace hekla::text::testing;
@@ -203,3 +205,5 @@ TEST_CASE("BERT: every published id") {
         CHECK(cases == count);
     }
 }
+
+} // namespace wordpiece_test
