@@ -1,4 +1,5 @@
 // The loop of a training: when it steps, evaluates, saves and ends.
+//
 // A checkpoint is written when it is due and gets its name one step later, when the loss and the gradient norm of its
 // weights are known to be finite; only then are older ones removed. If there is no next step, the last batch is
 // computed once more instead. So every checkpoint of a run can be resumed, whatever happens after it.
