@@ -69,7 +69,7 @@ public:
 
     // Asks the submitting thread to call `suspended`, without holding a lock, when it waits for advance(), nothing of
     // this queue runs, and everything left is rerecordable. advance() submits nothing until then and during the call;
-    // work that `suspended` itself submits goes to the device immediately. Empty: withdraws the request. Thread: any.
+    // work that `suspended` itself submits is executed immediately. Empty: withdraws the request. Thread: any.
     void set_suspended(std::function<Status()> suspended);
     // Calls `suspended` now, on the submitting thread; nothing may be pending.
     Status suspend(const std::function<Status()>& suspended);
