@@ -387,8 +387,7 @@ bool Session::shut_down(std::chrono::steady_clock::time_point until) {
     drop_if_not_started();
     std::unique_lock lock(mutex_);
     if (!executor_->wait_for(lock, until, [&] { return ended(); })) return false;
-    const std::shared_ptr<gpu::BudgetedQueue> last = std::move(queue_); // destruction may wait for the host's queue,
-                                                                        // and lock it
+    const std::shared_ptr<gpu::BudgetedQueue> last = std::move(queue_); // may wait for and lock the host's queue
     lock.unlock();
     return true;
 }

@@ -39,8 +39,7 @@ struct ColumnRequest {
     std::string name = {};   // its name in the task: "text", "label", "text_a", "words", ...
     std::string source = {}; // its name in the file; a number from 1 in a table without names; the path of its file
                              // in `parallel`. Empty: as `name`
-    bool required = true;    // an example without it, or with an empty one, is bad; otherwise the column is absent
-                             // there
+    bool required = true;    // an example without it, or with an empty one, is bad; else it is absent
     bool is_list = false;    // a list of texts; otherwise one text
     bool or_first = false;   // for a text: if the file has a list, its first item
 };

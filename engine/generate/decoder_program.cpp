@@ -200,8 +200,7 @@ private:
     Fields states_;                           // recurrent, "state.NAME"
     std::map<std::string, std::string> once_; // "once.NAME" -> state of the store
     std::unique_ptr<Program> encoder_;
-    std::map<std::pair<int64_t, bool>, std::unique_ptr<Program>> turns_; // by chunk, and whether attention is
-                                                                         // bidirectional
+    std::map<std::pair<int64_t, bool>, std::unique_ptr<Program>> turns_; // by chunk, and Step::both_sides
     std::vector<int64_t> chunks_;
     int64_t rows_ = 0, capacity_ = 0, vocabulary_ = 0, prompt_chunk_ = 0;
 };

@@ -282,8 +282,7 @@ void FeatureMerge::apply(const Features& wanted, uint32_t api_version, VkDeviceC
                 set = true;
             }
         if (set) continue;
-        if (r.type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2) { // and the chain has none: pEnabledFeatures, as in
-                                                                      // Vulkan 1.0
+        if (r.type == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2) { // and there is none: pEnabledFeatures
             if (info.pEnabledFeatures != nullptr && info.pEnabledFeatures != &added_->core)
                 added_->core = *info.pEnabledFeatures;
             bit_at(&added_->core, r.offset - offsetof(VkPhysicalDeviceFeatures2, features)) = VK_TRUE;

@@ -353,8 +353,7 @@ Status Memory::evict(const std::shared_ptr<Queue>& queue) {
         return saved;
     }
     for (Buffer::Held* held : all) take_away(*held);
-    vmaDestroyAllocator(std::exchange(allocator_, nullptr)); // otherwise it would keep an empty block for the next
-                                                             // buffer
+    vmaDestroyAllocator(std::exchange(allocator_, nullptr)); // it would keep an empty block for the next buffer
     return open();
 }
 

@@ -85,8 +85,7 @@ Result<std::optional<FrozenCut>> cut_frozen(const Graph& graph, const std::set<s
                              [&](Builder& builder, const Node& node, NodeId id, std::vector<ValueId>& outputs) {
                                  const auto is_border = [&](ValueId value) { return names.contains(value); };
                                  if (std::ranges::none_of(graph.nodes[id].outputs, is_border)) return false;
-                                 copy_node(builder, node, outputs); // for outputs that are not features; pruned if
-                                                                    // there are none
+                                 copy_node(builder, node, outputs); // for outputs that are not features; pruned if none
                                  for (std::size_t i = 0; i < outputs.size(); ++i) {
                                      const ValueId old = graph.nodes[id].outputs[i];
                                      if (is_border(old))

@@ -24,9 +24,7 @@ std::string component(std::string_view name) {
 
 std::string attribute_text(const AttributeValue& value) {
     if (const auto* integer = std::get_if<int64_t>(&value)) return fmt::format("{}", *integer);
-    if (const auto* real = std::get_if<double>(&value))
-        return fmt::format("{}", *real); // shortest form that reads
-                                         // back exactly
+    if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real); // shortest that reads back
     if (const auto* text = std::get_if<std::string>(&value)) return quote(*text);
     if (const auto* ints = std::get_if<std::vector<int64_t>>(&value))
         return fmt::format("[{}]", fmt::join(*ints, ", "));

@@ -30,9 +30,8 @@ public:
     const std::filesystem::path& path() const { return path_; }
     const nlohmann::json& manifest() const { return manifest_; }               // an object
     const std::vector<model::TensorView>& tensors() const { return tensors_; } // in the file's order
-    Status check(const model::TensorView& tensor) const;           // checks that its bytes are unchanged since the
-                                                                   // export
-    Result<std::string_view> content(std::string_view name) const; // without "hekla/"
+    Status check(const model::TensorView& tensor) const;                       // checks that its bytes are unchanged
+    Result<std::string_view> content(std::string_view name) const;             // without "hekla/"
 
 private:
     Status read();

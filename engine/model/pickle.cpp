@@ -203,8 +203,7 @@ private:
             if (pickle_.at(called).kind != PickleKind::function || pickle_.at(arguments).kind != PickleKind::tuple)
                 return corrupt(fmt::format("calls {} with {}, a function and a tuple were expected",
                                            name_of(pickle_.at(called).kind), name_of(pickle_.at(arguments).kind)));
-            const std::string name = pickle_.at(called).text; // a copy, because a call may add objects and move this
-                                                              // one
+            const std::string name = pickle_.at(called).text; // a copy, since a call may add objects and move this one
             HK_ASSIGN(const PickleId made, meaning_.call(pickle_, name, arguments));
             return push_id(made);
         }

@@ -40,9 +40,7 @@ std::string renumbered(std::string_view text, std::size_t first) {
 
 std::vector<RecordedPart> parts_of(const Described& described, const Registry& registry) {
     graph::Graph graph = described.graph;
-    for (graph::Node& node : graph.nodes)
-        node.region = 0; // recomputation is a setting of the training, not of the
-                         // plugins
+    for (graph::Node& node : graph.nodes) node.region = 0; // recomputation is set by the training, not by plugins
     std::vector<std::size_t> ends;
     const std::string text = graph::print(graph, &ends);
     std::vector<RecordedPart> parts;
@@ -58,8 +56,7 @@ std::vector<RecordedPart> parts_of(const Described& described, const Registry& r
         const std::size_t begin = one.first == 0 ? text.find('\n') + 1 : ends[one.first - 1];
         const std::size_t end = one.end == 0 ? begin : ends[one.end - 1];
         std::string lines = text.substr(begin, end - begin);
-        if (one.end == graph.nodes.size() && &one == &described.parts.back()) { // losses and metrics are in the last
-                                                                                // part
+        if (one.end == graph.nodes.size() && &one == &described.parts.back()) { // losses and metrics, in the last part
             std::istringstream rest(text.substr(end));
             for (std::string line; std::getline(rest, line);)
                 if (line.starts_with("loss ") || line.starts_with("metric ")) lines += line + "\n";

@@ -51,7 +51,7 @@ private:
     SharedWeights() = default;
     std::shared_ptr<gpu::Memory> memory_;
     std::vector<gpu::Buffer> chunks_;
-    std::mutex mutex_;      // protects the members below; not held during a move, since that may run other code on this
+    std::mutex mutex_;      // protects the members below; not held during a move, which may run other code on this
                             // thread
     std::size_t awake_ = 0; // readers
     bool gone_ = false, moving_ = false;
@@ -76,8 +76,7 @@ public:
     };
     struct Found {
         std::shared_ptr<SharedWeights> weights; // null: load them
-        std::optional<Loading> loading;         // if set, others will find the weights; otherwise the caller does not
-                                                // share them
+        std::optional<Loading> loading;         // if set, others will find the weights; else they are not shared
     };
 
     // If another caller is loading them: waits until it has finished, polling `stopping`; with may_wait = false they

@@ -37,8 +37,7 @@ public:
             return a.first != b.first ? a.first > b.first : a.second < b.second;
         });
         common.resize(std::min<std::size_t>(common.size(), options_.limit_alphabet));
-        std::map<char32_t, std::pair<bool, bool>> alphabet; // whether it occurs at the start of a word, and later in
-                                                            // one
+        std::map<char32_t, std::pair<bool, bool>> alphabet; // occurs at the start of a word, later in one
         for (const auto& [count, character] : common) alphabet[character] = {true, false};
         std::map<std::string, uint64_t> kept; // words without rare characters, in a fixed order
         for (const auto& [bytes, count] : counts) {

@@ -189,8 +189,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
         ids[classes[i]] = i;
     }
     const bool native = knows(*architecture.provided, "num_labels");
-    json& place = native ? spec.config : spec.notes; // a body without classes keeps their names for readers of the
-                                                     // config
+    json& place = native ? spec.config : spec.notes; // a body without classes keeps their names for readers
     if (!classes.empty()) {
         place["id2label"] = std::move(names);
         place["label2id"] = std::move(ids);

@@ -163,8 +163,7 @@ void reduce(Lowering& lowering, const View& x, const std::vector<bool>& reduced,
     // Lanes along the row if the reduced elements are dense and there are enough of them.
     const bool dense = walked.dims.size() == 1 && walked.strides[0] == 1 && kept.dims.size() <= 1;
     const int64_t stride = kept.dims.empty() ? length : kept.strides[0];
-    const bool places = how.what != kArgmax || length < (int64_t{1} << 24); // indices are exchanged as float32 between
-                                                                            // lanes
+    const bool places = how.what != kArgmax || length < (int64_t{1} << 24); // lanes exchange indices as float32
     if (dense && !how.integer && length >= 32 && stride >= 0 && places) {
         Rows rows;
         rows.view = x;

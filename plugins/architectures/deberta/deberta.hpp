@@ -110,8 +110,7 @@ protected:
         require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
         for (int64_t i = 0; c.has("pos_att_type." + std::to_string(i)); ++i)
             terms_.push_back(c.string("pos_att_type." + std::to_string(i)));
-        if (terms_.empty() && c.has("pos_att_type") && !c.holds_members("pos_att_type")) { // older configs join the
-                                                                                           // names with |
+        if (terms_.empty() && c.has("pos_att_type") && !c.holds_members("pos_att_type")) { // older: names joined with |
             std::istringstream joined(c.string("pos_att_type"));
             for (std::string term; std::getline(joined, term, '|');) terms_.push_back(term);
         }
