@@ -1,4 +1,4 @@
-// Implementation of hekla/capture.h: the file that calls are captured in.
+// Implementation of hekla/capture.h: the file to which calls are captured.
 #pragma once
 
 #include "api/arguments.hpp"
@@ -16,7 +16,7 @@
 
 namespace hekla::api {
 
-// Thread: any.
+// A file of captured calls. Thread: any.
 class Capture {
 public:
     using Clock = std::chrono::steady_clock;
@@ -39,7 +39,7 @@ private:
     double seconds(Clock::time_point at) const { return std::chrono::duration<double>(at - begun_).count(); }
 
     std::mutex mutex_;
-    std::unique_ptr<std::FILE, Close> file_; // null: it cannot be written any more
+    std::unique_ptr<std::FILE, Close> file_; // null after a failed write
     Log log_;
     Clock::time_point begun_ = Clock::now();
 };
@@ -77,7 +77,7 @@ nlohmann::ordered_json fields_of(const Options* options) {
     return writer.take();
 }
 
-// Runs the body of an API function, and captures it where `capture` is not null. arguments() returns JSON and session()
+// Runs the body of an API function, and captures it if `capture` is not null. arguments() returns JSON and session()
 // the session's handle; both are called after the body.
 template<class Arguments, class Session, class F>
 int32_t captured(const std::shared_ptr<Capture>& capture, const char* name, hk_error* error, const Arguments& arguments,
@@ -106,7 +106,7 @@ int32_t captured_call(hk_context context, const char* name, const Options* optio
         });
 }
 
-// Options whose callbacks write to the capture before they call the host's. They must outlive the call.
+// Options whose callbacks write to the capture before they call the host's. Must outlive the call.
 class HeardTraining {
 public:
     HeardTraining(const hk_train_options* given, std::shared_ptr<Capture> capture);

@@ -29,7 +29,8 @@ using api::view;
 
 namespace {
 
-// None for the interpreter. The device is used last: files and options are read and checked first.
+// Returns a source without a device for the interpreter. The device is created last, after files and options were
+// checked.
 program::RuntimeSource device_of(const Context::Call& call, int32_t reference = 0) {
     return reference != 0 ? program::RuntimeSource() : call.device();
 }
@@ -55,7 +56,7 @@ Status run_generate(const Context::Call& call, const hk_generate_options& o, hk_
     return {};
 }
 
-// The token ids of all texts and rows.
+// Returns the token ids of all texts and rows.
 Result<std::vector<std::vector<int32_t>>> rows_of(const infer::Model& m, const hk_embed_options& o) {
     std::vector<std::vector<int32_t>> rows;
     for (uint64_t i = 0; i < o.text_count; ++i) {
@@ -146,7 +147,7 @@ Result<std::vector<data::EncodedExample>> rows_of_file(const infer::Model& m, st
         }
         found->source = one.substr(equals + 1);
     }
-    if (!given.empty()) // only the named columns are read
+    if (!given.empty()) // read only the named columns
         std::erase_if(columns, [](const data::TaskColumn& column) { return column.optional && column.source.empty(); });
     options.columns = std::move(columns);
     options.reading.stop = data::StopPoll(stop);

@@ -1,4 +1,4 @@
-// Time spent on the device: timestamps where it has them, the wall clock where not.
+// Device time: timestamps if supported, otherwise the wall clock.
 #pragma once
 
 #include "gpu/submit.hpp"
@@ -19,8 +19,8 @@ public:
     Timer& operator=(const Timer&) = delete;
 
     uint32_t slots() const { return slots_; }
-    // Nanoseconds of slots [first, first + count) since slot `first`, in which time only moves on; written by work that
-    // has finished. Right across a wrap of the counter between two neighbours.
+    // Returns nanoseconds of slots [first, first + count) since slot `first`, which never decrease; written by finished
+    // work. Correct if the counter wraps between two neighbors.
     Result<std::vector<double>> read(uint32_t first, uint32_t count) const;
     VkQueryPool handle() const { return pool_; }
 
@@ -32,9 +32,9 @@ private:
 };
 
 struct Measurement {
-    std::vector<double> seconds; // one a run, in order
+    std::vector<double> seconds; // one per run, in order
     double median_seconds = 0;
-    bool from_timestamps = false; // false: wall clock, submit and wait included
+    bool from_timestamps = false; // false: wall clock, including submit and wait
 };
 
 // Runs a finished secondary `warm_up + runs` times, each waited for, and times the last `runs`.

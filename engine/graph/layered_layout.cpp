@@ -14,16 +14,16 @@ constexpr double kGap = 14;      // between neighbours in a layer
 constexpr double kLayerGap = 26; // between layers
 constexpr double kPadding = 12;  // inside a box
 constexpr double kTitle = 16;    // of a box, above its content
-constexpr double kWay = 10;      // width of a line's place in a layer
+constexpr double kWay = 10;      // of a dummy node
 
-// What stands in a layer of a box: a child, the place where a value enters or leaves the box, or a place that a long
-// line passes.
+// An element of a layer in a box: a child, a port where a value enters or leaves the box, or a dummy node of a long
+// edge.
 struct Place {
     std::size_t item = kNobody;  // a child
-    std::size_t value = kNobody; // of a port or a way
+    std::size_t value = kNobody; // of a port or dummy node
     int layer = 0;
     double width = 0, height = 0;
-    double x = 0, y = 0; // of the centre in x and the top in y, inside the box
+    double x = 0, y = 0;                                           // x of the center and y of the top, inside the box
     std::vector<std::pair<std::size_t, std::size_t>> above, below; // (place, value) of neighbours in the next layers
 };
 
@@ -34,7 +34,7 @@ struct Box {
     std::set<std::tuple<std::size_t, std::size_t, std::size_t>> edges; // (from place, to place, value)
     std::vector<Place> places;
     std::vector<std::vector<std::size_t>> layers;
-    std::vector<std::vector<std::size_t>> lines; // places that each drawn edge passes, with its value behind
+    std::vector<std::vector<std::size_t>> lines; // places that each drawn edge passes, then its value
     std::vector<std::size_t> line_values;
 };
 
@@ -107,7 +107,7 @@ private:
 
     static void find_layers(Box& box) {
         for (Place& place : box.places) place.layer = place.item == kNobody ? 0 : 1;
-        // Edges between children point forward in their order, which is that of their places.
+        // Edges between children point forward in the children's order, which is also the order of their places.
         int last = 1;
         for (const std::size_t child : box.children) {
             const std::size_t at = box.place_of[child];
@@ -117,7 +117,7 @@ private:
                 if (to.item != kNobody) to.layer = std::max(to.layer, box.places[at].layer + 1);
             }
         }
-        // What nothing comes into stands right above its first reader.
+        // A child without incoming edges is placed right above its first reader.
         std::vector<bool> has_above(box.places.size(), false);
         for (const auto& [from, to, value] : box.edges) has_above[to] = true;
         for (const std::size_t child : box.children) {
@@ -133,7 +133,7 @@ private:
         for (const auto& [value, at] : box.exit) box.places[at].layer = last + 1;
     }
 
-    // Lines over more than one layer pass a place in each layer between; lines of one value from one place share them.
+    // Adds a dummy node in each layer that an edge crosses; edges of one value from one place share them.
     static void add_ways(Box& box) {
         std::map<std::tuple<std::size_t, std::size_t, int>, std::size_t> ways;
         const auto connect = [&](std::size_t above, std::size_t below, std::size_t value) {
@@ -165,7 +165,7 @@ private:
             box.layers[static_cast<std::size_t>(box.places[i].layer)].push_back(i);
     }
 
-    // How far from a place's centre a value's line meets it: boxes are met at their ports.
+    // Returns the distance from a place's center at which a value's line meets it: boxes are met at their ports.
     double offset(std::size_t place, std::size_t value, const Box& box, bool at_top) const {
         const std::size_t item = box.places[place].item;
         if (item == kNobody || !items_[item].is_box) return 0;
@@ -183,7 +183,7 @@ private:
         return sum / static_cast<double>(neighbours.size());
     }
 
-    // Left to right with the least gaps, in the layer's order, centred around 0.
+    // Places a layer from left to right with minimal gaps, in its order, centered around 0.
     static void pack(Box& box, const std::vector<std::size_t>& layer) {
         double width = -kGap;
         for (const std::size_t at : layer) width += box.places[at].width + kGap;
@@ -211,7 +211,7 @@ private:
         }
     }
 
-    // Places move towards their neighbours and push others aside only as far as the gaps ask.
+    // Moves places towards their neighbors, pushing others aside only to keep the gaps.
     void relax(Box& box, const std::vector<std::size_t>& layer, bool from_above) const {
         if (layer.empty()) return;
         std::vector<double> left, right;

@@ -19,7 +19,7 @@ struct Attribute;
 struct Graph;
 struct Tensor;
 
-// Computes the outputs, which have their kinds and shapes and are zeros before, in double precision.
+// Computes the outputs in double precision. They have their kinds and shapes and are initialized to zeros.
 using OwnReference = std::function<Status(std::span<const Tensor* const> inputs, std::span<const Attribute> attributes,
                                           std::span<Tensor> outputs)>;
 
@@ -73,8 +73,8 @@ struct OwnUse {
     std::vector<std::pair<Kind, Shape>> outputs;
     int64_t invocations = 0;
     double flops = 0, bytes = 0;
-    // Leaves are inputs "x.NAME", "y.NAME", "dy.NAME" of inputs, outputs and their gradients; outputs are "dx.NAME" of
-    // inputs with a gradient. Null: the operation has no gradient.
+    // Leaves are inputs "x.NAME", "y.NAME", "dy.NAME" for inputs, outputs and their gradients; outputs are "dx.NAME"
+    // for inputs with a gradient. Null: the operation has no gradient.
     std::shared_ptr<const Graph> gradient;
 };
 

@@ -14,8 +14,8 @@ struct Tensor {
     std::vector<double> data; // row-major; integers are exact
 };
 
-// All inputs of a graph. A missing leaf is an error with its name; a buffer that is not given has the value described
-// in the graph.
+// All inputs of a graph. A missing leaf is an error that contains its name; a missing buffer has the value described in
+// the graph.
 struct Feeds {
     std::map<std::string, Tensor, std::less<>> fields; // inputs
     std::map<std::string, Tensor, std::less<>> parameters;

@@ -14,8 +14,8 @@
 
 namespace hekla::infer {
 
-// Returns one object per row, for the first `rows` rows of the batch. outputs: of the ports that decode_ports() names.
-// Errors: a head without decode; a text from decode that is not a JSON object.
+// Returns one object per row, for the first `rows` rows of the batch. outputs: of the ports in decode_ports(). Errors:
+// a head without decode; a text from decode that is not a JSON object.
 Result<std::vector<nlohmann::json>> decode_rows(const plugin::Composition& composition,
                                                 const std::map<std::string, graph::Tensor, std::less<>>& outputs,
                                                 std::span<data::Field> fields, std::size_t rows);

@@ -17,12 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Architecture and head. A class that no manifest knows, or none, leaves the architecture to model_type.
+// Chooses architecture and head. For an unknown class, or none, model_type determines the architecture.
 Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& folder, const ModelOptions& options,
                     plugin::CompositionSpec& spec) {
     plugin::Registry::Entry entry;
     const json classes = spec.config.value("architectures", json::array());
-    const json own = spec.config.value("hekla", json()); // what a run of ours wrote of its parts
+    const json own = spec.config.value("hekla", json()); // written by our own training
     spec.config.erase("hekla");
     const auto take_objective = [&](std::string_view id, const json& config) {
         if (!options.objective) return;
@@ -65,8 +65,8 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
     return {};
 }
 
-// Returns how the graph of the model's plugins differs from the one that it was made with; empty where it does not, or
-// where the folder has no record.
+// Returns how the graph of the model's plugins differs from the recorded one; empty if it does not, or if the folder
+// has no record.
 Result<std::string> difference_from_record(const Model& m, const Log& log) {
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.path));
     if (!record) return std::string();
@@ -93,16 +93,16 @@ Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& gra
     return stored;
 }
 
-// They are stored under the graph's own names.
+// They are stored with the graph's own names.
 Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& graph, const ExportedFile& file) {
     model::NameRules rules;
-    rules.ignorable = {"*"}; // another head's
+    rules.ignorable = {"*"}; // other heads
     HK_ASSIGN(plugin::FoundTensors found, plugin::find_some_tensors(graph, file.tensors(), file.path().string(), rules,
                                                                     [](const std::string&) { return true; }));
     return std::move(found.tensors);
 }
 
-// What the weights of a model on a device are: of which files, as they are now, and which tensors of them.
+// Returns a key for a model's weights on a device: the files, in their current state, and the tensors used.
 Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, const ModelOptions& options) {
     std::string key = fmt::format("{}", static_cast<int>(options.weights));
     std::error_code problem;
@@ -174,13 +174,13 @@ std::string with_prefix(const std::string& prefix, std::string text) {
 }
 
 Result<graph::Graph> describe_smallest(const Model& m) {
-    const auto build = [&](const graph::Shape& ids) { // one stack leaves the second field unread
+    const auto build = [&](const graph::Shape& ids) { // with one stack the second field is not read
         return m.composition->build(
             HK_MODE_EVALUATE,
             std::vector<plugin::BatchField>{{"input_ids", graph::Kind::int32, ids},
                                             {"decoder_input_ids", graph::Kind::int32, graph::Shape{1, 1}}});
     };
-    if (m.composition->can_collate()) { // its objective knows what a batch has
+    if (m.composition->can_collate()) { // the objective knows the fields of a batch
         constexpr int64_t kLength = 32;
         const json own = m.config.value("hekla", json::object());
         const int64_t trained = own.is_object() ? own.value("context_length", int64_t{0}) : 0;
@@ -224,7 +224,7 @@ Result<std::vector<int32_t>> prompt_ids(const Model& m, const PromptStyle& style
     HK_ASSIGN(std::vector<int32_t> ids, m.tokenizer->encode(with_prefix(trained_prefix(m.config, "prompt"), prompt)));
     const bool has_begin =
         ids.size() >= style.begin.size() && std::ranges::equal(std::span(ids).first(style.begin.size()), style.begin);
-    if (!has_begin) ids.insert(ids.begin(), style.begin.begin(), style.begin.end()); // unless it was typed
+    if (!has_begin) ids.insert(ids.begin(), style.begin.begin(), style.begin.end()); // unless it was part of the prompt
     if (!ids.empty()) return ids;
     if (const std::optional<int32_t> bos = m.tokenizer->special(text::TokenRole::bos)) return std::vector{*bos};
     return invalid_argument(
@@ -284,7 +284,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
     if (m.exported != nullptr && runtime != nullptr) { HK_ASSIGN(store.kernels, exported_kernels(*m.exported)); }
     if (runtime != nullptr) { HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, store)); }
     for (const plugin::StoredTensor& found : tensors) {
-        if (store.shared != nullptr && !found.tensor.buffer) continue; // loaded by another
+        if (store.shared != nullptr && !found.tensor.buffer) continue; // already loaded by another model
         if (m.exported != nullptr) HK_TRY(m.exported->check(*found.stored));
         if (runtime != nullptr) {
             HK_TRY(upload(*m.store, found));
@@ -296,7 +296,7 @@ Result<Model> open_model(const plugin::Registry& registry, const program::Runtim
         m.parameters.emplace(found.tensor.name, std::move(values));
     }
     if (loading) {
-        HK_TRY(runtime->gpu().queue->wait_all()); // others read them on queues of their own
+        HK_TRY(runtime->gpu().queue->wait_all()); // others read them on separate queues
         loading->loaded(m.store->shared());
     }
     return m;

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "checkpoint-";
 
-// The N of "checkpoint-N": decimal, no sign, no leading zeros, so that a step has one name.
+// Returns the N of "checkpoint-N": decimal, no sign, no leading zeros, so that a step has only one name.
 std::optional<int64_t> step_of(std::string_view name) {
     if (!name.starts_with(prefix)) return std::nullopt;
     const std::string_view digits = name.substr(prefix.size());
@@ -25,7 +25,7 @@ std::optional<int64_t> step_of(std::string_view name) {
     return step;
 }
 
-// A whole number of 0 or more.
+// Returns a non-negative integer.
 std::optional<uint64_t> count_in(const nlohmann::json& object, const char* key) {
     const auto value = object.find(key);
     if (value == object.end() || !value->is_number_unsigned()) return std::nullopt;
@@ -158,7 +158,7 @@ Result<std::vector<int64_t>> prune_checkpoints(const fs::path& run_dir, int64_t 
     if (limit < 1) return invalid_argument(fmt::format("save_total_limit is {}, 1 or more was expected", limit));
     const auto newest = verify_checkpoint(checkpoint_path(run_dir, newest_step), Check::sizes);
     if (!newest.ok()) return newest.status().with_context("no older checkpoint was removed");
-    // A damaged pointer must not cost the checkpoint that it names: fail instead.
+    // Fail instead of removing the best checkpoint because of a damaged pointer.
     HK_ASSIGN(const std::optional<int64_t> best, read_best(run_dir));
     HK_ASSIGN(const std::vector<int64_t> steps, list_checkpoints(run_dir));
     std::vector<int64_t> complete;
@@ -187,7 +187,7 @@ void remove_stale(const fs::path& run_dir) noexcept {
         }
         for (const std::string& stem : stems) recover_folders(run_dir, stem);
         remove_leftovers(run_dir / best_name);
-    } catch (const std::exception&) { // out of memory: next time
+    } catch (const std::exception&) { // out of memory: retried next time
     }
 }
 

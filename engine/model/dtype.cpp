@@ -43,7 +43,7 @@ struct Boolean {
     uint8_t bits;
 };
 
-// Rounds to a binary format with the given exponent and mantissa widths, one rounding from the double's own bits.
+// Rounds to a binary format with the given exponent and mantissa widths, once, from the double's bits.
 template<int ExponentBits, int MantissaBits>
 uint16_t narrow(double value) {
     constexpr int bias = (1 << (ExponentBits - 1)) - 1;
@@ -68,8 +68,7 @@ uint16_t narrow(double value) {
     const uint64_t rest = significand & ((uint64_t{1} << shift) - 1);
     const uint64_t half = uint64_t{1} << (shift - 1);
     if (rest > half || (rest == half && (kept & 1) != 0)) ++kept;
-    // A carry out of the mantissa raises the exponent by itself, from subnormal to normal and from the largest to
-    // infinite.
+    // A carry out of the mantissa increments the exponent, from subnormal to normal and from the largest to infinite.
     if (normal) kept += static_cast<uint64_t>(exponent + bias - 1) << MantissaBits;
     return static_cast<uint16_t>(sign | kept);
 }
@@ -101,7 +100,7 @@ bool whole_in_range(From value) {
     }
 }
 
-// Stores `value` as To; returns false where To cannot hold it.
+// Stores `value` as To; returns false if To cannot represent it.
 template<class To, class From>
 bool convert(From value, To& out) {
     if constexpr (std::is_same_v<To, Float16>) {
@@ -149,7 +148,7 @@ Status write_as(std::span<const In> in, std::span<std::byte> bytes, std::string_
     return {};
 }
 
-// Calls `visit` with a value of the type that stores `dtype`.
+// Calls `visit` with a value of the type that represents `dtype`.
 template<class Visit>
 Status with_storage(DType dtype, Visit visit) {
     switch (dtype) {

@@ -29,20 +29,21 @@ void apply(const Rename& rule, std::string& name) {
     }
 }
 
-// The parameter names that this tensor may have, most likely first.
+// Returns the parameter names that this tensor may have, most likely first.
 std::vector<std::string> spellings(const std::string& stored, const NameRules& rules) {
     std::vector<std::string> all{stored};
     const auto add = [&all](std::string name) {
         if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(std::move(name));
     };
-    // After each rule, because a later rule may be for another version of the model.
+    // Added after each rule, because a later rule may be for another version of the model.
     const auto add_renamed = [&](std::string name, const std::string& before) {
         for (const Rename& rule : rules.renames) {
             apply(rule, name);
             add(before + name);
         }
     };
-    // The prefix is removed before the renames too: a rule for the beginning of a name applies to both kinds of file.
+    // The prefix is also removed before the renames, so that a rule for the beginning of a name applies to both kinds
+    // of file.
     add_renamed(stored, "");
     for (const std::string& prefix : rules.optional_prefixes) {
         if (stored.starts_with(prefix)) {
@@ -91,7 +92,7 @@ public:
     }
 
 private:
-    // Exact spellings win over aliases, aliases over patterns to ignore.
+    // Exact spellings take precedence over aliases, aliases over patterns to ignore.
     void claim(const TensorView& tensor) {
         const std::vector<std::string> names = spellings(tensor.name, rules_);
         for (const std::string& name : names) {

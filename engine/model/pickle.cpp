@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned newest_protocol = 5;
 
-// The instructions that are known, by the bytes that the format gives them.
+// The supported instructions, by their bytes in the format.
 enum class Instruction : uint8_t {
     mark = '(',
     stop = '.',
@@ -121,7 +121,7 @@ private:
                 return unsupported(fmt::format("protocol {} is not known, {} is the newest", version, newest_protocol));
             return {};
         }
-        case frame: { // the length of what follows, for readers that read ahead
+        case frame: { // the length of the following data, for readers that read ahead
             HK_ASSIGN(const uint64_t size, number(8));
             return size <= bytes_.size() - at_ ? Status() : truncated(size);
         }
@@ -203,7 +203,7 @@ private:
             if (pickle_.at(called).kind != PickleKind::function || pickle_.at(arguments).kind != PickleKind::tuple)
                 return corrupt(fmt::format("calls {} with {}, a function and a tuple were expected",
                                            name_of(pickle_.at(called).kind), name_of(pickle_.at(arguments).kind)));
-            const std::string name = pickle_.at(called).text; // a call may add objects and move this one
+            const std::string name = pickle_.at(called).text; // a copy, since a call may add objects and move this one
             HK_ASSIGN(const PickleId made, meaning_.call(pickle_, name, arguments));
             return push_id(made);
         }
@@ -342,7 +342,7 @@ private:
         return push(std::move(made));
     }
 
-    // ---- the memo: objects that come again ----
+    // ---- the memo: objects that are referenced again ----
 
     Status remember(uint64_t place) {
         HK_TRY(need(1));

@@ -28,7 +28,8 @@ constexpr std::array<std::pair<std::string_view, DType>, dtype_count> storage_ty
     {"BoolStorage", DType::boolean},
 }};
 
-// "torch.FloatStorage" -> f32; also "torch.cuda.FloatStorage", which names the device that it was saved from.
+// Converts "torch.FloatStorage" to f32; also "torch.cuda.FloatStorage", which contains the device that it was saved
+// from.
 std::optional<DType> storage_type(std::string_view function) {
     for (const std::string_view module : {"torch.cuda.", "torch."}) {
         if (!function.starts_with(module)) continue;
@@ -45,12 +46,12 @@ constexpr std::string_view make_parameter = "torch._utils._rebuild_parameter";
 constexpr std::string_view make_size = "torch.Size";
 constexpr std::array callable{make_dictionary, make_tensor, make_tensor_v1, make_parameter, make_size};
 
-// Elements that several tensors may share, stored under a key.
+// Elements stored under a key, possibly shared by several tensors.
 struct Storage {
     std::string key;
     DType dtype = DType::f32;
     int64_t elements = 0;
-    std::span<const std::byte> bytes; // filled in when they have been found
+    std::span<const std::byte> bytes; // set when they have been found
 };
 
 // A window on a storage: element (i, j, ...) is at offset + i * strides[0] + j * strides[1] + ...
@@ -60,7 +61,7 @@ struct Window {
     std::vector<int64_t> dims, strides;
 };
 
-// What PyTorch's files may name, and what that makes.
+// The names allowed in PyTorch's files, and the objects they create.
 class TensorMeaning : public PickleMeaning {
 public:
     std::vector<Storage> storages;
@@ -90,7 +91,7 @@ public:
         return corrupt(fmt::format("calls {}, which is not a known function", in_quotes(function)));
     }
 
-    // ("storage", type, key, device, elements) and, in old files, a view of it: None or (key, offset, elements).
+    // Reads ("storage", type, key, device, elements) and, in old files, a view of it: None or (key, offset, elements).
     Result<PickleId> persistent(Pickle& pickle, PickleId id) override {
         const PickleObject& tuple = pickle.at(id);
         if (tuple.kind != PickleKind::tuple || tuple.items.size() < 5 || tuple.items.size() > 6)
@@ -194,7 +195,7 @@ private:
         return pickle.at(view.items[1]).number;
     }
 
-    // (storage, offset, size, strides, ...)
+    // Reads (storage, offset, size, strides, ...).
     Result<PickleId> tensor(Pickle& pickle, PickleId arguments) {
         HK_TRY(count(pickle, arguments, 4, make_tensor));
         const std::vector<PickleId>& given = pickle.at(arguments).items;
@@ -216,7 +217,7 @@ private:
         return add(pickle, std::move(window), false);
     }
 
-    // A short program can make the same long list into many objects: what is copied is counted.
+    // A short program can create many objects from the same long list, so copied items are counted.
     Status spend(std::size_t items) {
         copied_ += items;
         return copied_ <= pickle_object_limit ? Status()
@@ -233,7 +234,7 @@ struct Named {
     Window window;
 };
 
-// The dictionary that a file must hold.
+// Returns the dictionary that a file must contain.
 Result<std::vector<Named>> named_tensors(const Pickle& pickle, const TensorMeaning& meaning) {
     const PickleObject& root = pickle.root();
     if (root.kind != PickleKind::dictionary)
@@ -280,7 +281,7 @@ Status check_bounds(const Window& window, int64_t elements) {
     return Status(last >= 0 ? Status() : corrupt("its strides reach beyond 63 bits"));
 }
 
-// The window's elements one after another, last dimension fastest.
+// Copies the window's elements in order, last dimension fastest.
 void gather(const Window& window, std::size_t size, const std::byte* from, std::byte* to) {
     std::vector<int64_t> index(window.dims.size(), 0);
     int64_t at = window.offset;
@@ -297,7 +298,7 @@ void gather(const Window& window, std::size_t size, const std::byte* from, std::
     }
 }
 
-// Makes views of windows. `budget`: bytes that copies of windows that are not dense may take together.
+// Makes views of windows. `budget`: total bytes for copies of windows that are not dense.
 class Views {
 public:
     Views(const TensorMeaning& meaning, uint64_t budget, std::vector<std::unique_ptr<std::byte[]>>& copies)
@@ -384,7 +385,7 @@ private:
         return {};
     }
 
-    // The keys' order is the data's: the number of elements in 8 bytes, then the elements.
+    // The order of the keys is that of the data: the number of elements in 8 bytes, then the elements.
     Status read_storages(const Pickle& keys) {
         if (keys.root().kind != PickleKind::list) return corrupt("has no list of storages");
         std::map<std::string_view, Storage*> by_key;
@@ -468,8 +469,8 @@ public:
     }
 
     // Reads a whole entry. Compressed entries are refused (torch.save never compresses), so the ratio of an entry to
-    // its bytes in the archive is 1 at most, and all entries that are read are together no larger than the archive:
-    // entries that overlap, or declare more, are refused before memory is taken.
+    // its bytes in the archive is at most 1, and all entries that are read are together no larger than the archive:
+    // entries that overlap, or declare more, are refused before memory is allocated.
     Result<std::unique_ptr<std::byte[]>> read(const std::string& name, uint64_t& size) {
         const int64_t entry = module_->find(zip_, name.c_str());
         if (entry < 0) return corrupt(fmt::format("its zip archive has no file {}", in_quotes(name)));
@@ -484,7 +485,7 @@ public:
                                        "that are read are together no larger than the file ({} bytes)",
                                        in_quotes(name), size, budget_, size_));
         budget_ -= size;
-        // One byte more than there should be: at the end itself the checksum is compared.
+        // One byte more than expected, because the checksum is only compared at the end of the entry.
         auto bytes = std::make_unique<std::byte[]>(static_cast<std::size_t>(size) + 1);
         const int64_t got = module_->read(zip_, entry, bytes.get(), size + 1);
         if (got < 0) return failure(name);

@@ -16,15 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-// A tensor's entry in the header, its bytes not yet looked at.
+// A tensor's entry in the header, before its bytes are checked.
 struct HeaderEntry {
     TensorInfo info;
     uint64_t begin = 0;
     uint64_t end = 0;
 };
 
-// Reads the header as a stream of events instead of as a parsed value: a hostile header is refused at its first wrong
-// token, and the states, not kJsonDepthLimit, bound its depth (three levels).
+// Reads the header as a stream of events instead of as a parsed value: a hostile header is refused at its first invalid
+// token, and its depth (three levels) is bounded by the states, not by kJsonDepthLimit.
 class HeaderReader : public nlohmann::json_sax<json> {
 public:
     HeaderReader(std::vector<HeaderEntry>& entries, Metadata& metadata) : entries_(entries), metadata_(metadata) {}
@@ -222,7 +222,7 @@ private:
     std::unordered_set<std::string> names_;
     State state_ = State::start;
     Field field_ = Field::dtype;
-    int fields_ = 0; // which of a tensor's keys were seen
+    int fields_ = 0; // which of a tensor's keys have occurred
     int offsets_ = 0;
     bool metadata_seen_ = false;
     HeaderEntry current_;
@@ -234,7 +234,7 @@ Status read_header(std::string_view header, std::vector<HeaderEntry>& entries, M
     try {
         HeaderReader reader(entries, metadata);
         if (!json::sax_parse(header, &reader)) return reader.take_error();
-        if (const std::size_t nul = header.find('\0'); nul != header.npos) // which the library takes for the end
+        if (const std::size_t nul = header.find('\0'); nul != header.npos) // which the library treats as the end
             return corrupt(fmt::format("the header is not JSON: its byte {} is NUL", nul + 1));
         return {};
     } catch (const std::bad_alloc&) {
@@ -261,7 +261,7 @@ Status check_entry(const HeaderEntry& entry, uint64_t buffer) {
     return {};
 }
 
-// Checks all tensors against each other: sorted by offset, each begins where the one before it ends.
+// Checks all tensors against each other: sorted by offset, each begins where the previous one ends.
 Status check_tiling(const std::vector<HeaderEntry>& entries, uint64_t buffer) {
     uint64_t reached = 0;
     const HeaderEntry* before = nullptr;

@@ -41,7 +41,7 @@ Result<std::vector<Placed>> place(std::span<const TensorSource> tensors, TensorO
 }
 
 Result<std::string> header_of(const std::vector<Placed>& placed, const Metadata& metadata) {
-    // Through the library for its escapes and its check of UTF-8; it throws where text is not.
+    // Uses the library to escape text and check UTF-8; it throws for invalid text.
     const auto text = [](const std::string& value) { return nlohmann::json(value).dump(); };
     try {
         std::string header = "{";
@@ -110,7 +110,7 @@ Result<FileRecord> write_safetensors_file(const std::filesystem::path& path, std
     HK_ASSIGN(HashedFile file, HashedFile::create(path));
     const Sink sink = [&file](std::span<const std::byte> bytes) { return file.write(bytes); };
     const Status status = write_safetensors(sink, tensors, metadata, order);
-    // The file's own errors name it already.
+    // Errors of the file already contain its path.
     if (!status.ok()) return status.code() == Code::io ? status : status.with_context(path.string());
     return file.commit();
 }

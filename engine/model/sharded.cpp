@@ -94,7 +94,7 @@ Result<std::vector<FileRecord>> write_sharded(const std::filesystem::path& folde
         written.push_back(std::move(record));
         return written;
     }
-    std::set<std::string_view> names; // each file checks its own; the index must not have one twice either
+    std::set<std::string_view> names; // each file checks its own names; this finds duplicates across files
     for (const TensorSource& tensor : tensors)
         if (!names.insert(tensor.name).second)
             return invalid_argument(fmt::format("tensor {} was given twice", in_quotes(tensor.name)));

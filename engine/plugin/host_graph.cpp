@@ -17,17 +17,18 @@ using graph::kNone;
 using graph::Shape;
 using graph::ValueId;
 
-constexpr uint32_t kNumberBits = 20; // a handle is tag << 20 | number: a million values a view, 4,095 views
+constexpr uint32_t kNumberBits = 20; // a handle is tag << 20 | number: a million values per view, 4,095 views
 constexpr uint32_t kNumberMask = (1u << kNumberBits) - 1;
-// A model of a thousand blocks has some 50,000; a configuration that means more than this is a mistake that should not
-// take all of the memory before it is told.
+// A model of a thousand blocks has some 50,000 values. A configuration that needs more than this is a mistake, which
+// should be reported before it uses up all memory.
 constexpr std::size_t kMostValues = 1u << 18;
 
 std::string text(hk_string s) {
     return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
 }
 
-// Every function of the table is called through this: it does nothing after the first error, and no exception leaves.
+// Every function of the table is called through this: it does nothing after the first error, and catches all
+// exceptions.
 template<class T, class F>
 T call(hk_builder* b, T otherwise, F&& f) noexcept {
     try {
@@ -105,7 +106,7 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
         const std::string operation = text(name);
         const graph::OperationInfo* o = graph::find_operation(operation);
         const OwnOperations::Known* own = nullptr;
-        if (operation.find('.') != std::string::npos && b->joint.own != nullptr) { // built-in ones have no point
+        if (operation.find('.') != std::string::npos && b->joint.own != nullptr) { // built-in names have no dot
             const Result<const OwnOperations::Known*> found = b->joint.own->find(operation, revision);
             if (!found.ok()) {
                 fail(b, found.status());
@@ -182,7 +183,7 @@ hk_value handle_of(hk_builder* b, ValueId value) {
     return b->tag << kNumberBits | static_cast<uint32_t>(b->values.size() - 1);
 }
 
-// The value of a handle; kNone with an error for one that is not this view's.
+// Returns the value of a handle; kNone with an error if the handle is not from this view.
 ValueId value_of(hk_builder* b, hk_value handle, const char* what) {
     if (handle == 0) return kNone;
     if (handle >> kNumberBits != b->tag || (handle & kNumberMask) >= b->values.size()) {

@@ -27,12 +27,12 @@ struct Joint {
     int32_t mode = HK_MODE_TRAIN;
     std::map<std::string, graph::ValueId, std::less<>> ports;
     OwnOperations* own = nullptr; // plugins' own operations; may be null
-    bool in_gradient = false;     // of such an operation
+    bool in_gradient = false;     // describing such an operation's gradient
     // Prefix of parameters and ports of the current part; "" if there is one part.
     std::string prefix;
     // Replaces a parameter by the value to compute with; null: no adapter.
     const std::function<graph::ValueId(const std::string& name, graph::ValueId)>* adapt = nullptr;
-    int64_t calls_left = -1; // calls of the graph's functions until one fails as if out of memory; -1: none fails
+    int64_t calls_left = -1; // graph function calls left until one fails as if out of memory; -1: none fails
 };
 
 const hk_graph_interface* host_graph_interface();

@@ -20,7 +20,7 @@ namespace {
 
 graph::Kind kind_from(int32_t kind) { return static_cast<graph::Kind>(kind); }
 
-// A list that a plugin fills by calling the host. No exception leaves a function that a plugin calls.
+// A list that a plugin fills through a host callback, which catches all exceptions.
 template<class T>
 class Pushed {
 public:
@@ -30,7 +30,7 @@ public:
             if (status.ok()) make();
         } catch (...) { status = Status(Code::out_of_memory, {}); }
     }
-    // The list, or why it is incomplete.
+    // Returns the list, or the reason why it is incomplete.
     Result<std::vector<T>> take(const std::string& what) {
         if (status.code() == Code::out_of_memory)
             return out_of_memory(what + ": the host is out of memory for its results");
@@ -41,7 +41,7 @@ public:
     Status status;
 };
 
-// One plugin of the composition, its table and instance.
+// A plugin of the composition with its table and instance.
 template<class Table>
 struct Instance {
     std::string what; // "head 'lm'": for messages
@@ -336,7 +336,7 @@ private:
         return status_of(code, error, what);
     }
 
-    // Checks the code of create() and that there is an instance.
+    // Checks the code of create() and that it returned an instance.
     template<class Table, class F>
     Status created(Instance<Table>& instance, const nlohmann::json& values, std::set<std::string>& read, F&& create) {
         hk_config config;
@@ -365,7 +365,7 @@ private:
         return code;
     }
 
-    // The value that the body uses instead of one of its parameters.
+    // Returns the value that the body uses instead of one of its parameters.
     Result<graph::ValueId> adapt(Joint& joint, const std::string& name, graph::ValueId parameter) {
         const auto said_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
                                 metrics = joint.builder.graph().metrics.size()] {
@@ -396,9 +396,9 @@ private:
         return value;
     }
 
-    // Called when the body asks for a parameter: the adapter's value.
+    // Returns the adapter's value for a parameter that the body requests.
     graph::ValueId adapted(Joint& joint, const std::string& name, graph::ValueId parameter) {
-        const auto* const adapts = std::exchange(joint.adapt, nullptr); // its own parameters have none
+        const auto* const adapts = std::exchange(joint.adapt, nullptr); // the adapter's own parameters are not adapted
         const std::string prefix = std::exchange(joint.prefix, joint.prefix + kAdapter);
         joint.builder.scope_begin("adapter");
         Result<graph::ValueId> value = adapt(joint, name, parameter);
@@ -413,12 +413,12 @@ private:
         return value.value();
     }
 
-    // Body and heads, as a part of the joint graph.
+    // Describes body and heads as one part of the joint graph.
     Status describe(Joint& joint, int32_t body_mode, int32_t mode, const std::string& whose,
                     std::vector<GraphPart>& parts) {
         joint.mode = body_mode;
         std::map<std::string, graph::ValueId> known;
-        bool in_body = true; // a head of the architecture's own gets the body's values
+        bool in_body = true; // a native head gets the body's values
         const std::function<graph::ValueId(const std::string&, graph::ValueId)> adapts = [&](const std::string& name,
                                                                                              graph::ValueId parameter) {
             if (const auto found = known.find(name); found != known.end()) return found->second;
@@ -441,7 +441,7 @@ private:
         std::string what = architecture_.what;
         if (adapter_.table != nullptr) what += fmt::format(" with {}", adapter_.what);
         add_part(parts, joint, whose + what, architecture_.manifest);
-        // Its nodes are among the body's; the part names the plugin.
+        // Its nodes are among the body's; the part only records the plugin.
         if (adapter_.table != nullptr) add_part(parts, joint, whose + adapter_.what, adapter_.manifest);
         joint.mode = mode;
         for (const Head& head : heads_) {
@@ -475,7 +475,7 @@ private:
 
     OwnOperations own_operations() {
         return {[this](const std::string& id) { return registry_.open<hk_operation>(HK_OPERATION_INTERFACE, id); },
-                // Reports the operation's plugin as the running one, inside of the part that uses it.
+                // Reports the operation's plugin as the running one, inside the part that uses it.
                 [this, calls = std::make_shared<std::vector<std::unique_ptr<Registry::Within>>>()](
                     const std::string& id, const char* function, const hk_error* after) {
                     const Result<Registry::Entry> entry = registry_.find(HK_OPERATION_INTERFACE, id);
@@ -496,7 +496,7 @@ private:
     std::unique_ptr<InProcessPlugins> teacher_;
     Instance<hk_architecture> architecture_;
     Instance<hk_adapter> adapter_;
-    Status adapter_problem_; // of the current description, since the body's own error would hide it
+    Status adapter_problem_; // of the current description; kept because the body's own error would hide it
     std::vector<Head> heads_;
     Instance<hk_objective> objective_;
     ReadKeys read_;

@@ -11,14 +11,14 @@
 
 namespace hekla::program {
 
-// A resource's buffer and offset; for the arena the block's number instead, since blocks move when they grow.
+// A resource's buffer and offset; for the arena the block's index instead, since blocks move when they grow.
 struct Place {
     const gpu::Buffer* buffer = nullptr;
     uint32_t block = 0;
     uint64_t offset = 0;
 };
 
-// The layout of the buffer of all outputs: small ones first, so that one copy brings them to the host.
+// The layout of the buffer of all outputs: small ones first, so that one copy transfers them to the host.
 struct ProgramOutputs {
     uint64_t small = 0; // bytes at the beginning that are copied at the end of every replay
     uint64_t bytes = 0;
@@ -27,7 +27,8 @@ ProgramOutputs place_outputs(const Lowering& lowering, std::vector<uint64_t>& of
 
 class Placements {
 public:
-    // Offsets of resources of one kind, one after the other, each a multiple of kAlignment. Gives the bytes of all.
+    // Computes offsets of resources of one kind, one after the other, each a multiple of kAlignment. Returns the total
+    // bytes.
     static uint64_t pack(const Lowering& lowering, ResourceKind kind, std::vector<uint64_t>& offsets);
 
     Placements() = default;
@@ -37,7 +38,7 @@ public:
 
     uint64_t address(ResourceId id, const Arena& arena) const;
     std::vector<ByteRange> ranges(const DispatchInfo& dispatch, const Arena& arena) const;
-    // Writes the argument record with its addresses filled in, and its part [first, end) of the groups.
+    // Writes the argument record with its addresses set, and its part [first, end) of the groups.
     void record(const DispatchInfo& dispatch, uint32_t first, uint32_t end, const Arena& arena, std::byte* into) const;
 
 private:

@@ -29,10 +29,10 @@ struct DispatchSlice {
     uint64_t record = 0; // offset in the argument buffer
     bool barrier = false;
     double seconds = 0;      // estimated; after a resplit, measured where possible
-    std::size_t segment = 0; // that it was recorded in
+    std::size_t segment = 0; // in which it was recorded
 };
 
-// What the host writes before a replay: a field of the batch or a step scalar.
+// A value that the host writes before a replay: a field of the batch or a step scalar.
 struct Input {
     std::string_view name;
     ResourceId resource = 0;
@@ -42,13 +42,13 @@ struct Input {
 struct Recording {
     ResourceVector<gpu::CommandBuffer> commands;
     ResourceVector<gpu::Segment> segments;
-    gpu::Buffer upload;   // inputs as the host gave them
+    gpu::Buffer upload;   // inputs from the host
     gpu::Buffer readback; // small outputs
     std::unique_ptr<gpu::Timer> timer;
     uint64_t value = 0; // of the queue's timeline when its last replay is done; 0: never submitted
 };
 
-// "matmul in block.3/attention" -> "hekla / block.3 / attention / matmul", as captures show it.
+// Converts "matmul in block.3/attention" to "hekla / block.3 / attention / matmul", for captures.
 std::string shown(std::string_view label) {
     const std::size_t in = label.find(" in ");
     std::string path = "hekla / ";
@@ -62,14 +62,14 @@ Input* find_input(ResourceVector<Input>& inputs, std::string_view name) {
     return found != inputs.end() ? &*found : nullptr;
 }
 
-// Whether the kernels of such a store are all that these need; others need a compiler, which makes any.
+// Returns whether a store's kernels are sufficient; otherwise a compiler is needed, which generates any.
 bool has_kernels(const Lowering& lowering, const ParameterStore& store) {
     return store.kernels() == nullptr || std::ranges::all_of(lowering.dispatches, [&](const Dispatch& dispatch) {
                return dispatch.source.empty() || store.kernels()->shaders.contains(dispatch.shader);
            });
 }
 
-// Programs whose matrices are states of a store of their own.
+// A bench whose programs use matrices that are states of a separate store.
 class ProgramBench : public TuningBench {
 public:
     ProgramBench(Runtime& runtime, std::unique_ptr<ParameterStore> store)
@@ -117,7 +117,7 @@ MakeTuningBench tuning_benches(Runtime& runtime) {
 struct Program::State {
     Runtime* runtime = nullptr;
     ParameterStore* store = nullptr;
-    std::pmr::memory_resource* memory = nullptr; // the host's, of what lasts as long as this
+    std::pmr::memory_resource* memory = nullptr; // the host's, for data that lives as long as this
     bool timings = false, serialized = false;    // CompileOptions
     ProgramMetadata kept;
     MemoryPlan plan; // without its placements
@@ -128,7 +128,7 @@ struct Program::State {
     gpu::Buffer inputs;
     gpu::Buffer outputs;
     gpu::Buffer arguments;
-    uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied each time
+    uint64_t small_outputs = 0; // bytes at the beginning of `outputs` that are copied after each replay
     ResourceVector<DispatchSlice> slices;
     ResourceVector<double> took;                                    // seconds by dispatch, 0: not measured; or empty
     ResourceVector<std::shared_ptr<const gpu::Pipeline>> pipelines; // by dispatch
@@ -140,7 +140,7 @@ struct Program::State {
     std::optional<std::pmr::vector<std::byte>> image; // of `inputs`; once prepared
     ResourceVector<Input> fields, scalars;            // by name
     ResourceId runtime_record = 0;
-    ResourceVector<const ParameterEntry*> gradients; // that this writes
+    ResourceVector<const ParameterEntry*> gradients; // that this program writes
     uint64_t replays = 0;
     uint64_t last_value = 0;
 
@@ -154,7 +154,7 @@ struct Program::State {
     Result<bool> resplit(); // Runtime::resplit
     Status write_arguments(gpu::Staging& staging);
     Status record(Recording& recording);
-    Status renew(gpu::Staging& staging); // everything has moved
+    Status renew(gpu::Staging& staging); // after all buffers have moved
     Status wait_for(uint64_t value) const { return value == 0 ? Status() : runtime->gpu().queue->wait(value); }
     Recording& latest() { return recordings[(replays - 1) % kRecordings]; }
     bool ignores(std::string_view input) const {
@@ -181,7 +181,7 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph:
     Limits limits = runtime.limits(store.kernels());
     HK_ASSIGN(Lowering lowering, lower(graph, limits, with_store));
     if (limits.generated_shaders && !has_kernels(lowering, store)) {
-        limits.generated_shaders = false; // the same bits
+        limits.generated_shaders = false; // the bits are the same
         runtime.gpu().device->log().info("no exported kernels match this device; using the built-in kernels (slower)");
         HK_ASSIGN(lowering, lower(graph, limits, with_store));
     }
@@ -364,8 +364,8 @@ void Program::State::slice_dispatches() {
         const bool known = d < took.size() && took[d] > 0;
         const double seconds = known ? took[d] : seconds_of(dispatch.flops, dispatch.bytes, speed);
         const uint64_t groups = dispatch.groups;
-        // A dispatch that alone would take longer than a submit may is split into parts of its groups; by a measured
-        // time into one more, since parts do not take equally long.
+        // A dispatch that alone would take longer than a submit may is split by groups; with a measured time into one
+        // more slice, since slices do not take equally long.
         const uint64_t parts = parts_of(groups, known && seconds > budget ? seconds + budget : seconds, budget);
         for (uint64_t p = 0; p < parts; ++p) {
             DispatchSlice slice;
@@ -385,7 +385,7 @@ void Program::State::slice_dispatches() {
 void Program::State::reset_measurements() {
     using Seconds = ResourceVector<double>;
     measured = std::allocate_shared<Seconds>(ResourceAllocator<Seconds>(memory), memory);
-    measured->reserve(slices.size() + 1); // at least as many as segments: these are pointed to
+    measured->reserve(slices.size() + 1); // at least as many as segments, which point into it
 }
 
 Result<bool> Program::State::resplit() {
@@ -413,7 +413,7 @@ Result<bool> Program::State::resplit() {
     });
     if (!written.ok()) {
         if (written.code() != Code::out_of_memory) return written;
-        slices = before; // no space for more records: keep the slices
+        slices = before; // no space for more records: keep the old slices
         plan.arguments = size;
         arguments = std::move(records);
         return false;
@@ -443,7 +443,7 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
 
 Status Program::State::record(Recording& recording) {
     const bool traced = runtime->options().keep_traces;
-    const bool again = !recording.commands.empty(); // into the same buffers, which may be waited for in a queue
+    const bool again = !recording.commands.empty(); // re-records into the same buffers, which may be queued
     double seconds = 0;
     std::size_t segment = 0;
     gpu::CommandBuffer* commands = nullptr;
@@ -472,7 +472,7 @@ Status Program::State::record(Recording& recording) {
         ++barriers;
     };
     HK_TRY(open());
-    barrier(); // against the replay before, of this or another program
+    barrier(); // against the previous replay, of this or another program
     if (!image->empty()) {
         commands->copy(recording.upload, 0, inputs, 0, image->size());
         barrier();

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Tokenizer>> ByteBpe::create(Vocabulary vocabulary, Merges
     return std::unique_ptr<Tokenizer>(new ByteBpe(std::move(vocabulary), std::move(merges), std::move(options)));
 }
 
-// One call of encode(): its output, and the words met so far.
+// One call of encode(): its output, and the words encountered so far.
 class ByteBpe::Run {
 public:
     Run(const ByteBpe& bpe, const EncodeOptions& options, std::string_view text, std::vector<int32_t>& ids,
@@ -48,7 +48,7 @@ public:
             spaced = ' ' + std::string(segment);
             segment = spaced;
         }
-        // Positions in `segment` to positions in the text; the prefix has none of its own.
+        // Maps positions in `segment` to positions in the text; the prefix has no position.
         const auto place = [&](std::size_t at) {
             if (prefix && at > 0) --at;
             return origins_.empty() ? begin + at : origins_[at];
@@ -61,14 +61,14 @@ public:
     }
 
 private:
-    // Composes what is not yet: runs of characters beyond ASCII, each with the letter before it. False if nothing
-    // changes; else composed_ has the text and origins_ where each of its bytes, and its end, came from.
+    // Composes runs of non-ASCII characters, each with the preceding letter. Returns false if nothing changes;
+    // otherwise composed_ has the text and origins_ the origin of each of its bytes and of its end.
     bool compose(std::string_view segment, std::size_t begin) {
         composed_.clear();
         origins_.clear();
         bool changed = false;
         for (std::size_t at = 0; at < segment.size();) {
-            std::size_t end = at + 1; // the run's: up to the next character of ASCII
+            std::size_t end = at + 1; // of the run: up to the next ASCII character
             while (end < segment.size() && static_cast<unsigned char>(segment[end]) >= 0x80) ++end;
             const std::string_view run = segment.substr(at, end - at);
             const std::string better = run.size() > 1 ? composed(run) : std::string(run);
@@ -102,7 +102,7 @@ private:
         return {};
     }
 
-    // Leaves the word's symbols in work_.
+    // Stores the word's symbols in work_.
     template<class Place>
     Status merge(std::string_view bytes, const Place& place) {
         if (bytes.size() > 0x7FFFFFFFu)
@@ -143,7 +143,7 @@ private:
     std::vector<ByteRange>* ranges_;
     WordCache<Symbol> seen_;
     std::string composed_;
-    std::vector<std::size_t> origins_; // of the segment being cut, where it was composed
+    std::vector<std::size_t> origins_; // of the current segment, if it was composed
     std::vector<Symbol> work_;
     Merges::Scratch scratch_;
 };

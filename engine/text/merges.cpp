@@ -24,7 +24,7 @@ bool Merges::add(const Merge& merge) {
     return true;
 }
 
-// For few symbols looking through all pairs for the best one is faster than a heap of them.
+// With few symbols, a linear search for the best pair is faster than a heap.
 void Merges::apply_short(std::vector<Symbol>& word) const {
     std::array<uint32_t, kShort> ranks{};
     Symbol* const symbols = word.data();
@@ -51,7 +51,7 @@ void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
     const auto count = static_cast<int32_t>(word.size());
     if (count < 2) return;
     if (word.size() <= kShort) return apply_short(word);
-    // A linked list over the symbols; a merged pair lives on in its left place, and its right place gets id -1.
+    // A linked list over the symbols; a merged pair uses its left slot, and its right slot gets id -1.
     auto& places = scratch.places;
     auto& heap = scratch.heap;
     places.resize(word.size());
@@ -78,7 +78,7 @@ void Merges::apply(std::vector<Symbol>& word, Scratch& scratch) const {
         heap.pop_back();
         const auto left = static_cast<int32_t>(best.place);
         const int32_t right = place(left).right;
-        // Candidates outlive the pairs they were made for.
+        // A candidate may refer to a pair that does not exist any more.
         if (right < 0 || symbol(left).id != best.left || symbol(right).id != best.right) continue;
         symbol(left) = {list_[best.rank].result, symbol(left).size + symbol(right).size};
         symbol(right).id = -1;

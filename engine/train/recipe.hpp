@@ -34,20 +34,21 @@ using NamedSections = std::map<std::string, Section, std::less<>>;
 #include "train/recipe_keys.inc"
 
 struct Recipe {
-    std::filesystem::path file; // for messages; empty for one made in memory
+    std::filesystem::path file; // for messages; empty for a recipe created in memory
 #define HK_RECIPE_SECTION(name, type, meaning) type name;
 #define HK_RECIPE_NAMED_SECTIONS(name, type, shorthand, meaning) NamedSections<type> name;
 #include "train/recipe_keys.inc"
 };
 
-// Reads a recipe and applies overrides ("train.max_steps=100"; a value that is not TOML is a string). Errors name file,
-// line and key, what was expected, and the nearest known key. Paths in [data] are relative to the current folder.
+// Reads a recipe and applies overrides ("train.max_steps=100"; a value that is not TOML is a string). Errors contain
+// file, line and key, the expected value, and the nearest known key. Paths in [data] are relative to the current
+// folder.
 Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
-// The same for text; `name` stands for the file in messages.
+// Parses the text of a recipe; `name` is the file name in messages.
 Result<Recipe> parse_recipe(std::string_view text, const std::string& name,
                             const std::vector<std::string>& overrides = {});
 
-// Returns the resolved recipe as TOML, every key written out: reading it gives the same recipe.
+// Returns the resolved recipe as TOML with every key; reading it gives the same recipe.
 std::string write_recipe(const Recipe& recipe);
 
 } // namespace hekla::train

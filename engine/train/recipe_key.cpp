@@ -10,7 +10,7 @@
 namespace hekla::train {
 namespace {
 
-// Collects the rows themselves.
+// A visitor that collects the rows themselves.
 class Describer {
 public:
     template<class Section, class Visit>
@@ -39,7 +39,7 @@ private:
     }
 };
 
-// Collects the values of a recipe, as they are written.
+// A visitor that collects the values of a recipe, as they are written.
 class Writer {
 public:
     template<class Section, class Visit>

@@ -1,5 +1,5 @@
-// What is known about each key of a recipe besides its value: for messages, the reference, completions and the check of
-// a resumed run.
+// Properties of each recipe key besides its value, for messages, the reference, completions and the check of a resumed
+// run.
 #pragma once
 
 #include "train/recipe.hpp"
@@ -15,10 +15,10 @@ namespace hekla::train {
 // What happens if a run is resumed with another value of a key.
 enum class Resume : uint8_t {
     refused,  // an error: the checkpoint does not match
-    warned,   // it continues with a warning: the result differs from that of an unchanged run
+    warned,   // the run continues with a warning: the result differs from that of an unchanged run
     learning, // as `warned`; an evaluation is not affected
     fitted,   // as `learning`; no warning if train.fit chooses the value
-    free,     // it continues silently
+    free,     // the run continues silently
 };
 
 // Which values a key accepts.
@@ -33,7 +33,7 @@ struct KeyRule {
     KeyRule at_least(double value) const;
     KeyRule unit(std::string_view name) const;
     KeyRule integer_is_the_plugins() const;
-    // "steps, 0 or more", "0 to 0.9", "`a`, `b`"; empty without a rule.
+    // Returns "steps, 0 or more", "0 to 0.9", "`a`, `b`"; empty without a rule.
     std::string text() const;
 };
 KeyRule any();
@@ -53,7 +53,7 @@ struct SectionInfo {
     std::string_view name;
     std::string_view meaning;
     bool named = false;         // [name.x] for any x
-    std::string_view shorthand; // of a named one: the key that `x = VALUE` sets
+    std::string_view shorthand; // for a named section: the key that `x = VALUE` sets
 };
 
 // A row of the table as text.
@@ -69,11 +69,11 @@ struct RecipeSection {
     std::string name, meaning;
     std::vector<RecipeKey> keys;
 };
-// All sections and keys, in the order in which they are written.
+// Returns all sections and keys, in the order in which they are written.
 std::vector<RecipeSection> recipe_sections();
 
-// "train.max_steps", ...: the keys that can be completed on a command line. A key of a named section has "NAME" for the
-// name ("schedules.NAME.kind").
+// Returns "train.max_steps", ...: the keys that can be completed on a command line. In a key of a named section the
+// name is "NAME" ("schedules.NAME.kind").
 std::vector<std::string> recipe_key_names();
 
 // A key of a resolved recipe and its value as TOML.

@@ -42,7 +42,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
     else if (!compiled.ok())
         return compiled;
     HK_TRY(t->begin_or_resume());
-    // Whatever would stop an evaluation is reported before the first step, and its memory is allocated then.
+    // Report anything that would stop an evaluation before the first step, and allocate its memory then.
     if (purpose == Purpose::train && recipe.generate.examples_while_training > 0 && t->data_.valid() != nullptr) {
         Evaluation tried;
         HK_TRY(t->add_texts(*t->data_.valid(), 1, false, tried));
@@ -52,7 +52,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
 
 TrainingRun::TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                          const Log& log, const TrainerEvents& events)
-    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe), run_(recipe.output.dir) {}
+    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe),
+      run_(recipe.output.dir) {}
 
 Status TrainingRun::start() {
     if (!folder_.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");
@@ -280,12 +281,12 @@ Status TrainingRun::add_texts(const Split& split, uint64_t limit, bool predictio
     result.table += written.summary;
     if (!predictions) return {};
     for (WrittenText& one : written.texts) {
-        json said{{"text", std::move(one.output)}};
-        if (split.place(one.example).empty()) { // only this has the input
-            said["source"] = std::move(one.source);
-            said["reference"] = std::move(one.reference);
+        json prediction{{"text", std::move(one.output)}};
+        if (split.place(one.example).empty()) { // only a table has the input
+            prediction["source"] = std::move(one.source);
+            prediction["reference"] = std::move(one.reference);
         }
-        result.predictions.push_back({one.example, std::move(said)});
+        result.predictions.push_back({one.example, std::move(prediction)});
     }
     return {};
 }

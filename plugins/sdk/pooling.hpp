@@ -1,4 +1,4 @@
-// One vector a row from the hidden states of its tokens, as heads of sentences take it.
+// Pooling: one vector per row from the hidden states of its tokens, for heads on whole texts.
 #pragma once
 
 #include "block.hpp"
@@ -16,7 +16,7 @@ inline PoolingKind pooling_kind(const Config& c) {
     throw invalid("the pooling '" + name + "' is not first, last, mean or pooler");
 }
 
-// attention_mask [B, T], or ones where the batch has none. Choices [B, C, T] are rows of their own.
+// Returns attention_mask [B, T], or ones if the batch has none. Choices [B, C, T] become rows.
 inline Value token_mask(Graph& g, Value hidden, Place at = Place::here()) {
     const Caller caller(g, at);
     const Dims dims{hidden.dim(0), hidden.dim(1)};
@@ -25,7 +25,7 @@ inline Value token_mask(Graph& g, Value hidden, Place at = Place::here()) {
     return mask.rank() == 3 ? reshape(mask, dims) : mask;
 }
 
-// hidden [B, T, D] -> [B, D]; padding never counts. pooler: a layer and tanh over the first token, NAME.dense.
+// Pools hidden [B, T, D] -> [B, D] without padding. pooler: a linear layer and tanh of the first token, NAME.dense.
 inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::string& name, Place at = Place::here()) {
     const Caller caller(g, at);
     if (hidden.rank() != 3) return g.fail("a head that pools over tokens needs states [rows, tokens, width]");

@@ -1,4 +1,4 @@
-// The operations as typed calls: C for plugins, C++ over it, and the engine's table.
+// The operations as typed calls: C for plugins, C++ on top of it, and the engine's table.
 #include "description.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// libhekla_glsl: shaderc behind one C function, in a module of its own, so that its symbols and its size stay out of
-// the engine and a machine without it runs everything that is compiled at build time.
+// libhekla_glsl: shaderc with a C interface of one function, in a separate module, so that its symbols and its size are
+// not in the engine and a machine without it runs everything that is compiled at build time.
 #include "gpu/glsl_module.h"
 
 #include <shaderc/shaderc.hpp>

@@ -17,7 +17,7 @@ Status read_vocabulary(const FilePlace& path, BpeBuilder& builder) {
     const std::string name = path.string();
     HK_ASSIGN(const Json json, read_json_object(path));
     if (json.empty()) return corrupt(fmt::format("{}: the vocabulary is empty", name));
-    std::vector<std::pair<int32_t, const std::string*>> tokens; // by id, so that ids grow while they are added
+    std::vector<std::pair<int32_t, const std::string*>> tokens; // by id, so that they are added in ascending order
     tokens.reserve(json.size());
     for (auto at = json.begin(); at != json.end(); ++at) {
         HK_ASSIGN(const int32_t id, json_token_id(at.value(), json_quote(at.key()), name));
@@ -52,7 +52,7 @@ Status read_merges(const FilePlace& path, BpeBuilder& builder) {
     return {};
 }
 
-// The special tokens of GPT-2, RoBERTa (BART) and DeBERTa, for folders whose files do not name them.
+// Sets the special tokens of GPT-2, RoBERTa (BART) and DeBERTa, for folders whose files do not contain them.
 Status set_usual_roles(Vocabulary& vocabulary) {
     if (vocabulary.find(kEndOfText))
         return vocabulary.add_special({std::string(kEndOfText), {TokenRole::bos, TokenRole::eos}});
@@ -73,7 +73,8 @@ Status set_usual_roles(Vocabulary& vocabulary) {
 } // namespace
 
 Status BpeBuilder::add_token(const std::string& token, int32_t id, const std::string& name) {
-    // A token with a character outside the byte alphabet stands for itself: GPT-2's file spells special tokens so.
+    // A token with a character outside the byte alphabet represents itself, because GPT-2's file stores special tokens
+    // this way.
     const Status status =
         vocabulary.add(id, token, bytes_of ? bytes_of(token) : alphabet_.bytes(token).value_or(token));
     return status.ok() ? status : status.with_context(name);

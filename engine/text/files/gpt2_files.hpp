@@ -9,10 +9,10 @@
 
 namespace hekla::text {
 
-// Shared with tokenizer.json, which holds the same two things.
+// Builds a BPE tokenizer; shared with tokenizer.json, which also contains vocabulary and merges.
 class BpeBuilder {
 public:
-    // `name` is what messages call the file.
+    // `name` is the file's name in messages.
     Status add_token(const std::string& token, int32_t id, const std::string& name);
     Status add_merge(std::string_view left, std::string_view right, const std::string& place);
     Vocabulary vocabulary;
@@ -24,15 +24,15 @@ private:
     ByteAlphabet alphabet_;
 };
 
-// Reads the two files, and the special token files in the folder of the first. Where no file names special tokens, they
-// are those of GPT-2, RoBERTa and DeBERTa: "<|endoftext|>", or "<s>" and its like, or "[CLS]" and its like.
+// Reads the two files, and the special token files in the folder of the first. If no file defines special tokens, they
+// are those of GPT-2, RoBERTa and DeBERTa: "<|endoftext|>", or "<s>" etc., or "[CLS]" etc.
 Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, const FilePlace& merges);
 
-// The two files alone.
+// Reads only the two files.
 Result<BpeBuilder> read_bpe_files(const FilePlace& vocabulary, const FilePlace& merges,
                                   std::function<std::string(const std::string& token)> bytes_of = {});
 
-// The contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.
+// Return the contents of the two files. Added tokens are part of the vocabulary, as in GPT-2's.
 std::string gpt2_vocabulary_json(const ByteBpe& bpe);
 std::string gpt2_merges_text(const ByteBpe& bpe);
 

@@ -1,4 +1,4 @@
-// ALBERT (Lan et al. 2020): one layer's parameters used at every depth (or a few groups of them), and an embedding
+// ALBERT (Lan et al. 2020): all layers share one set of parameters (or a few sets, one per group), and the embedding is
 // narrower than the body.
 #include "block.hpp"
 
@@ -137,7 +137,7 @@ private:
             a.options.dropout = attention_dropout(g, s_.attention_dropout);
             return drop(g, attention_layer(g, in, in, a), s_.dropout);
         };
-        b.feed_forward = [&](Value in) { // nothing is dropped here
+        b.feed_forward = [&](Value in) { // no dropout here
             const Value y = activation(linear_layer(g, in, name + "ffn", s_.intermediate_size, layer()), s_.activation);
             return linear_layer(g, y, name + "ffn_output", s_.hidden_size, layer());
         };

@@ -82,7 +82,7 @@ private:
                            normal(s_.initializer_range));
     }
 
-    // sinusoidal_pos_embds only says how the table of positions began; the files hold it.
+    // sinusoidal_pos_embds only affects the initial position table; the files contain the table.
     Value embed(Graph& g, Value ids) {
         const Scope scope(g, "embedding");
         const Value positions = position_ids(g, ids.dim(0), ids.dim(1), s_.max_positions, "max_position_embeddings");
@@ -116,7 +116,7 @@ private:
                 activation(linear_layer(g, in, name + "ffn.lin1", s_.intermediate_size, layer), s_.activation);
             return drop(g, linear_layer(g, y, name + "ffn.lin2", s_.hidden_size, layer), s_.dropout);
         };
-        return transformer_block(g, x, b); // the reference drops nothing after attention
+        return transformer_block(g, x, b); // the reference has no dropout after attention
     }
 
     static constexpr double kEpsilon = 1e-12;

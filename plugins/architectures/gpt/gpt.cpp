@@ -1,4 +1,4 @@
-// GPT (Radford et al. 2018): a causal decoder with norms after each part, learned positions and a tied decoder.
+// GPT (Radford et al. 2018): a causal decoder with post-norm blocks, learned positions and a tied decoder.
 #include "block.hpp"
 
 using namespace hekla::plugin;

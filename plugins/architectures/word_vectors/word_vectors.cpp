@@ -1,5 +1,5 @@
-// Word vectors: two tables over one vocabulary, words and words as neighbours of others (Mikolov et al. 2013), with a
-// bias each (Pennington et al. 2014). A text is the row of its words' vectors.
+// Word vectors: two tables over one vocabulary, for words and for their context words (Mikolov et al. 2013), each with
+// a bias (Pennington et al. 2014). A text is the sequence of its words' vectors.
 #include "block.hpp"
 
 using namespace hekla::plugin;

@@ -1,4 +1,4 @@
-// A masked language model's head for bodies that have none of their own: a layer, a norm, and the embedding as decoder.
+// Masked language model head for bodies without their own: a linear layer, a norm, and the embedding as decoder.
 #include "block.hpp"
 #include "mask_reading.hpp"
 #include "pretraining.hpp"

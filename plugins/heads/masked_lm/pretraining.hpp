@@ -1,5 +1,5 @@
-// BERT's and ALBERT's pre-training heads for bodies that have none of their own: what stands behind the masks, and a
-// judgement on the pair of texts from the first token.
+// BERT's and ALBERT's pre-training heads for bodies without their own: the masked tokens, and a classification of the
+// pair of texts from the first token.
 #pragma once
 
 #include "mask_reading.hpp"

@@ -18,8 +18,8 @@ public:
           subsample_(c.real("subsample", 1e-3)) {}
 
     int64_t tokens_per_example(int64_t length) { return length; }
-    // words[b, p] and its neighbour neighbours[b, p, 0], with words drawn at random behind it; real[b, p]: 1 where
-    // there is such a pair. A word has window + 1 neighbours on average: rows that draw more lose some.
+    // words[b, p], its neighbor neighbours[b, p, 0], and randomly drawn words after that; real[b, p]: 1 if there is
+    // such a pair. A word has window + 1 neighbors on average; rows that draw more drop some.
     std::vector<Field> fields(int64_t batch, int64_t length) {
         const int64_t pairs = length * (window_ + 1);
         return {{"words", HK_KIND_INT32, {batch, pairs}},
@@ -37,7 +37,7 @@ public:
         const Value losses = softplus(to_float32(scores) * g.constant(HK_KIND_FLOAT32, {1 + negatives_}, signs));
         g.loss("skip_gram", sum_all(sum(losses, {2}) * to_float(real)), sum_all(real));
         if (g.training()) return;
-        // How often the neighbour is the likeliest of all that were asked about.
+        // How often the neighbor has the highest score of all candidates.
         g.metric("neighbour_accuracy", sum_all(equal(argmax(scores), 0.0) * real), sum_all(real));
     }
     void collate(const hk_batch& raw, hk_field* storage, uint32_t count) {
@@ -67,14 +67,14 @@ public:
     }
 
 private:
-    // The neighbour itself would tell nothing; of a text of one word there is no other.
+    // The neighbor itself must not be a negative sample; a text of one word has no other.
     static int32_t another(int32_t neighbour, const WordCounts& counts, Random& noise) {
         constexpr int kTries = 20;
         int32_t id = counts.draw(noise);
         for (int i = 0; i < kTries && id == neighbour; ++i) id = counts.draw(noise);
         return id;
     }
-    // A word of share s stays with the probability sqrt(t / s) + t / s, as word2vec's code has it.
+    // Keeps a word of share s with the probability sqrt(t / s) + t / s, as in word2vec's code.
     std::vector<int32_t> kept(Ids ids, const WordCounts& counts, Random& random) const {
         std::vector<int32_t> text;
         for (const int32_t id : ids) {
@@ -112,8 +112,8 @@ public:
     }
 
     int64_t tokens_per_example(int64_t length) { return length; }
-    // Pairs that stand near each other, drawn evenly from all there are, whatever the row's own text; log_count: of how
-    // often; weight: 0 where a row stands for no example.
+    // Pairs that occur near each other, drawn uniformly from all of the corpus, whatever the row's own text. log_count:
+    // log of their count; weight: 0 in rows without an example.
     std::vector<Field> fields(int64_t batch, int64_t) {
         return {{"words", HK_KIND_INT32, {batch, entries_}},
                 {"neighbours", HK_KIND_INT32, {batch, entries_}},
