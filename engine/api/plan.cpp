@@ -2,7 +2,7 @@
 #include "hekla/plan.h"
 
 #include "api/boundary.hpp"
-#include "api/capture.hpp"
+#include "api/captured_call.hpp"
 #include "api/context.hpp"
 #include "base/size_text.hpp"
 #include "generate/decoder_program.hpp"
@@ -207,7 +207,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     };
     HK_ASSIGN(const auto trainer,
               train::TrainingRun::create(recipe, context.registry(), {use_device, call.device().host_memory()},
-                                     context.log(), events));
+                                         context.log(), events));
     HK_ASSIGN(auto plan, trainer->plan());
     HK_ASSIGN(train::TrainingRun::Times measured, trainer->measure());
     take(std::move(plan));
