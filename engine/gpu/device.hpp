@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "gpu/capabilities.hpp"
+#include "gpu/device_selection.hpp"
 #include "gpu/functions.hpp"
 
 #include <atomic>
@@ -47,19 +48,6 @@ struct DeviceOptions {
     std::string application_name = "hekla";
 };
 
-// A row of `hekla devices`.
-struct DeviceInfo {
-    uint32_t index = 0;
-    std::string name;
-    std::string driver; // name and its own version text
-    DeviceType type = DeviceType::other;
-    uint32_t api_version = 0;
-    uint64_t memory_bytes = 0; // largest device-local heap
-    std::array<uint8_t, 16> uuid{};
-    bool usable = false;
-    std::string why_not; // the missing requirement when not usable
-};
-
 // A device of the host's. Every handle stays the host's and must outlive what is made here.
 struct WrappedDevice {
     PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // required
@@ -73,18 +61,6 @@ struct WrappedDevice {
     // Called around every use of the queue, where the host uses it from other threads. May be empty.
     std::function<void()> lock_queue;
     std::function<void()> unlock_queue;
-};
-
-// The queue that a host should create for Hekla.
-struct QueueAdvice {
-    enum class Kind : int32_t {
-        async = 0,  // of a family that computes and does not draw
-        second = 1, // another queue of the family that draws
-        shared = 2, // there is one queue only
-    };
-    Kind kind = Kind::shared;
-    uint32_t family = 0, index = 0;
-    float priority = 0.0F; // 0 to 1, if the host's own queues have 1
 };
 
 // Features that a host must enable on a physical device for Device::wrap, and those that are useful.
