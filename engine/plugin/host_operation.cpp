@@ -4,8 +4,9 @@
 #include "plugin/host_graph.hpp"
 #include "plugin/host_struct.hpp"
 
-#include "graph/reference.hpp"
+#include "graph/own_gradient.hpp"
 #include "graph/rewrite.hpp"
+#include "graph/tensor.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

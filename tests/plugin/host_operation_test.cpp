@@ -2,6 +2,7 @@
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
 
+#include "graph/check.hpp"
 #include "graph/gradient.hpp"
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
