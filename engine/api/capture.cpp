@@ -1,8 +1,7 @@
 #include "api/capture.hpp"
 
-#include "api/context.hpp"
-#include "api/handles.hpp"
-#include "hekla/capture.h"
+#include "api/arguments.hpp"
+#include "api/boundary.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -58,16 +57,6 @@ void Capture::text(uint64_t session, uint64_t row, hk_string piece) {
     write(line);
 }
 
-std::shared_ptr<Capture> capture_of(hk_context context) noexcept {
-    std::shared_ptr<Capture> capture;
-    guarded(nullptr, [&]() -> Status {
-        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        capture = found->capture();
-        return {};
-    });
-    return capture;
-}
-
 HeardTraining::HeardTraining(const hk_train_options* given, std::shared_ptr<Capture> capture)
     : given_(given), capture_(check(given).ok() ? std::move(capture) : nullptr) {
     if (capture_ == nullptr) return;
@@ -118,19 +107,3 @@ HeardGeneration::HeardGeneration(const hk_generate_options& given, std::shared_p
 }
 
 } // namespace hekla::api
-
-using hekla::Status;
-using hekla::api::Context;
-using hekla::api::guarded;
-using hekla::api::Handles;
-
-extern "C" {
-
-int32_t hk_capture(hk_context context, hk_string path, hk_error* error) {
-    return guarded(error, [&]() -> Status {
-        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
-        return found->begin_capture(hekla::api::string_of(path));
-    });
-}
-
-} // extern "C"

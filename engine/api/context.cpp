@@ -5,6 +5,7 @@
 #include "api/capture.hpp"
 #include "api/handles.hpp"
 #include "api/host_allocator.hpp"
+#include "hekla/capture.h"
 
 #include <algorithm>
 #include <cstring>
@@ -448,6 +449,13 @@ hk_string hk_context_device(hk_context context) {
         return {};
     });
     return name;
+}
+
+int32_t hk_capture(hk_context context, hk_string path, hk_error* error) {
+    return guarded(error, [&]() -> Status {
+        HK_ASSIGN(const std::shared_ptr<Context> found, Handles<Context>::all().find(context.id, "context"));
+        return found->begin_capture(hekla::api::string_of(path));
+    });
 }
 
 int32_t hk_device_release(hk_context context, uint64_t nanoseconds, hk_error* error) {

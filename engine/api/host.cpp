@@ -3,6 +3,7 @@
 
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
+#include "api/captured_call.hpp"
 #include "api/context.hpp"
 #include "api/generation.hpp"
 #include "api/training.hpp"

@@ -2,7 +2,7 @@
 #include "hekla/plan.h"
 
 #include "api/boundary.hpp"
-#include "api/capture.hpp"
+#include "api/captured_call.hpp"
 #include "api/context.hpp"
 #include "base/size_text.hpp"
 #include "generate/decoder_program.hpp"

@@ -2,7 +2,7 @@
 #include "hekla/session.h"
 
 #include "api/boundary.hpp"
-#include "api/capture.hpp"
+#include "api/captured_call.hpp"
 #include "api/forward_session.hpp"
 #include "api/generation_session.hpp"
 #include "api/handles.hpp"

@@ -298,24 +298,22 @@ Status run_test(const std::string& name, const CheckOptions& options) {
     folders.insert(folders.end(), options.folders.begin(), options.folders.end());
     plugin::Registry registry = plugin::Registry::scan(folders);
     HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
-    Trial trial;
-    trial.manifest_ = &manifest;
-    trial.registry_ = &registry;
-    trial.seed_ = options.seed;
-    trial.folder_ = folder.path();
-    trial.cache_ = options.cache_folder;
-    std::vector<plugin::Provided> parts; // of networks; an operation is tested alone, and in those that use it
+    std::vector<plugin::Provided> parts; // of networks; an operation is tried alone, and in those that use it
+    std::vector<plugin::Provided> operations;
+    std::vector<std::string> exemptions;
     bool applicable = test->level == 1;
     for (const plugin::Provided& provided : manifest.provides) {
         if (test->level == 1) break; // tests the library as a whole
         const bool wanted = applies(test->applies, provided.interface_id);
         applicable = applicable || wanted;
         if (const std::string why = exemption(provided, provided.check.parse(), test->name); why.empty())
-            (provided.interface_id == HK_OPERATION_INTERFACE ? trial.operations_ : parts).push_back(provided);
+            (provided.interface_id == HK_OPERATION_INTERFACE ? operations : parts).push_back(provided);
         else if (wanted)
-            trial.skip(why);
+            exemptions.push_back(why);
     }
     if (test->level > 1) manifest.provides = parts;
+    Trial trial(manifest, registry, std::move(operations), options.seed, folder.path(), options.cache_folder);
+    for (const std::string& why : exemptions) trial.skip(why);
     if (!applicable) {
         trial.skip(fmt::format("does not apply: the plugin does not provide {}", needed_text(test->applies)));
         trial.done();

@@ -2,21 +2,32 @@
 #pragma once
 
 #include "batch/collate.hpp"
-#include "check/check.hpp"
 #include "data/encoded.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
 #include "train/recipe.hpp"
 #include "train/run_data.hpp"
 
+#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace hekla::check {
 
 class Trial {
 public:
+    // `manifest` and `registry` must outlive it. `folder`: of this test, empty. `cache_folder`: of compiled kernels;
+    // empty: none.
+    Trial(const plugin::Manifest& manifest, plugin::Registry& registry, std::vector<plugin::Provided> operations,
+          uint64_t seed, std::filesystem::path folder, std::filesystem::path cache_folder)
+        : manifest_(&manifest), registry_(&registry), operations_(std::move(operations)), seed_(seed),
+          folder_(std::move(folder)), cache_(std::move(cache_folder)) {}
+
     const plugin::Manifest& manifest() const { return *manifest_; }
     const plugin::Registry& registry() const { return *registry_; }
     // The plugin's own operations. From level 2 on, manifest() does not contain them.
@@ -32,16 +43,15 @@ public:
     void skip(const std::string& why);                           // for one thing that the plugin provides
     void note(const std::string& what);                          // a remark, not a failure
     void require(const Status& status, const std::string& what); // fail() if it is an error
+    void done() const;                                           // announces the end of the test
 
     const std::filesystem::path& cache_folder() const { return cache_; }
 
 private:
-    void done() const; // the test has finished
-    friend Status run_test(const std::string& name, const CheckOptions& options);
-    const plugin::Manifest* manifest_ = nullptr;
-    plugin::Registry* registry_ = nullptr;
+    const plugin::Manifest* manifest_;
+    plugin::Registry* registry_;
     std::vector<plugin::Provided> operations_;
-    uint64_t seed_ = 1;
+    uint64_t seed_;
     std::filesystem::path folder_, cache_;
 };
 

@@ -1,10 +1,17 @@
 // Readers of single formats, which find the next row of one file. Internal; data/examples.hpp is the interface.
 #pragma once
 
-#include "data/examples.hpp"
+#include "base/status.hpp"
+#include "data/example.hpp"
 #include "data/line_reader.hpp"
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace hekla::data {
 

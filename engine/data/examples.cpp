@@ -178,19 +178,6 @@ Result<ExampleFormat> format_of_file(const std::string& path) {
                                         fmt::join(kFormats, ", ")));
 }
 
-const char* defect_name(Defect defect) {
-    switch (defect) {
-    case Defect::ragged: return "ragged";
-    case Defect::empty: return "empty";
-    case Defect::too_long: return "too long";
-    case Defect::not_utf8: return "not UTF-8";
-    case Defect::nul_byte: return "with NUL bytes";
-    case Defect::missing_column: return "without a column";
-    case Defect::malformed: return "malformed";
-    }
-    return "bad";
-}
-
 uint64_t Skipped::total() const {
     uint64_t sum = 0;
     for (const uint64_t count : counts) sum += count;

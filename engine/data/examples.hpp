@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "data/example.hpp"
 #include "data/read_options.hpp"
 
 #include <array>
@@ -34,16 +35,6 @@ Result<ExampleFormat> format_of_name(std::string_view name); // error: lists the
 // or .zst.
 Result<ExampleFormat> format_of_file(const std::string& path);
 
-// A requested column.
-struct ColumnRequest {
-    std::string name = {};   // its name in the task: "text", "label", "text_a", "words", ...
-    std::string source = {}; // its name in the file; a number from 1 in a table without names; the path of its file
-                             // in `parallel`. Empty: as `name`
-    bool required = true;    // an example without it, or with an empty one, is bad; else it is absent
-    bool is_list = false;    // a list of texts; otherwise one text
-    bool or_first = false;   // for a text: if the file has a list, its first item
-};
-
 enum class OnBadExample : int32_t {
     refuse, // the first bad example ends reading with an error that contains file and line
     skip,   // bad examples are counted in skipped()
@@ -58,23 +49,6 @@ struct ExampleOptions {
     OnBadExample on_bad = OnBadExample::refuse;
     std::size_t max_bytes = std::size_t{1} << 20; // of a line, a quoted record, a sentence, a document
     ReadOptions reading = {};
-};
-
-// Errors that concern a single example.
-enum class Defect : int32_t { ragged, empty, too_long, not_utf8, nul_byte, missing_column, malformed };
-inline constexpr int32_t kDefects = 7;
-const char* defect_name(Defect defect); // "ragged", "not UTF-8", ...
-
-struct Value {
-    bool present = false;
-    std::string text;
-    std::vector<std::string> items; // of a list
-};
-
-struct Example {
-    std::vector<Value> values; // one per requested column, in their order
-    uint32_t file = 0;         // index into ExampleReader::files()
-    uint64_t line = 0;         // of its first line, from 1
 };
 
 struct Skipped {

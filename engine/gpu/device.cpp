@@ -1,6 +1,5 @@
 #include "gpu/device.hpp"
 
-#include "gpu/device_selection.hpp"
 #include "gpu/quirks.hpp"
 #include "gpu/result.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "gpu/capabilities.hpp"
+#include "gpu/device_selection.hpp"
 #include "gpu/functions.hpp"
 
 #include <atomic>
@@ -48,20 +49,7 @@ struct DeviceOptions {
     std::string application_name = "hekla";
 };
 
-// A row of `hekla devices`.
-struct DeviceInfo {
-    uint32_t index = 0;
-    std::string name;
-    std::string driver; // name and its own version string
-    DeviceType type = DeviceType::other;
-    uint32_t api_version = 0;
-    uint64_t memory_bytes = 0; // largest device-local heap
-    std::array<uint8_t, 16> uuid{};
-    bool usable = false;
-    std::string why_not; // the missing requirement if not usable
-};
-
-// A device of the host. All handles are owned by the host and must outlive the objects created from this.
+// A device of the host's. Every handle stays the host's and must outlive what is made here.
 struct WrappedDevice {
     PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // required
     VkInstance instance = VK_NULL_HANDLE;
@@ -76,19 +64,7 @@ struct WrappedDevice {
     std::function<void()> unlock_queue;
 };
 
-// The queue that a host should create for Hekla.
-struct QueueAdvice {
-    enum class Kind : int32_t {
-        async = 0,  // of a family with compute and without graphics
-        second = 1, // another queue of the graphics family
-        shared = 2, // there is only one queue
-    };
-    Kind kind = Kind::shared;
-    uint32_t family = 0, index = 0;
-    float priority = 0.0F; // 0 to 1, if the host's own queues have 1
-};
-
-// Features that a host must enable on a physical device for Device::wrap, and optional ones.
+// Features that a host must enable on a physical device for Device::wrap, and those that are useful.
 struct DeviceRequirements {
     Features required;
     Features useful;          // required, and every optional feature that the device has

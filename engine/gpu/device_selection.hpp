@@ -1,14 +1,41 @@
 // Chooses a device, a queue family and a version from a driver's reported properties, without calling a driver.
 #pragma once
 
-#include "gpu/device.hpp"
+#include "gpu/capabilities.hpp"
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace hekla::gpu {
+
+// A row of `hekla devices`.
+struct DeviceInfo {
+    uint32_t index = 0;
+    std::string name;
+    std::string driver; // name and its own version text
+    DeviceType type = DeviceType::other;
+    uint32_t api_version = 0;
+    uint64_t memory_bytes = 0; // largest device-local heap
+    std::array<uint8_t, 16> uuid{};
+    bool usable = false;
+    std::string why_not; // the missing requirement when not usable
+};
+
+// The queue that a host should create for Hekla.
+struct QueueAdvice {
+    enum class Kind : int32_t {
+        async = 0,  // of a family that computes and does not draw
+        second = 1, // another queue of the family that draws
+        shared = 2, // there is one queue only
+    };
+    Kind kind = Kind::shared;
+    uint32_t family = 0, index = 0;
+    float priority = 0.0F; // 0 to 1, if the host's own queues have 1
+};
 
 // A snapshot of a physical device.
 struct PhysicalDevice {

@@ -3,7 +3,6 @@
 #include "base/size_text.hpp"
 #include "base/within_memory.hpp"
 #include "gpu/result.hpp"
-#include "gpu/staging.hpp"
 #include "gpu/vma.hpp"
 
 #include <algorithm>
@@ -330,13 +329,11 @@ void Memory::take_away(Buffer::Held& held) noexcept {
     held.mapped = nullptr;
 }
 
-Status Memory::evict(const std::shared_ptr<Queue>& queue) {
+Status Memory::evict(const Download& download) {
     const std::vector<Buffer::Held*> all = held_;
     const Status saved = within_memory("for what device memory holds", [&]() -> Status {
         for (Buffer::Held* held : all)
             held->saved.emplace(static_cast<std::size_t>(held->bytes), device_->host_memory());
-        HK_ASSIGN(const std::shared_ptr<Memory> beside, create_beside(*this));
-        HK_ASSIGN(const std::shared_ptr<Staging> staging, Staging::create(beside, queue, uint64_t{1} << 20));
         for (Buffer::Held* held : all) {
             if (held->mapped != nullptr) {
                 HK_TRY(sync(*held, 0, held->bytes, false));
@@ -344,7 +341,7 @@ Status Memory::evict(const std::shared_ptr<Queue>& queue) {
                 continue;
             }
             const Buffer from = Buffer::borrow(held->buffer, held->address, held->bytes, held->name);
-            HK_TRY(staging->download(from, 0, std::span(*held->saved)));
+            HK_TRY(download(from, *held->saved));
         }
         return {};
     });
@@ -357,12 +354,10 @@ Status Memory::evict(const std::shared_ptr<Queue>& queue) {
     return open();
 }
 
-Status Memory::restore(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then) {
+Status Memory::restore(const Upload& upload, const std::function<Status()>& then) {
     const std::vector<Buffer::Held*> all = held_;
     const Status back = within_memory("to fill device memory again", [&]() -> Status {
         for (Buffer::Held* held : all) HK_TRY(place(*held));
-        HK_ASSIGN(const std::shared_ptr<Memory> beside, create_beside(*this));
-        HK_ASSIGN(const std::shared_ptr<Staging> staging, Staging::create(beside, queue, uint64_t{1} << 20));
         for (Buffer::Held* held : all) {
             if (held->mapped != nullptr) {
                 std::memcpy(held->mapped, held->saved->data(), held->saved->size());
@@ -370,7 +365,7 @@ Status Memory::restore(const std::shared_ptr<Queue>& queue, const std::function<
                 continue;
             }
             const Buffer to = Buffer::borrow(held->buffer, held->address, held->bytes, held->name);
-            HK_TRY(staging->upload(to, 0, std::span<const std::byte>(*held->saved)));
+            HK_TRY(upload(to, *held->saved));
         }
         return then ? then() : Status();
     });

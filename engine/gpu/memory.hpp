@@ -53,7 +53,6 @@ struct MemoryUsage {
 };
 
 class Memory;
-class Queue;
 
 // Owns one VkBuffer and its memory. Move-only. Must not be destroyed while commands that use it are pending.
 class Buffer {
@@ -68,7 +67,7 @@ public:
     static Buffer borrow(VkBuffer buffer, VkDeviceAddress address, uint64_t bytes, std::string name);
 
     explicit operator bool() const { return held_ != nullptr; }
-    // Handle, address and mapping change when memory is evicted and restored (Memory::evict).
+    // Handle, address and mapping change when memory was evicted and restored (gpu/eviction.hpp).
     VkBuffer handle() const { return held_ ? held_->buffer : VK_NULL_HANDLE; }
     uint64_t bytes() const { return held_ ? held_->bytes : 0; } // as requested, without the guard
     VkDeviceAddress address() const { return held_ ? held_->address : 0; }
@@ -117,11 +116,14 @@ public:
     static Result<std::shared_ptr<Memory>> create_beside(const Memory& other);
 
     // evict() copies every buffer to the host and frees all device memory. restore() restores the buffers, at new
-    // addresses. Nothing that uses them may be pending, and no buffer may be created in between. out_of_memory: nothing
-    // has changed. `queue` copies what is not mapped. `then` is called at the end of restore(); if it fails or throws
-    // std::bad_alloc, everything is evicted again, which needs no memory.
-    Status evict(const std::shared_ptr<Queue>& queue);
-    Status restore(const std::shared_ptr<Queue>& queue, const std::function<Status()>& then = {});
+    // addresses. Nothing that uses them may be pending, and no buffer may be made in between. out_of_memory: nothing
+    // has changed. `download` and `upload` copy whole buffers that are not mapped (gpu/eviction.hpp: through a queue).
+    // `then` is called at the end of restore(); where it fails or throws std::bad_alloc, everything is evicted again,
+    // which needs no memory.
+    using Download = std::function<Status(const Buffer& from, std::span<std::byte> to)>;
+    using Upload = std::function<Status(const Buffer& to, std::span<const std::byte> from)>;
+    Status evict(const Download& download);
+    Status restore(const Upload& upload, const std::function<Status()>& then = {});
 
     // Creates a buffer for addresses, copies and fills. Its address is a multiple of 256. Content is undefined (see
     // MemoryOptions::poison). out_of_memory contains the buffer's name, the requested size, the memory in use, the cap

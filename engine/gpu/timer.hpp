@@ -1,11 +1,10 @@
-// Device time: timestamps if supported, otherwise the wall clock.
+// Timestamps of the device.
 #pragma once
 
-#include "gpu/submit.hpp"
+#include "gpu/device.hpp"
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 namespace hekla::gpu {
@@ -30,14 +29,5 @@ private:
     VkQueryPool pool_ = VK_NULL_HANDLE;
     uint32_t slots_ = 0;
 };
-
-struct Measurement {
-    std::vector<double> seconds; // one per run, in order
-    double median_seconds = 0;
-    bool from_timestamps = false; // false: wall clock, including submit and wait
-};
-
-// Runs a finished secondary `warm_up + runs` times, each waited for, and times the last `runs`.
-Result<Measurement> measure(Queue& queue, const CommandBuffer& secondary, uint32_t warm_up, uint32_t runs);
 
 } // namespace hekla::gpu

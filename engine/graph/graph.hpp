@@ -101,7 +101,4 @@ const char* leaf_name_attribute(Op leaf);
 // error contains the shapes and what does not fit.
 Result<std::vector<std::pair<Kind, Shape>>> infer_outputs(const Graph& graph, const Node& node);
 
-// Checks every invariant: order, counts, kinds, shapes, names. For tests and after parsing text.
-Status check(const Graph& graph);
-
 } // namespace hekla::graph

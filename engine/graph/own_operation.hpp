@@ -73,21 +73,11 @@ struct OwnUse {
     std::vector<std::pair<Kind, Shape>> outputs;
     int64_t invocations = 0;
     double flops = 0, bytes = 0;
-    // Leaves are inputs "x.NAME", "y.NAME", "dy.NAME" for inputs, outputs and their gradients; outputs are "dx.NAME"
-    // for inputs with a gradient. Null: the operation has no gradient.
+    // See own_gradient.hpp. Null: the operation has no gradient.
     std::shared_ptr<const Graph> gradient;
 };
 
-inline constexpr const char* kOwnInput = "x.";
-inline constexpr const char* kOwnOutput = "y.";
-inline constexpr const char* kOwnOutputGradient = "dy.";
-inline constexpr const char* kOwnInputGradient = "dx.";
-
 // Checks counts, kinds, sizes and the cost of a use.
 Status check_own_use(const OwnUse& use);
-
-// Checks that a graph can be the gradient of this use: its leaves and outputs are those above, with matching kinds and
-// shapes, and it has no other leaves, random numbers or state.
-Status check_own_gradient(const OwnUse& use, const Graph& gradient);
 
 } // namespace hekla::graph

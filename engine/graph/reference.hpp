@@ -2,29 +2,13 @@
 // with it, and `hekla verify --reference` runs whole models on it.
 #pragma once
 
+#include "graph/feeds.hpp"
 #include "graph/graph.hpp"
+#include "graph/tensor.hpp"
 
 #include <functional>
 
 namespace hekla::graph {
-
-struct Tensor {
-    Kind kind = Kind::float_;
-    Shape shape;
-    std::vector<double> data; // row-major; integers are exact
-};
-
-// All inputs of a graph. A missing leaf is an error that contains its name; a missing buffer has the value described in
-// the graph.
-struct Feeds {
-    std::map<std::string, Tensor, std::less<>> fields; // inputs
-    std::map<std::string, Tensor, std::less<>> parameters;
-    std::map<std::string, Tensor, std::less<>> buffers;
-    std::map<std::string, double, std::less<>> step_scalars; // default: the leaf's initial
-    uint64_t seed = 0;
-    uint64_t step = 0;
-    uint64_t first_example = 0; // of this micro-batch in the step
-};
 
 // Random numbers of dropout, random_* and attention's dropout: element e of example b (the first dimension; e counts
 // within the example, row-major) uses word e mod 4 of philox({e / 4, first_example + b, step, stream}, {seed low, seed

@@ -1,11 +1,17 @@
 // Internal to the interpreter: the arguments of one operation, and loops that several families share.
 #pragma once
 
-#include "graph/reference.hpp"
+#include "graph/feeds.hpp"
+#include "graph/graph.hpp"
+#include "graph/tensor.hpp"
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <map>
+#include <span>
+#include <string>
 
 namespace hekla::graph::reference {
 

@@ -2,6 +2,7 @@
 // justifies.
 #include "base/read_real.hpp"
 #include "graph/builder.hpp"
+#include "graph/check.hpp"
 #include "graph/text.hpp"
 
 #include <algorithm>

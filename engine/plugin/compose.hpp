@@ -14,9 +14,6 @@
 
 namespace hekla::plugin {
 
-// Prefix of the names of a teacher's parameters and ports.
-inline constexpr const char* kTeacher = "teacher.";
-
 struct CompositionSpec {
     std::string architecture;
     nlohmann::json config = nlohmann::json::object(); // config.json, or a recipe's [model] table

@@ -1,10 +1,10 @@
 #include "plugin/host_graph.hpp"
 
 #include "plugin/host_error.hpp"
+#include "plugin/host_operation.hpp"
 #include "plugin/host_struct.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,12 +16,6 @@ using graph::Kind;
 using graph::kNone;
 using graph::Shape;
 using graph::ValueId;
-
-constexpr uint32_t kNumberBits = 20; // a handle is tag << 20 | number: a million values per view, 4,095 views
-constexpr uint32_t kNumberMask = (1u << kNumberBits) - 1;
-// A model of a thousand blocks has some 50,000 values. A configuration that needs more than this is a mistake, which
-// should be reported before it uses up all memory.
-constexpr std::size_t kMostValues = 1u << 18;
 
 std::string text(hk_string s) {
     return s.data != nullptr ? std::string(s.data, static_cast<std::size_t>(s.size)) : std::string();
@@ -169,46 +163,6 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
 }
 
 } // namespace
-
-uint32_t next_tag() {
-    static std::atomic<uint32_t> counter{0};
-    return counter.fetch_add(1, std::memory_order_relaxed) % 4095 + 1;
-}
-
-hk_value handle_of(hk_builder* b, ValueId value) {
-    if (value == kNone) return 0;
-    if (b->values.size() >= kMostValues)
-        return fail(b, unsupported(fmt::format("one plugin described more than {} values", kMostValues)));
-    b->values.push_back(value);
-    return b->tag << kNumberBits | static_cast<uint32_t>(b->values.size() - 1);
-}
-
-// Returns the value of a handle; kNone with an error if the handle is not from this view.
-ValueId value_of(hk_builder* b, hk_value handle, const char* what) {
-    if (handle == 0) return kNone;
-    if (handle >> kNumberBits != b->tag || (handle & kNumberMask) >= b->values.size()) {
-        fail(b, invalid_argument(
-                    fmt::format("{}: a value of another graph was passed (values die with their build call)", what)));
-        return kNone;
-    }
-    return b->values[handle & kNumberMask];
-}
-
-Result<graph::AttributeValue> read_attribute(const hk_attribute& a) {
-    switch (a.type) {
-    case HK_ATTRIBUTE_INT: return graph::AttributeValue(a.integer);
-    case HK_ATTRIBUTE_REAL: return graph::AttributeValue(a.real);
-    case HK_ATTRIBUTE_TEXT: return graph::AttributeValue(text(a.text));
-    case HK_ATTRIBUTE_INTS:
-        if (a.count > 0 && a.integers == nullptr) break;
-        return graph::AttributeValue(std::vector<int64_t>(a.integers, a.integers + a.count));
-    case HK_ATTRIBUTE_REALS:
-        if (a.count > 0 && a.reals == nullptr) break;
-        return graph::AttributeValue(std::vector<double>(a.reals, a.reals + a.count));
-    default: break;
-    }
-    return invalid_argument(fmt::format("attribute {} has type {} or no values", text(a.name), a.type));
-}
 
 const hk_graph_interface* host_graph_interface() {
     static const hk_graph_interface table = {

@@ -1,11 +1,11 @@
 #include "plugin/host_operation.hpp"
 
 #include "plugin/host_error.hpp"
-#include "plugin/host_graph.hpp"
 #include "plugin/host_struct.hpp"
 
-#include "graph/reference.hpp"
+#include "graph/own_gradient.hpp"
 #include "graph/rewrite.hpp"
+#include "graph/tensor.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -209,6 +209,22 @@ Result<std::vector<ValueId>> try_emit_own(Joint& joint, uint32_t tag, const OwnO
 }
 
 } // namespace
+
+Result<graph::AttributeValue> read_attribute(const hk_attribute& a) {
+    switch (a.type) {
+    case HK_ATTRIBUTE_INT: return graph::AttributeValue(a.integer);
+    case HK_ATTRIBUTE_REAL: return graph::AttributeValue(a.real);
+    case HK_ATTRIBUTE_TEXT: return graph::AttributeValue(std::string(view(a.text)));
+    case HK_ATTRIBUTE_INTS:
+        if (a.count > 0 && a.integers == nullptr) break;
+        return graph::AttributeValue(std::vector<int64_t>(a.integers, a.integers + a.count));
+    case HK_ATTRIBUTE_REALS:
+        if (a.count > 0 && a.reals == nullptr) break;
+        return graph::AttributeValue(std::vector<double>(a.reals, a.reals + a.count));
+    default: break;
+    }
+    return invalid_argument(fmt::format("attribute {} has type {} or no values", view(a.name), a.type));
+}
 
 std::vector<hk_attribute> raw_attributes(std::span<const graph::Attribute> attributes) {
     std::vector<hk_attribute> out;

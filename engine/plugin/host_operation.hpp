@@ -4,6 +4,7 @@
 #include "graph/builder.hpp"
 #include "hekla/plugin/operation.h"
 #include "plugin/host_error.hpp"
+#include "plugin/joint.hpp"
 
 #include <functional>
 #include <map>
@@ -11,8 +12,6 @@
 #include <string>
 
 namespace hekla::plugin {
-
-struct Joint;
 
 // The operations that one description of a graph uses. Thread: one at a time.
 class OwnOperations {
@@ -47,6 +46,9 @@ private:
     Calling calling_;
     std::map<std::string, Known, std::less<>> known_; // by id
 };
+
+// Reads an attribute from a plugin.
+Result<graph::AttributeValue> read_attribute(const hk_attribute& attribute);
 
 // Arguments of a plugin's functions; they point into memory of the caller. Data of inputs is only read.
 std::vector<hk_attribute> raw_attributes(std::span<const graph::Attribute> attributes);

@@ -1,8 +1,8 @@
 #include "plugin/in_process_plugins.hpp"
 
-#include "plugin/compose.hpp"
 #include "plugin/host_config.hpp"
 #include "plugin/host_error.hpp"
+#include "plugin/host_operation.hpp"
 #include "plugin/host_struct.hpp"
 
 #include "hekla/plugin/architecture.h"

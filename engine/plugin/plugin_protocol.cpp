@@ -1,5 +1,7 @@
 #include "plugin/plugin_protocol.hpp"
 
+#include "plugin/host_error.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // process (in_process_plugins.hpp) or in another one (out_of_process_plugins.hpp), with the same results.
 #pragma once
 
-#include "plugin/host_graph.hpp"
+#include "plugin/joint.hpp"
 
 #include "hekla/plugin/example.h"
 #include "hekla/plugin/field.h"
@@ -17,6 +17,8 @@
 
 namespace hekla::plugin {
 
+// Prefix of the names of a teacher's parameters and ports.
+inline constexpr const char* kTeacher = "teacher.";
 // Prefix of the names of an adapter's parameters.
 inline constexpr const char* kAdapter = "adapter.";
 

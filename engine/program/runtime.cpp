@@ -1,5 +1,6 @@
 #include "program/runtime.hpp"
 
+#include "gpu/eviction.hpp"
 #include "kernels_shaders.hpp"
 
 #include <fmt/format.h>
@@ -95,7 +96,7 @@ Status Runtime::evict_device_memory() {
     Status gone;
     for (const auto& [store, hooks] : sharing_)
         if (gone.ok()) gone = hooks.evict();
-    if (gone.ok()) gone = gpu_.memory->evict(gpu_.queue);
+    if (gone.ok()) gone = gpu::evict(*gpu_.memory, gpu_.queue);
     if (gone.ok()) return {};
     for (const auto& [store, hooks] : sharing_)
         if (const Status awake = hooks.restore(); !awake.ok())
@@ -106,7 +107,7 @@ Status Runtime::evict_device_memory() {
 }
 
 Status Runtime::restore_device_memory() {
-    const Status back = gpu_.memory->restore(gpu_.queue, [&]() -> Status {
+    const Status back = gpu::restore(*gpu_.memory, gpu_.queue, [&]() -> Status {
         for (const auto& [store, hooks] : sharing_) HK_TRY(hooks.restore());
         // Separate memory and staging, because a thread that waits in the runtime's own staging holds its lock.
         HK_ASSIGN(const std::shared_ptr<gpu::Memory> separate, gpu::Memory::create_beside(*gpu_.memory));

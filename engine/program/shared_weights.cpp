@@ -1,5 +1,7 @@
 #include "program/shared_weights.hpp"
 
+#include "gpu/eviction.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -41,7 +43,7 @@ Status SharedWeights::Reader::evict(const std::shared_ptr<gpu::Queue>& queue) {
     if (w.awake_ == 1) { // no other reader moves them, and none can wake until they are evicted
         w.moving_ = true;
         lock.unlock();
-        const Status gone = w.memory_->evict(queue);
+        const Status gone = gpu::evict(*w.memory_, queue);
         lock.lock();
         w.moving_ = false;
         HK_TRY(gone);
@@ -64,7 +66,7 @@ Status SharedWeights::Reader::restore(const std::shared_ptr<gpu::Queue>& queue) 
     if (w.gone_) {
         w.moving_ = true;
         lock.unlock();
-        const Status back = w.memory_->restore(queue);
+        const Status back = gpu::restore(*w.memory_, queue);
         lock.lock();
         w.moving_ = false;
         HK_TRY(back);

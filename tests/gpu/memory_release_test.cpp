@@ -2,6 +2,8 @@
 // meanwhile.
 #include "test_context.hpp"
 
+#include "gpu/eviction.hpp"
+
 using namespace hekla;
 using namespace hekla::gpu;
 using namespace hekla::testing;
@@ -27,7 +29,7 @@ TEST_CASE("buffers that were given up come back as they were, mapped and through
             HK_REQUIRE_OK(staging->upload<uint32_t>(buffers[b], 0, content(b, buffers[b].bytes())));
         const uint64_t before = context.memory->usage().current_bytes;
         buffers.erase(buffers.begin() + 4); // one that is gone is not brought back
-        HK_REQUIRE_OK(memory->evict(context.queue));
+        HK_REQUIRE_OK(evict(*memory, context.queue));
         CHECK(context.memory->usage().buffers <= 4); // of the staging at hand
         CHECK(context.memory->usage().current_bytes < before / 4);
         for (const Buffer& buffer : buffers) {
@@ -35,15 +37,15 @@ TEST_CASE("buffers that were given up come back as they were, mapped and through
             CHECK(!buffer.mapped());
             CHECK(buffer.bytes() > 0);
         }
-        HK_REQUIRE_OK(memory->restore(context.queue));
+        HK_REQUIRE_OK(restore(*memory, context.queue));
         for (std::size_t b = 0; b < buffers.size(); ++b) {
             std::vector<uint32_t> back(static_cast<std::size_t>(buffers[b].bytes() / 4));
             HK_REQUIRE_OK(staging->download<uint32_t>(buffers[b], 0, back));
             CHECK(back == content(b < 4 ? b : b + 1, buffers[b].bytes()));
         }
-        HK_REQUIRE_OK(memory->evict(context.queue));
+        HK_REQUIRE_OK(evict(*memory, context.queue));
         buffers.pop_back(); // and one may go while there is no memory
-        HK_REQUIRE_OK(memory->restore(context.queue));
+        HK_REQUIRE_OK(restore(*memory, context.queue));
         check_silent(context);
     }
 }

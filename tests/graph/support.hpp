@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/builder.hpp"
+#include "graph/check.hpp"
 #include "graph/reference.hpp"
 
 #include <algorithm>

@@ -1,7 +1,9 @@
 // hekla.operation/1 from the plugin's side, in plain C tables: what the host asks, keeps, and refuses.
 #include "plugin/host_error.hpp"
 #include "plugin/host_graph.hpp"
+#include "plugin/host_operation.hpp"
 
+#include "graph/check.hpp"
 #include "graph/gradient.hpp"
 #include "graph/reference.hpp"
 #include "graph/text.hpp"
