@@ -41,12 +41,12 @@ AttentionPicture picture(const graph::AttentionMap& map, const Tensor& weights, 
         std::ranges::rotate(p.queries, p.queries.begin() + 1);
         p.queries.back() = kEnd;
     }
-    const std::size_t size = p.heads * p.queries.size() * p.keys.size(); // the batch's first row
+    const std::size_t size = p.heads * p.queries.size() * p.keys.size(); // of the first row of the batch
     p.weights.assign(weights.data.begin(), weights.data.begin() + static_cast<std::ptrdiff_t>(size));
     return p;
 }
 
-// What the decoder of an encoder-decoder reads: a start token, then what it writes. Empty if the model does not
+// What the decoder of an encoder-decoder reads: a start token, then its own output. Empty if the model does not
 // generate.
 Result<std::vector<int32_t>> decoder_ids(const infer::Model& m, const infer::SourceRows& source,
                                          const std::string& target) {

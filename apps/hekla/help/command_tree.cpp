@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kListed = 24; // a longer list of choices is printed with the description
 
-// An option's name decides what its value is, so that it means the same in every verb.
+// An option's name determines the kind of its value, so that it means the same in every verb.
 struct NamedValue {
     std::string_view name, value;
     ValueKind kind;

@@ -133,7 +133,7 @@ std::string group_section(const EvaluationPage& page) {
     return out + "</table>";
 }
 
-// The readable part of a prediction.
+// Returns the readable part of a prediction.
 std::string prediction_text(const ordered_json& prediction) {
     for (const char* key : {"label_name", "label_names", "text", "value", "choice", "next"})
         if (prediction.contains(key)) return shown(prediction[key]);
