@@ -1,4 +1,4 @@
-// hekla.h: options that cannot be are refused in words, before a device is looked for.
+// hekla.h: invalid options are rejected with a message, before a device is created.
 #include "hekla/hekla.h"
 
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@
 
 namespace {
 
-// What is said of a context with these options.
+// Returns the error for a context with these options.
 std::string said(const hk_context_options& options) {
     hk_error* error = hk_error_create();
     hk_context context{};
@@ -27,7 +27,7 @@ hk_context_options plain() {
 
 } // namespace
 
-TEST_CASE("context: where plugins describe, and how long they may take, is one of what there is") {
+TEST_CASE("context: plugin description modes and timeouts are validated") {
     hk_context_options options = plain();
     options.describe = 7;
     CHECK(said(options) == "hk_context_options.describe is 7, expected 0 to 2");

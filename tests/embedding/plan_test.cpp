@@ -1,4 +1,4 @@
-// Plans: what is said before anything is made is what is asked for then, on a device and without one.
+// Plans predict exactly the memory that is then allocated, on a device and without one.
 #include "recurrent.hpp"
 #include "work.hpp"
 
@@ -62,7 +62,7 @@ uint64_t sum(const hk_plan_report& r) {
 
 } // namespace
 
-TEST_CASE("what a plan says is what is asked for: a cap of so much holds it, a little less does not") {
+TEST_CASE("a plan is exact: a memory cap of its size suffices, a slightly smaller one does not") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -108,7 +108,7 @@ TEST_CASE("what a plan says is what is asked for: a cap of so much holds it, a l
     CHECK(with_cap(0.99, r, trains) == HK_OUT_OF_MEMORY);
     CHECK_MESSAGE(with_cap(1.0, r, trains) == HK_OK, error.message());
 
-    // Of a model: a pass, and a text, in sessions, whose staging comes to it.
+    // For a model: a forward session and a generation session; their staging memory is added.
     REQUIRE(host.context(context) == HK_OK);
     const std::string model = place.at("planned"), port = "hidden";
     const hk_string ports = view(port);
@@ -152,7 +152,7 @@ TEST_CASE("what a plan says is what is asked for: a cap of so much holds it, a l
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a context without a device plans for one that is described; measured times need a real one") {
+TEST_CASE("a context without a device plans for a described device; measured times need a real one") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
@@ -193,7 +193,7 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     CHECK(!std::filesystem::exists(place.folder / "planned"));
     options.measure = 0;
 
-    // Times go by the speeds that are given; a kind of device by its name.
+    // Times scale with the given speeds; device limits are selected by name.
     options.limits = &limits;
     double before = 0;
     for (const char* name : {"desktop", "mobile", "cpu"}) {
@@ -219,7 +219,7 @@ TEST_CASE("a context without a device plans for one that is described; measured 
     CHECK(FaultDriver::get().leaks().empty());
 }
 
-TEST_CASE("a recurrent encoder and decoder is planned to write as one") {
+TEST_CASE("a recurrent encoder-decoder is planned for generation") {
     const Recurrent recurrent;
     Host host;
     const Error error;
@@ -237,6 +237,6 @@ TEST_CASE("a recurrent encoder and decoder is planned to write as one") {
     options.limits = &limits;
     const Planned planned = plan(none, options);
     CHECK(planned.report.rows == 2);
-    CHECK(planned.report.states > 2 * 12 * 24 * sizeof(float)); // what the encoder said stays for every token
+    CHECK(planned.report.states > 2 * 12 * 24 * sizeof(float)); // the encoder's output is kept for every token
     hk_context_destroy(none);
 }

@@ -1,4 +1,4 @@
-// Step scalars that a host sets in a session.
+// Step scalars set by the host in a session.
 #include "work.hpp"
 
 #include <cmath>
@@ -16,7 +16,7 @@ void write_recipe(const Place& place) {
         << (place.folder / "run") << "\n";
 }
 
-// "scalars" of each line of a run's log; empty where a line has none.
+// Returns "scalars" of each line of a run's log; empty for a line without.
 std::vector<std::string> logged(const Place& place, const char* run) {
     std::istringstream log(place.read((std::string(run) + "/train_log.jsonl").c_str()));
     std::vector<std::string> all;
@@ -29,7 +29,7 @@ std::vector<std::string> logged(const Place& place, const char* run) {
 
 } // namespace
 
-TEST_CASE("a host sets a step scalar of a training session; what cannot be set is refused") {
+TEST_CASE("a host sets a step scalar of a training session; invalid ones are rejected") {
     FaultDriver::get().reset();
     const Place place;
     Host host;
