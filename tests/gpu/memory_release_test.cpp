@@ -1,12 +1,12 @@
-// Device memory that is given up and taken back: contents stay, mapped and copied through staging, and nothing is held
-// meanwhile.
+// Device memory that is released and restored: the contents stay, for mapped buffers and through staging, and no memory
+// is held in between.
 #include "test_context.hpp"
 
 using namespace hekla;
 using namespace hekla::gpu;
 using namespace hekla::testing;
 
-TEST_CASE("buffers that were given up come back as they were, mapped and through staging") {
+TEST_CASE("released buffers are restored with their contents, mapped and through staging") {
     for (const bool mapped : {true, false}) {
         CAPTURE(mapped);
         ContextOptions options = validated();
@@ -26,9 +26,9 @@ TEST_CASE("buffers that were given up come back as they were, mapped and through
         for (std::size_t b = 0; b < buffers.size(); ++b)
             HK_REQUIRE_OK(staging->upload<uint32_t>(buffers[b], 0, content(b, buffers[b].bytes())));
         const uint64_t before = context.memory->usage().current_bytes;
-        buffers.erase(buffers.begin() + 4); // one that is gone is not brought back
+        buffers.erase(buffers.begin() + 4); // a destroyed buffer is not restored
         HK_REQUIRE_OK(memory->evict(context.queue));
-        CHECK(context.memory->usage().buffers <= 4); // of the staging at hand
+        CHECK(context.memory->usage().buffers <= 4); // those for staging
         CHECK(context.memory->usage().current_bytes < before / 4);
         for (const Buffer& buffer : buffers) {
             CHECK(buffer.handle() == VK_NULL_HANDLE);
@@ -42,7 +42,7 @@ TEST_CASE("buffers that were given up come back as they were, mapped and through
             CHECK(back == content(b < 4 ? b : b + 1, buffers[b].bytes()));
         }
         HK_REQUIRE_OK(memory->evict(context.queue));
-        buffers.pop_back(); // and one may go while there is no memory
+        buffers.pop_back(); // buffers may be destroyed while they are released
         HK_REQUIRE_OK(memory->restore(context.queue));
         check_silent(context);
     }
