@@ -1,4 +1,4 @@
-// `hekla convert`, run as a user runs it, on every fixture: what goes in comes out, under the names of today.
+// `hekla convert`, run as by a user, on every fixture: the tensors round-trip, under current names.
 #include "base/file.hpp"
 #include "graph/text.hpp"
 #include "model/weights.hpp"
@@ -84,7 +84,7 @@ model::Weights open_weights(const fs::path& path) {
     return weights.take();
 }
 
-// The same tensors under the same names, byte for byte.
+// Checks for the same tensors under the same names, byte for byte.
 void check_same(const model::Weights& a, const model::Weights& b) {
     CHECK(a.tensors().size() == b.tensors().size());
     for (const model::TensorView& tensor : a.tensors()) {
@@ -97,7 +97,7 @@ void check_same(const model::Weights& a, const model::Weights& b) {
     }
 }
 
-// A folder like this one, its tensors changed by `change` (which may rename, copy, drop).
+// Writes a folder like this one, with its tensors changed by `change` (which may rename, copy, drop).
 void write_changed(const fs::path& from, const fs::path& to,
                    const std::function<void(std::vector<model::TensorSource>&)>& change) {
     const model::Weights weights = open_weights(from);
@@ -145,7 +145,7 @@ std::string graph_hash(const plugin::Registry& registry, const fs::path& folder,
     return to_hex(graph::hash(graph.value()));
 }
 
-// ---- what a GGUF file holds ----
+// ---- contents of a GGUF file ----
 
 struct Gguf {
     std::map<std::string, json> keys;
@@ -231,7 +231,7 @@ float stored_at(const model::Weights& weights, const std::string& name, std::siz
 
 } // namespace
 
-TEST_CASE("every fixture comes out as it went in, and still passes") {
+TEST_CASE("every fixture round-trips, and still passes") {
     const Place place;
     std::string folders;
     for (const fs::path& from : fixtures()) {
@@ -258,7 +258,7 @@ TEST_CASE("every fixture comes out as it went in, and still passes") {
     CHECK(verified.status == 0);
 }
 
-TEST_CASE("a configuration that was written describes the same graph") {
+TEST_CASE("a written configuration describes the same graph") {
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     for (const fs::path& from : fixtures()) {
         CAPTURE(from.string());
@@ -302,7 +302,7 @@ TEST_CASE("types, and shards with an index") {
     CHECK(open_weights(place / "bf").tensors()[0].dtype == model::DType::bf16);
 }
 
-TEST_CASE("older spellings are read, today's are written") {
+TEST_CASE("legacy names are read, current ones are written") {
     using Tensors = std::vector<model::TensorSource>;
     const auto check = [](const char* name, const std::function<void(Tensors&)>& change) {
         CAPTURE(name);
@@ -400,11 +400,11 @@ TEST_CASE("older spellings are read, today's are written") {
     });
 }
 
-TEST_CASE("the class is the one whose tensors are there") {
+TEST_CASE("the class is the one whose tensors are in the file") {
     const Place place;
     write_changed(fixture("bert-pretraining"), place / "from", [](auto&) {});
     json config = read_json(place / "from/config.json");
-    config["architectures"] = {"BertForMaskedLM"}; // as the best known file of this kind says
+    config["architectures"] = {"BertForMaskedLM"}; // as in the best known file of this kind
     std::ofstream(place / "from/config.json") << config;
     const Ran ran = convert(place / "from", place / "to");
     CAPTURE(ran.said);
@@ -434,7 +434,7 @@ TEST_CASE("PyTorch's file with old names") {
     check_same(open_weights(fixture("bert-pretraining")), open_weights(place / "to"));
 }
 
-TEST_CASE("what cannot be converted is said in one error") {
+TEST_CASE("a model that cannot be converted is one error") {
     using Tensors = std::vector<model::TensorSource>;
     const Place place;
     const auto refused = [&](const std::string& name, const std::function<void(Tensors&)>& change,
@@ -500,7 +500,7 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(file.tensors.size() == weights.tensors().size());
     const std::size_t width = config.at("n_embd");
     CHECK(file.tensors.at("blk.1.attn_qkv.weight").dims == std::vector<uint64_t>{width, 3 * width});
-    for (std::size_t out = 0; out < 3 * width; ++out) // stored [in, out], multiplied with as [out, in]
+    for (std::size_t out = 0; out < 3 * width; ++out) // stored [in, out], used as [out, in]
         for (std::size_t in = 0; in < width; ++in)
             CHECK(file.at("blk.1.attn_qkv.weight", out * width + in) ==
                   stored_at(weights, "transformer.h.1.attn.c_attn.weight", in * 3 * width + out));
@@ -540,7 +540,7 @@ TEST_CASE("Llama with SentencePiece's merges as GGUF") {
     CHECK(tokens[127] == "[unused127]");
     CHECK(kinds[127] == 5);
     CHECK(!file.keys.contains("tokenizer.ggml.merges"));
-    // Merges that were learnt first have the higher scores, single characters the lowest.
+    // Earlier merges have higher scores, single characters the lowest.
     double before = 1.0;
     for (std::size_t id = 0; id < tokens.size() && kinds[id] != 5; ++id)
         if (kinds[id] == 1 && scores[id] != 0.0) {
@@ -562,7 +562,7 @@ TEST_CASE("Llama as GGUF") {
     const std::size_t width = config.at("hidden_size"), heads = config.at("num_attention_heads");
     const std::size_t rows = static_cast<std::size_t>(weights.find("model.layers.0.self_attn.q_proj.weight")->dims[0]);
     const std::size_t wide = rows / heads;
-    for (std::size_t row = 0; row < rows; ++row) { // halves of a head side by side
+    for (std::size_t row = 0; row < rows; ++row) { // interleaves the halves of a head
         const std::size_t within = row % wide;
         const std::size_t from = row - within + (within % 2) * (wide / 2) + within / 2;
         CHECK(file.at("blk.0.attn_q.weight", row * width + 3) ==
