@@ -12,7 +12,7 @@ namespace {
 
 hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 
-// Asks twice for a parameter of one name; what is said of the second time.
+// Requests a parameter of the same name twice, and returns the second call's error.
 std::string asked_twice(int64_t size, int32_t initializer, uint32_t flags) {
     plugin::Joint joint;
     hk_builder view(joint, 1);
@@ -28,15 +28,15 @@ std::string asked_twice(int64_t size, int32_t initializer, uint32_t flags) {
 
 } // namespace
 
-TEST_CASE("host graph: a parameter that is asked for twice is one, and both agree on its shape and flags") {
+TEST_CASE("host graph: a parameter requested twice is the same one, and shape and flags must match") {
     CHECK(asked_twice(4, HK_INITIALIZE_CONSTANT, 0).empty());
-    CHECK(asked_twice(4, HK_INITIALIZE_NORMAL, 0).empty()); // the first one counts
+    CHECK(asked_twice(4, HK_INITIALIZE_NORMAL, 0).empty()); // the first initializer is used
     CHECK(asked_twice(5, HK_INITIALIZE_CONSTANT, 0).find("when it was first asked for") != std::string::npos);
     CHECK(asked_twice(4, HK_INITIALIZE_CONSTANT, HK_PARAMETER_NO_DECAY).find("'w' has other flags") !=
           std::string::npos);
 }
 
-TEST_CASE("host graph: what cannot be is refused in words, and the first error stays") {
+TEST_CASE("host graph: invalid calls are rejected with a message, and the first error is kept") {
     const hk_graph_interface& g = *plugin::host_graph_interface();
     const auto said = [&](const std::function<void(hk_builder*)>& f) {
         plugin::Joint joint;
@@ -44,7 +44,7 @@ TEST_CASE("host graph: what cannot be is refused in words, and the first error s
         f(&view);
         hk_error error;
         CHECK(g.status(&view, &error) != HK_OK);
-        // From here on nothing is done, and the reason stays.
+        // All later calls do nothing, and the reason is kept.
         CHECK(g.iota(&view, 3, 0, 1) == 0);
         CHECK(g.has_port(&view, text("hidden")) == 0);
         hk_error again;
