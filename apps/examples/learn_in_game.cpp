@@ -377,8 +377,8 @@ int main(int argc, char** argv) {
             check(error);
             if (policy.state() == hk::State::idle && asked) {
                 for (std::size_t i = 0; i < game.agents.size(); ++i) {
-                    const std::string said = policy.taken(i);
-                    game.move(game.agents[i], said.empty() ? ' ' : said[0]);
+                    const std::string answer = policy.taken(i);
+                    game.move(game.agents[i], answer.empty() ? ' ' : answer[0]);
                 }
                 policy.prompt(states(), error);
                 check(error);

@@ -178,9 +178,10 @@ private:
 
     Status describe(Version& now) {
         const std::string command = shell({"inspect", recipe_.string(), "--graph", "text"});
-        HK_ASSIGN(const check::ChildResult said, run(command, kDescribeSeconds));
-        if (said.status != 0) return failed_precondition(fmt::format("the graph cannot be described: {}", said.error));
-        now.graph = said.out;
+        HK_ASSIGN(const check::ChildResult described, run(command, kDescribeSeconds));
+        if (described.status != 0)
+            return failed_precondition(fmt::format("the graph cannot be described: {}", described.error));
+        now.graph = described.out;
         return {};
     }
 
