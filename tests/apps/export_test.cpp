@@ -60,9 +60,9 @@ std::vector<std::string> generating(const std::string& model, std::vector<std::s
 TEST_CASE("an exported model generates and embeds like its folder, without the rest of Hekla") {
     const Place place;
     train(place);
-    const Ran said = succeed(place.run({"export", "run", "game.hekla"}));
-    CHECK(has(said.out, "to embed and generate with rows of up to 32 tokens"));
-    CHECK(has(said.out, "without predict, eval and train: "));
+    const Ran exported = succeed(place.run({"export", "run", "game.hekla"}));
+    CHECK(has(exported.out, "to embed and generate with rows of up to 32 tokens"));
+    CHECK(has(exported.out, "without predict, eval and train: "));
 
     const Ran shown = succeed(place.run({"inspect", "game.hekla"}));
     CHECK(has(shown.out, "gpt2, exported by Hekla 0.1.0 to embed and generate with rows of up to 32 tokens; complete"));

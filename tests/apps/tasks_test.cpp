@@ -106,9 +106,9 @@ TEST_CASE("classification: trained, scored, used for prediction; a resumed run h
 
     const json scores = json::parse(succeed(place.run({"eval", "task.toml", "--json", "-o", "said.jsonl"})).out);
     CHECK(scores["accuracy"] == last_evaluation(place, "run")["eval_accuracy"]);
-    std::istringstream said(place.read("said.jsonl"));
+    std::istringstream predictions(place.read("said.jsonl"));
     std::size_t count = 0, right = 0;
-    for (std::string line; std::getline(said, line); ++count) {
+    for (std::string line; std::getline(predictions, line); ++count) {
         const json row = json::parse(line);
         CHECK(row["place"] == "valid.tsv: line " + std::to_string(count + 1));
         right += row["said"]["label_name"] == row["label"] ? 1 : 0;
@@ -224,8 +224,8 @@ TEST_CASE("a general head replaces the family's own if an option is set that onl
     const json config = json::parse(place.read("mean/config.json"));
     CHECK(config["hekla"]["head_config"]["pooling"] == "mean");
     CHECK(!config.contains("architectures")); // the reference has no such class
-    const std::string said = succeed(place.run({"predict", "mean", "--text", "a good film"})).out;
-    CHECK_MESSAGE(has(said, "positive"), said);
+    const std::string printed = succeed(place.run({"predict", "mean", "--text", "a good film"})).out;
+    CHECK_MESSAGE(has(printed, "positive"), printed);
     // The same head continues training.
     const Ran again = succeed(place.run(
         {"train", "task.toml", "model.from=mean", "head.pooling=mean", "output.dir=again", "train.max_steps=0"}));
@@ -439,10 +439,10 @@ dir = "run"
          at = report.find("class=\"alignment\"", at + 1))
         ++maps;
     CHECK(maps == 6);
-    std::istringstream said(place.read("said.jsonl"));
+    std::istringstream predictions(place.read("said.jsonl"));
     std::vector<json> rows;
     double same = 0.0;
-    for (std::string line; std::getline(said, line);) {
+    for (std::string line; std::getline(predictions, line);) {
         rows.push_back(json::parse(line));
         same += rows.back()["said"]["text"] == rows.back()["target"] ? 1.0 : 0.0;
     }
@@ -784,20 +784,20 @@ dir = "run"
     // Pearson's correlation between cosines and human scores, by its definition.
     const std::vector<std::pair<std::string, std::string>> texts{
         {"cats run home", "dogs run home"}, {"red paint dries", "cats and dogs"}, {"blue paint", "red paint"}};
-    const std::vector<double> said{4.5, 1.0, 4.0};
+    const std::vector<double> human_scores{4.5, 1.0, 4.0};
     std::string table = "a\tb\tlikeness\n";
     std::vector<double> cosines;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        table += texts[i].first + "\t" + texts[i].second + "\t" + std::to_string(said[i]) + "\n";
+        table += texts[i].first + "\t" + texts[i].second + "\t" + std::to_string(human_scores[i]) + "\n";
         const std::vector<double> a = vector_of(texts[i].first), b = vector_of(texts[i].second);
         double ab = 0.0, aa = 0.0, bb = 0.0;
         for (std::size_t k = 0; k < a.size(); ++k) ab += a[k] * b[k], aa += a[k] * a[k], bb += b[k] * b[k];
         cosines.push_back(ab / std::sqrt(aa * bb));
     }
     double mean_c = 0.0, mean_s = 0.0, cs = 0.0, cc = 0.0, ss = 0.0;
-    for (std::size_t i = 0; i < 3; ++i) mean_c += cosines[i] / 3.0, mean_s += said[i] / 3.0;
+    for (std::size_t i = 0; i < 3; ++i) mean_c += cosines[i] / 3.0, mean_s += human_scores[i] / 3.0;
     for (std::size_t i = 0; i < 3; ++i) {
-        const double c = cosines[i] - mean_c, s = said[i] - mean_s;
+        const double c = cosines[i] - mean_c, s = human_scores[i] - mean_s;
         cs += c * s, cc += c * c, ss += s * s;
     }
     place.write("pairs.tsv", table);
@@ -933,11 +933,11 @@ TEST_CASE("class balance, micro-batches that fit, tokens added to a loaded model
         json::parse(succeed(place.run({"tokenize", "encode", "grown", "--text", "a<new>b", "--json"})).out);
     CHECK(has(ids.dump(), "<new>"));
     // Existing tokens are unchanged: the same texts get the same scores.
-    const auto said = [&](const std::string& folder) {
+    const auto probability = [&](const std::string& folder) {
         return json::parse(succeed(place.run({"predict", folder, "--text", "film x good 7"})).out)["probabilities"][0]
             .get<double>();
     };
-    CHECK(said("grown") == doctest::Approx(said("whole")).epsilon(1e-6));
+    CHECK(probability("grown") == doctest::Approx(probability("whole")).epsilon(1e-6));
     succeed(place.run({"train", "more.toml", "output.dir=further", "train.max_steps=2", "tokenizer.add=[\"<new>\"]"}));
     CHECK(has(place.run({"train", "more.toml", "output.dir=x", "tokenizer.add_roles={middle = \"<m>\"}"}).err,
               "there is no role 'middle'"));

@@ -20,13 +20,13 @@ std::unique_ptr<Fiber> made(std::function<void()> body) {
 
 TEST_CASE("a fiber resumes where it suspended, on any thread, and nests") {
     Fiber* self = nullptr;
-    std::string said;
+    std::string trace;
     const auto inner = [&](Fiber** own, char letter) {
         for (int i = 0; i < 3; ++i) {
-            said += letter;
+            trace += letter;
             try {
                 throw std::runtime_error("inside"); // exceptions may be thrown and caught between suspensions
-            } catch (const std::runtime_error&) { said += '.'; }
+            } catch (const std::runtime_error&) { trace += '.'; }
             (*own)->pause();
         }
     };
@@ -38,17 +38,17 @@ TEST_CASE("a fiber resumes where it suspended, on any thread, and nests") {
         inner(&self, 'a');
     });
     self = a.get();
-    CHECK(said.empty());
+    CHECK(trace.empty());
     a->resume();
-    CHECK(said == "b.a.");
+    CHECK(trace == "b.a.");
     std::thread([&] { a->resume(); }).join();
     b->resume();
-    CHECK(said == "b.a.a.b.");
+    CHECK(trace == "b.a.a.b.");
     while (!a->ended()) a->resume();
     while (!b->ended()) b->resume();
-    CHECK(said == "b.a.a.b.a.b.");
+    CHECK(trace == "b.a.a.b.a.b.");
     a->resume(); // it has ended, so this does nothing
-    CHECK(said == "b.a.a.b.a.b.");
+    CHECK(trace == "b.a.a.b.a.b.");
 }
 
 TEST_CASE("a fiber that was never resumed releases its resources; its stack is as large as a thread's") {

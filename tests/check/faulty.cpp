@@ -333,9 +333,9 @@ int32_t head_decode(void*, const hk_decode_input* in, void(HK_ABI* push)(void*, 
         int64_t best = 0;
         for (int64_t i = 1; i < width; ++i)
             if (last[i] > last[best]) best = i;
-        const std::string said =
+        const std::string prediction =
             fault("no_json") ? "the label is " + std::to_string(best) : "{\"label\": " + std::to_string(best) + "}";
-        push(context, text(said));
+        push(context, text(prediction));
     }
     return HK_OK;
 }

@@ -68,7 +68,7 @@ std::set<std::string>& covered() {
 
 // Checks that the call rejects the struct after `change`, with this message.
 template<class T>
-void refuses(const Call<T>& call, const std::string& member, const std::string& said,
+void refuses(const Call<T>& call, const std::string& member, const std::string& message,
              const std::function<void(T&)>& change) {
     const std::string where = call.type + "." + member;
     CAPTURE(where);
@@ -77,7 +77,7 @@ void refuses(const Call<T>& call, const std::string& member, const std::string& 
     change(given);
     const Error error;
     CHECK(call.make(given, error) == HK_INVALID_ARGUMENT);
-    const std::string expected = where + " " + said;
+    const std::string expected = where + " " + message;
     CHECK_MESSAGE(error.says(expected.c_str()), error.message());
 }
 
@@ -100,8 +100,8 @@ void refuses_sizes(const Call<T>& call, bool input = true) {
     CHECK_MESSAGE(error.says("are not zero"), error.message());
 }
 
-#define HK_REFUSES(call, member, value, said)                                                                          \
-    refuses<std::decay_t<decltype((call).valid)>>(call, #member, said, [&](auto& o) { o.member = value; })
+#define HK_REFUSES(call, member, value, message)                                                                       \
+    refuses<std::decay_t<decltype((call).valid)>>(call, #member, message, [&](auto& o) { o.member = value; })
 
 // A string and an array that are null but have a size.
 const hk_string kNoData{nullptr, 5};
@@ -546,9 +546,9 @@ TEST_CASE("token ids outside of the vocabulary are rejected with their position 
     const Engine engine;
     const Error error;
     std::array<int32_t, kLength> ids{1, 2, 3, 4};
-    const auto refused = [&](const char* said) {
+    const auto refused = [&](const char* message) {
         CHECK(hk_session_pass(engine.passes, ids.data(), nullptr, error) == HK_INVALID_ARGUMENT);
-        CHECK_MESSAGE(error.says(said), error.message());
+        CHECK_MESSAGE(error.says(message), error.message());
     };
     ids[2] = -1;
     refused("ids[0][2] is -1, expected a token id of the model, 0 to ");

@@ -99,9 +99,9 @@ TEST_CASE("a capture whose file cannot be written any more ends, and the host's 
     Host host;
     const Error error;
     hk_context context{};
-    std::string said;
+    std::string logged;
     REQUIRE(host.context(context, error, [&](hk_context_options& o) {
-        o.user = &said;
+        o.user = &logged;
         o.log = [](void* user, int32_t, hk_string message) {
             static_cast<std::string*>(user)->append(message.data, static_cast<std::size_t>(message.size));
         };
@@ -109,6 +109,6 @@ TEST_CASE("a capture whose file cannot be written any more ends, and the host's 
     const std::string full = "/dev/full";
     REQUIRE(hk_capture(context, view(full), error) == HK_OK);
     train(context, Training(place, "run"));
-    CHECK_MESSAGE(said.find("the capture of calls ends") != std::string::npos, said);
+    CHECK_MESSAGE(logged.find("the capture of calls ends") != std::string::npos, logged);
     hk_context_destroy(context);
 }

@@ -8,7 +8,7 @@
 namespace {
 
 // Returns the error for a context with these options.
-std::string said(const hk_context_options& options) {
+std::string creation_error(const hk_context_options& options) {
     hk_error* error = hk_error_create();
     hk_context context{};
     CHECK(hk_context_create(&options, &context, error) == HK_INVALID_ARGUMENT);
@@ -30,16 +30,16 @@ hk_context_options plain() {
 TEST_CASE("context: plugin description modes and timeouts are validated") {
     hk_context_options options = plain();
     options.describe = 7;
-    CHECK(said(options) == "hk_context_options.describe is 7, expected 0 to 2");
+    CHECK(creation_error(options) == "hk_context_options.describe is 7, expected 0 to 2");
     options = plain();
     options.describe = HK_DESCRIBE_AUTOMATIC - 1;
-    CHECK(said(options) == "hk_context_options.describe is -1, expected 0 to 2");
+    CHECK(creation_error(options) == "hk_context_options.describe is -1, expected 0 to 2");
     options = plain();
     options.describe_seconds = -1;
-    CHECK(said(options) == "hk_context_options.describe_seconds is -1, expected 0 to 1000000");
+    CHECK(creation_error(options) == "hk_context_options.describe_seconds is -1, expected 0 to 1000000");
     options.describe_seconds = std::numeric_limits<double>::quiet_NaN();
-    CHECK(said(options) == "hk_context_options.describe_seconds is nan, expected 0 to 1000000");
+    CHECK(creation_error(options) == "hk_context_options.describe_seconds is nan, expected 0 to 1000000");
     options = plain();
     options.struct_size = 8;
-    CHECK(said(options).find("hk_context_options.struct_size is 8, expected ") == 0);
+    CHECK(creation_error(options).find("hk_context_options.struct_size is 8, expected ") == 0);
 }

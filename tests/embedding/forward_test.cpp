@@ -234,22 +234,22 @@ TEST_CASE("separate inputs for the encoder and the decoder") {
             const hk_session_info ready = state_of(session, 60 * kSecond);
             REQUIRE_MESSAGE(ready.state == HK_SESSION_IDLE, message_of(ready));
         };
-        const auto said = [&](const int32_t* ids, const int32_t* decoder_ids) {
+        const auto hidden_states = [&](const int32_t* ids, const int32_t* decoder_ids) {
             REQUIRE_MESSAGE(hk_session_pass_pair(session, ids, nullptr, decoder_ids, error) == HK_OK, error.message());
             run_pass(session, 500.0);
             return std::vector<float>(hidden.as<float>(), hidden.as<float>() + expected.values.size());
         };
         prepare();
-        CHECK(said(kIds.data(), written.data()) == expected.values);
+        CHECK(hidden_states(kIds.data(), written.data()) == expected.values);
         std::array<int32_t, kLength> other = written;
         other.back() = 11; // later decoder inputs do not affect earlier outputs
-        std::vector<float> values = said(kIds.data(), other.data());
+        std::vector<float> values = hidden_states(kIds.data(), other.data());
         const auto last = static_cast<std::ptrdiff_t>(expected.values.size() - width);
         CHECK(std::equal(values.begin(), values.begin() + last, expected.values.begin()));
         CHECK(!std::equal(values.begin() + last, values.end(), expected.values.begin() + last));
         other = kIds;
         other.back() = 11; // the encoder's input affects all outputs
-        values = said(other.data(), written.data());
+        values = hidden_states(other.data(), written.data());
         CHECK(
             !std::equal(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(width), expected.values.begin()));
         CHECK(hk_session_pass(session, kIds.data(), nullptr, error) == HK_INVALID_ARGUMENT);
@@ -264,7 +264,7 @@ TEST_CASE("separate inputs for the encoder and the decoder") {
         options.bindings = bindings.data();
         prepare();
         std::copy(written.begin(), written.end() - 2, targets.as<int32_t>());
-        values = said(kIds.data(), nullptr);
+        values = hidden_states(kIds.data(), nullptr);
         CHECK(std::equal(values.begin(), values.begin() + last - static_cast<std::ptrdiff_t>(width),
                          expected.values.begin()));
         std::array<int, 3> maps{}; // of the encoder, of the decoder, from the decoder to the encoder

@@ -96,7 +96,7 @@ struct Seen {
     Host* host;
     const Frames* frames;
     std::atomic<hk_session*> session{nullptr};
-    std::vector<double> said = {}, found = {}; // norms of the gradients
+    std::vector<double> reported = {}, found = {}; // norms of the gradients
     std::vector<std::vector<float>> gains = {};
     int32_t frozen = HK_OK;
 
@@ -114,7 +114,7 @@ struct Seen {
             CHECK(hk_session_parameter(*session, view(name), HK_PARAMETER_GRADIENT, &tensor, nullptr) == HK_OK);
             for (const float g : read_floats(*host, *frames, tensor)) squares += static_cast<double>(g) * g;
         }
-        said.push_back(step.gradient_norm);
+        reported.push_back(step.gradient_norm);
         found.push_back(std::sqrt(squares));
         const std::string gain = "transformer.ln_f.weight", places = "transformer.wpe.weight";
         CHECK(hk_session_parameter(*session, view(gain), HK_PARAMETER_VALUE, &tensor, nullptr) == HK_OK);
@@ -228,9 +228,9 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
         hk_tensor tensor{};
         tensor.struct_size = sizeof tensor;
         run_until(session, HK_SESSION_DONE);
-        REQUIRE(seen.said.size() == 4);
-        for (std::size_t i = 0; i < seen.said.size(); ++i)
-            CHECK(seen.found[i] == doctest::Approx(seen.said[i]).epsilon(1e-4));
+        REQUIRE(seen.reported.size() == 4);
+        for (std::size_t i = 0; i < seen.reported.size(); ++i)
+            CHECK(seen.found[i] == doctest::Approx(seen.reported[i]).epsilon(1e-4));
         CHECK(seen.gains[0] != seen.gains[3]);
         CHECK(seen.frozen == HK_FAILED_PRECONDITION);
         CHECK(hk_session_parameter(session, view(gain), HK_PARAMETER_VALUE, &tensor, error) == HK_FAILED_PRECONDITION);
@@ -349,14 +349,14 @@ TEST_CASE("the last lens equals the logits, whether the network ends with a norm
                  lens = "lens." + std::to_string(layers + 1))
                 ++layers;
             CHECK(layers >= 2);
-            const std::vector<float> said = read_floats(host, frames, tensor_of(session, logits));
+            const std::vector<float> logit_values = read_floats(host, frames, tensor_of(session, logits));
             const auto lens = [&](int layer) {
                 return read_floats(host, frames, tensor_of(session, "lens." + std::to_string(layer)));
             };
-            CHECK(lens(layers) == said);
-            CHECK(lens(0).size() == said.size());
-            CHECK(lens(0) != said);
-            CHECK(lens(layers - 1) != said);
+            CHECK(lens(layers) == logit_values);
+            CHECK(lens(0).size() == logit_values.size());
+            CHECK(lens(0) != logit_values);
+            CHECK(lens(layers - 1) != logit_values);
             hk_session_destroy(session);
         }
         host.of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(host.device);

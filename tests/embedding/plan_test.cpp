@@ -17,7 +17,7 @@ struct Planned {
     std::string text;
 };
 
-Planned plan(hk_context context, hk_plan_options options, int32_t expected = HK_OK, std::string* said = nullptr) {
+Planned plan(hk_context context, hk_plan_options options, int32_t expected = HK_OK, std::string* message = nullptr) {
     Planned planned;
     options.struct_size = sizeof options;
     options.user = &planned;
@@ -34,7 +34,7 @@ Planned plan(hk_context context, hk_plan_options options, int32_t expected = HK_
     const int32_t code = hk_plan(context, &options, error);
     REQUIRE_MESSAGE(code == expected, error.message());
     CHECK(planned.reports == (code == HK_OK ? 1 : 0));
-    if (said != nullptr) *said = error.message();
+    if (message != nullptr) *message = error.message();
     return planned;
 }
 
@@ -166,9 +166,9 @@ TEST_CASE("a context without a device plans for a described device; measured tim
     REQUIRE(host.context(none, error, without) == HK_OK);
     const Training training(place, "planned");
     hk_plan_options options = of_training(training);
-    std::string said;
-    plan(none, options, HK_FAILED_PRECONDITION, &said);
-    CHECK_MESSAGE(said.find("hk_plan_options.limits") != std::string::npos, said);
+    std::string message;
+    plan(none, options, HK_FAILED_PRECONDITION, &message);
+    CHECK_MESSAGE(message.find("hk_plan_options.limits") != std::string::npos, message);
 
     const Planned here = plan(real, options);
     hk_device_limits limits{};
@@ -183,8 +183,8 @@ TEST_CASE("a context without a device plans for a described device; measured tim
     CHECK(described.report.available == limits.memory);
 
     options.measure = 1;
-    plan(none, options, HK_INVALID_ARGUMENT, &said);
-    CHECK_MESSAGE(said.find("only described") != std::string::npos, said);
+    plan(none, options, HK_INVALID_ARGUMENT, &message);
+    CHECK_MESSAGE(message.find("only described") != std::string::npos, message);
     options.limits = nullptr;
     const Planned measured = plan(real, options);
     CHECK(measured.report.time == HK_TIME_MEASURED);
@@ -205,11 +205,11 @@ TEST_CASE("a context without a device plans for a described device; measured tim
     CHECK(hk_device_limits_named(view("toaster"), &limits, error) == HK_NOT_FOUND);
     CHECK_MESSAGE(error.says("cpu, desktop, mobile"), error.message());
     limits.subgroup_size = 33;
-    plan(none, options, HK_INVALID_ARGUMENT, &said);
-    CHECK_MESSAGE(said.find("hk_device_limits.subgroup_size is 33") != std::string::npos, said);
+    plan(none, options, HK_INVALID_ARGUMENT, &message);
+    CHECK_MESSAGE(message.find("hk_device_limits.subgroup_size is 33") != std::string::npos, message);
     options.mode = 7;
-    plan(none, options, HK_INVALID_ARGUMENT, &said);
-    CHECK_MESSAGE(said.find("mode is 7") != std::string::npos, said);
+    plan(none, options, HK_INVALID_ARGUMENT, &message);
+    CHECK_MESSAGE(message.find("mode is 7") != std::string::npos, message);
     hk_plan_options silent{};
     silent.struct_size = sizeof silent;
     CHECK(hk_plan(none, &silent, error) == HK_INVALID_ARGUMENT);

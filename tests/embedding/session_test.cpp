@@ -408,7 +408,7 @@ void cap_memory(bool all) {
 
 // Runs a short training in a session, from creating the context to destroying it, with any failure; returns its code,
 // and checks for leaks.
-int32_t whole_life(const Place& place, Host& host, std::string& said) {
+int32_t whole_life(const Place& place, Host& host, std::string& message) {
     fs::remove_all(place.folder / "run");
     const Error error;
     hk_context context{};
@@ -430,15 +430,15 @@ int32_t whole_life(const Place& place, Host& host, std::string& said) {
                 code = hk_session_advance(session, &given, nullptr, error);
                 REQUIRE(std::chrono::steady_clock::now() < end);
             } while (info.state == HK_SESSION_WORKING && code == HK_OK);
-            said = code != HK_OK ? error.message() : message_of(info);
+            message = code != HK_OK ? error.message() : message_of(info);
             if (code == HK_OK) code = info.code;
             hk_session_destroy(session);
         } else {
-            said = error.message();
+            message = error.message();
         }
         hk_context_destroy(context);
     } else {
-        said = error.message();
+        message = error.message();
     }
     return code;
 }
@@ -448,8 +448,8 @@ void fail_each(bool all) {
     Host host;
     FaultDriver& driver = FaultDriver::get();
     driver.reset();
-    std::string said;
-    REQUIRE(whole_life(place, host, said) == HK_OK);
+    std::string message;
+    REQUIRE(whole_life(place, host, message) == HK_OK);
     std::map<std::string, uint64_t> turns;
     for (const std::string& name : functions_that_can_fail()) turns[name] = driver.calls(name);
     int cases = 0;
@@ -467,12 +467,12 @@ void fail_each(bool all) {
                 FaultPlan plan;
                 plan.faults = {{name, nth, result}};
                 driver.reset(plan);
-                said.clear();
-                const int32_t code = whole_life(place, host, said);
+                message.clear();
+                const int32_t code = whole_life(place, host, message);
                 if (!driver.fault_happened()) continue; // the number of calls depends on the device's speed
                 ++cases;
                 // The allocator tries another memory type; failing debug names and caches are not errors.
-                if (code != HK_OK) CHECK(!said.empty());
+                if (code != HK_OK) CHECK(!message.empty());
                 if (code != HK_OK && result == VK_ERROR_OUT_OF_DEVICE_MEMORY) CHECK(code == HK_OUT_OF_MEMORY);
                 CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());
                 CHECK(driver.memory_in_use() == 0);
@@ -484,7 +484,7 @@ void fail_each(bool all) {
     MESSAGE(cases, " faults");
     CHECK(cases > 15);
     driver.reset();
-    CHECK(whole_life(place, host, said) == HK_OK); // the host can continue
+    CHECK(whole_life(place, host, message) == HK_OK); // the host can continue
 }
 
 } // namespace

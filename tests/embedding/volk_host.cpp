@@ -192,8 +192,8 @@ private:
 std::string written(const char* model, const char* prompt) {
     hk_error* error = hk_error_create();
     const auto must = [&](int32_t code) {
-        const hk_string said = hk_error_message(error);
-        if (code != HK_OK) fail(std::string(said.data, static_cast<std::size_t>(said.size)));
+        const hk_string message = hk_error_message(error);
+        if (code != HK_OK) fail(std::string(message.data, static_cast<std::size_t>(message.size)));
     };
     hk_context_options options{};
     options.struct_size = sizeof options;

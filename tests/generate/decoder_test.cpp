@@ -169,15 +169,15 @@ TEST_CASE("decoder: prompts with bidirectional attention equal whole rows with a
                         begin = i - 24;
                         prompt = i;
                     }
-                    const auto said = [&](int64_t prefix) {
+                    const auto next_id = [&](int64_t prefix) {
                         const std::vector<double> scores =
                             plain.scores(Ids(ids.begin() + static_cast<std::ptrdiff_t>(begin),
                                              ids.begin() + static_cast<std::ptrdiff_t>(i)),
                                          {}, weights, prefix);
                         return std::ranges::max_element(scores) - scores.begin();
                     };
-                    if (beams == 1) CHECK(said(static_cast<int64_t>(prompt - begin)) == ids[i]);
-                    differs = differs || said(0) != ids[i];
+                    if (beams == 1) CHECK(next_id(static_cast<int64_t>(prompt - begin)) == ids[i]);
+                    differs = differs || next_id(0) != ids[i];
                 }
             }
         }

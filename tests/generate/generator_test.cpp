@@ -133,8 +133,8 @@ TEST_CASE("generator: rows end independently, and tokens are reported as they ar
         CHECK(output->rows[row].ids == greedy(request.prompts[row], 40, 12, 5));
         CHECK(streamed[row] == output->rows[row].ids);
     }
-    int said = 0;
-    const auto stopped = generate::generate(decoder, request, o, [&](std::size_t, int32_t) { return ++said < 4; });
+    int received = 0;
+    const auto stopped = generate::generate(decoder, request, o, [&](std::size_t, int32_t) { return ++received < 4; });
     REQUIRE(stopped.ok());
     CHECK(stopped->statistics.tokens == 4);
     CHECK(stopped->stopped);

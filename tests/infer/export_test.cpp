@@ -178,13 +178,13 @@ void check_saying(const std::string& name) {
     REQUIRE_MESSAGE(ports.ok(), ports.message());
     for (const std::string& port : ports.value()) {
         CAPTURE(port);
-        std::vector<std::vector<double>> said[2];
+        std::vector<std::vector<double>> features[2];
         for (infer::Model* model : {&folder, &one}) {
             infer::EmbedOptions options;
             options.port = port;
             options.pooling = infer::Pooling::none;
             options.batch = 4;
-            auto& into = said[model == &one ? 1 : 0];
+            auto& into = features[model == &one ? 1 : 0];
             const Status status =
                 infer::embed_rows(*model, rows_of(7, 21, 20), options, [&](std::size_t, const Tensor& values) {
                     into.push_back(values.data);
@@ -192,7 +192,7 @@ void check_saying(const std::string& name) {
                 });
             REQUIRE_MESSAGE(status.ok(), status.message());
         }
-        CHECK(said[0] == said[1]);
+        CHECK(features[0] == features[1]);
     }
 }
 

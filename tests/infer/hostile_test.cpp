@@ -52,7 +52,7 @@ struct Case {
     const char* fixture;
     const char* key;
     json value;
-    const char* said; // part of the message
+    const char* expected; // part of the message
 };
 
 TEST_CASE("invalid configurations") {
@@ -101,7 +101,7 @@ TEST_CASE("invalid configurations") {
         if (std::string_view(c.key) == "model_type") model.config.erase("architectures");
         const Status status = model.open();
         CHECK_FALSE(status.ok());
-        CHECK_MESSAGE(status.message().find(c.said) != std::string::npos, status.message());
+        CHECK_MESSAGE(status.message().find(c.expected) != std::string::npos, status.message());
         CHECK_MESSAGE(status.code() != Code::internal, status.message());
     }
 }

@@ -297,10 +297,10 @@ TEST_CASE("GRUs without attention: pronunciations of words") {
             source.push_back(
                 static_cast<int32_t>(std::ranges::find(graphemes, std::string(1, letter)) - graphemes.begin()));
         source.push_back(2); // </s>
-        std::string said;
+        std::string pronunciation;
         for (const int32_t id : greedy(model, source, 2, 3, 20))
-            said += (said.empty() ? "" : " ") + phonemes.at(static_cast<std::size_t>(id));
-        CHECK(said == spoken.get<std::string>());
+            pronunciation += (pronunciation.empty() ? "" : " ") + phonemes.at(static_cast<std::size_t>(id));
+        CHECK(pronunciation == spoken.get<std::string>());
     }
 }
 

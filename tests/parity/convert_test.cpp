@@ -41,7 +41,7 @@ struct Place {
 
 struct Ran {
     int status = -1;
-    std::string said; // standard output and error
+    std::string output; // standard output and error
 };
 
 Ran run(const std::string& arguments) {
@@ -49,7 +49,7 @@ Ran run(const std::string& arguments) {
     REQUIRE(pipe != nullptr);
     Ran ran;
     char buffer[4096];
-    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.said.append(buffer, n);
+    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.output.append(buffer, n);
     const int status = ::pclose(pipe);
     ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return ran;
@@ -238,7 +238,7 @@ TEST_CASE("every fixture round-trips, and still passes") {
         CAPTURE(from.string());
         const fs::path to = place / from.filename().string();
         const Ran ran = convert(from, to);
-        CAPTURE(ran.said);
+        CAPTURE(ran.output);
         REQUIRE(ran.status == 0);
         check_same(open_weights(from), open_weights(to));
         CHECK(open_weights(to).metadata() == model::Metadata{{"format", "pt"}});
@@ -254,7 +254,7 @@ TEST_CASE("every fixture round-trips, and still passes") {
         folders += " '" + to.string() + "'";
     }
     const Ran verified = run("verify --reference" + folders);
-    CAPTURE(verified.said);
+    CAPTURE(verified.output);
     CHECK(verified.status == 0);
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("legacy names are read, current ones are written") {
         const Place place;
         write_changed(fixture(name), place / "old", change);
         const Ran ran = convert(place / "old", place / "new");
-        CAPTURE(ran.said);
+        CAPTURE(ran.output);
         REQUIRE(ran.status == 0);
         check_same(open_weights(fixture(name)), open_weights(place / "new"));
     };
@@ -407,9 +407,9 @@ TEST_CASE("the class is the one whose tensors are in the file") {
     config["architectures"] = {"BertForMaskedLM"}; // as in the best known file of this kind
     std::ofstream(place / "from/config.json") << config;
     const Ran ran = convert(place / "from", place / "to");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     CHECK(ran.status == 0);
-    CHECK(has(ran.said, "its tensors are those of BertForPreTraining, not of BertForMaskedLM"));
+    CHECK(has(ran.output, "its tensors are those of BertForPreTraining, not of BertForMaskedLM"));
     check_same(open_weights(fixture("bert-pretraining")), open_weights(place / "to"));
     config.erase("architectures");
     std::ofstream(place / "from/config.json") << config;
@@ -429,7 +429,7 @@ TEST_CASE("PyTorch's file with old names") {
     const Place place;
     const fs::path from = fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/pytorch/bert";
     const Ran ran = convert(from, place / "to");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
     check_same(open_weights(fixture("bert-pretraining")), open_weights(place / "to"));
 }
@@ -441,10 +441,10 @@ TEST_CASE("a model that cannot be converted is one error") {
                              std::initializer_list<const char*> parts) {
         write_changed(fixture("gpt2-clm"), place / name, change);
         const Ran ran = convert(place / name, place / "to");
-        CAPTURE(ran.said);
+        CAPTURE(ran.output);
         CHECK(ran.status == 1);
-        CHECK(ran.said.starts_with("hekla: error: " + (place / name).string()));
-        for (const char* part : parts) CHECK(has(ran.said, part));
+        CHECK(ran.output.starts_with("hekla: error: " + (place / name).string()));
+        for (const char* part : parts) CHECK(has(ran.output, part));
         CHECK(!fs::exists(place / "to"));
     };
     refused("missing", [](Tensors& t) { t.pop_back(); }, {": missing \"transformer.wte.weight\" [128, 32]"});
@@ -460,12 +460,12 @@ TEST_CASE("a model that cannot be converted is one error") {
     refused("two", [](Tensors& t) { rename_all(t, "wpe", "wpp"); },
             {"2 tensors do not fit the model", "missing \"transformer.wpe.weight\"", "\"transformer.wpp.weight\""});
     std::ofstream(place / "file") << "x";
-    CHECK(has(convert(fixture("gpt2-clm"), place / "file").said, "exists; choose another name"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").said, "exists; choose another name"));
-    CHECK(
-        has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").said, "a size such as 2GB, 500MB or 3GiB"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").said, "GPT2LMHeadModel"));
-    CHECK(has(convert(place / "absent", place / "to").said, "absent: is not a folder"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "file").output, "exists; choose another name"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").output, "exists; choose another name"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").output,
+              "a size such as 2GB, 500MB or 3GiB"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").output, "GPT2LMHeadModel"));
+    CHECK(has(convert(place / "absent", place / "to").output, "absent: is not a folder"));
     CHECK(convert(fixture("gpt2-clm"), place / "to", "--dtype f8").status == 2);
     CHECK(!fs::exists(place / "to"));
     static const float large[1]{70000.0f};
@@ -477,7 +477,7 @@ TEST_CASE("a model that cannot be converted is one error") {
                     return {};
                 };
     });
-    CHECK(has(convert(place / "large", place / "to", "--dtype f16").said,
+    CHECK(has(convert(place / "large", place / "to", "--dtype f16").output,
               "\"transformer.ln_f.bias\": 70000 is too large for f16"));
     CHECK(!fs::exists(place / "to"));
     CHECK(convert(place / "large", place / "to", "--dtype bf16").status == 0);
@@ -486,9 +486,9 @@ TEST_CASE("a model that cannot be converted is one error") {
 TEST_CASE("GPT-2 as GGUF") {
     const Place place;
     const Ran ran = convert(fixture("gpt2-clm"), place / "m.gguf");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
-    CHECK(has(ran.said, "the file is written without one"));
+    CHECK(has(ran.output, "the file is written without one"));
     const Gguf file(place / "m.gguf");
     const json config = read_json(fixture("gpt2-clm") / "config.json");
     CHECK(file.keys.at("general.architecture") == "gpt2");
@@ -511,8 +511,8 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(half.tensors.at("token_embd.weight").type == 1);
     CHECK(half.tensors.at("position_embd.weight").type == 0);
     CHECK(half.tensors.at("output_norm.weight").type == 0);
-    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").said, "exists; choose another name"));
-    CHECK(has(convert(fixture("bert-tagger"), place / "b.gguf").said,
+    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").output, "exists; choose another name"));
+    CHECK(has(convert(fixture("bert-tagger"), place / "b.gguf").output,
               "is a BertForTokenClassification; GGUF is written of"));
     CHECK(!fs::exists(place / "b.gguf"));
 }
@@ -522,12 +522,12 @@ TEST_CASE("Llama with SentencePiece's merges as GGUF") {
     const fs::path folder = place / "llama";
     const Ran trained = run("tokenize train --kind sentencepiece-bpe --vocab-size 110 '" +
                             (fs::path(HEKLA_SOURCE_DIR) / "README.md").string() + "' -o '" + folder.string() + "'");
-    CAPTURE(trained.said);
+    CAPTURE(trained.output);
     REQUIRE(trained.status == 0);
     for (const char* file : {"config.json", "model.safetensors"})
         fs::copy_file(fixture("llama-clm") / file, folder / file);
     const Ran ran = convert(folder, place / "m.gguf");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
     const Gguf file(place / "m.gguf");
     CHECK(file.keys.at("tokenizer.ggml.model") == "llama");
@@ -553,7 +553,7 @@ TEST_CASE("Llama with SentencePiece's merges as GGUF") {
 TEST_CASE("Llama as GGUF") {
     const Place place;
     const Ran ran = convert(fixture("llama-clm"), place / "m.gguf");
-    CAPTURE(ran.said);
+    CAPTURE(ran.output);
     REQUIRE(ran.status == 0);
     const Gguf file(place / "m.gguf");
     const json config = read_json(fixture("llama-clm") / "config.json");

@@ -162,13 +162,13 @@ TEST_CASE("adapter: what it must not do is rejected, and the error names it") {
         {"adds_metric", "it offers a port or adds a loss or metric"},
         {"open_scope", "a scope or region is still open after it"},
     };
-    for (const auto& [name, said] : faults) {
+    for (const auto& [name, reason] : faults) {
         CAPTURE(name);
         const Fault fault(name);
         const auto refused = described(registry, small_gpt2("factor"));
         REQUIRE_FALSE(refused.ok());
         CAPTURE(refused.message());
-        CHECK(refused.message().find(said) != std::string::npos);
+        CHECK(refused.message().find(reason) != std::string::npos);
         CHECK(refused.message().find("adapter 'factor'") != std::string::npos);
     }
 }

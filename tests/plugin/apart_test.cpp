@@ -244,7 +244,7 @@ TEST_CASE("out of process: a plugin that exits, hangs or throws is named, with f
     struct Case {
         const char* fault;
         const char* function;
-        const char* said;
+        const char* expected;
         double seconds = 60.0;
     };
     for (const Case& c : {
@@ -273,7 +273,7 @@ TEST_CASE("out of process: a plugin that exits, hangs or throws is named, with f
             message = refusal(Composition::create(registry, faulty(), nullptr));
         }
         CAPTURE(message);
-        CHECK(has(message, c.said));
+        CHECK(has(message, c.expected));
         CHECK(has(message, "plugin 'faulty' (" + (fs::path(HEKLA_FAULTS_FOLDER) / "faulty.so").string() + ")"));
         CHECK(has(message, fmt::format("in {}()", c.function)));
         CHECK(has(message, fmt::format("to see it again: `hekla --plugin-path {} describe faulty --config",
@@ -390,14 +390,14 @@ TEST_CASE("isolated: a worker that crashes is named and restarted, and its batch
     CHECK(rows.collated(*made.value()).value() == right.value());
     ::unsetenv("HEKLA_FAULT_ONCE");
 
-    const auto always = [&](const char* name, const std::string& said) {
+    const auto always = [&](const char* name, const std::string& expected) {
         const Fault fault(name);
         const auto other = Composition::create(registry, faulty(), tokenizer.get());
         REQUIRE_MESSAGE(other.ok(), other.message());
         const auto batch = rows.collated(*other.value());
         REQUIRE(!batch.ok());
         CAPTURE(batch.message());
-        CHECK(has(batch.message(), who + " " + said));
+        CHECK(has(batch.message(), who + " " + expected));
         CHECK(has(batch.message(), "in collate(), 3 times with the same batch (seed 7, examples 0, 10, 20)"));
         CHECK(has(batch.message(), "hekla plugin check"));
     };

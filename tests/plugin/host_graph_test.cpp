@@ -38,7 +38,7 @@ TEST_CASE("host graph: a parameter requested twice is the same one, and shape an
 
 TEST_CASE("host graph: invalid calls are rejected with a message, and the first error is kept") {
     const hk_graph_interface& g = *plugin::host_graph_interface();
-    const auto said = [&](const std::function<void(hk_builder*)>& f) {
+    const auto refusal = [&](const std::function<void(hk_builder*)>& f) {
         plugin::Joint joint;
         hk_builder view(joint, 1);
         f(&view);
@@ -62,21 +62,22 @@ TEST_CASE("host graph: invalid calls are rejected with a message, and the first 
     const int64_t seven[] = {1, 1, 1, 1, 1, 1, 1};
     const double values[] = {1, nan};
     // [graph.4]
-    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, negative, 2, 0); }), "dimension 1 is -1");
-    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, huge, 2, 0); }), "2^46");
-    has(said([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, seven, 7, 0); }), "at most 6");
-    has(said([&](hk_builder* b) { g.fill(b, 9, two, 1, 0); }), "kind 9");
+    has(refusal([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, negative, 2, 0); }), "dimension 1 is -1");
+    has(refusal([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, huge, 2, 0); }), "2^46");
+    has(refusal([&](hk_builder* b) { g.fill(b, HK_KIND_FLOAT, seven, 7, 0); }), "at most 6");
+    has(refusal([&](hk_builder* b) { g.fill(b, 9, two, 1, 0); }), "kind 9");
     // [graph.5]
-    has(said([&](hk_builder* b) { g.parameter(b, text(""), two, 1, 0, 0, 0, 0); }), "the name is empty or not UTF-8");
-    has(said([&](hk_builder* b) { g.step_scalar(b, text("\xff"), 0); }), "the name is empty or not UTF-8");
+    has(refusal([&](hk_builder* b) { g.parameter(b, text(""), two, 1, 0, 0, 0, 0); }),
+        "the name is empty or not UTF-8");
+    has(refusal([&](hk_builder* b) { g.step_scalar(b, text("\xff"), 0); }), "the name is empty or not UTF-8");
     // [graph.6]
-    has(said([&](hk_builder* b) { g.parameter(b, text("w"), two, 1, 0, nan, 0, 0); }), "not finite");
-    has(said([&](hk_builder* b) { g.constant(b, HK_KIND_FLOAT, two, 1, values); }), "NaN");
-    has(said([&](hk_builder* b) { g.buffer(b, text("w"), HK_KIND_FLOAT, two, 1, values); }), "NaN");
+    has(refusal([&](hk_builder* b) { g.parameter(b, text("w"), two, 1, 0, nan, 0, 0); }), "not finite");
+    has(refusal([&](hk_builder* b) { g.constant(b, HK_KIND_FLOAT, two, 1, values); }), "NaN");
+    has(refusal([&](hk_builder* b) { g.buffer(b, text("w"), HK_KIND_FLOAT, two, 1, values); }), "NaN");
     // [graph.2]
-    has(said([&](hk_builder* b) { g.fail(b, HK_UNSUPPORTED, text("the author's own")); }), "the author's own");
+    has(refusal([&](hk_builder* b) { g.fail(b, HK_UNSUPPORTED, text("the author's own")); }), "the author's own");
     // [graph.9]
-    has(said([&](hk_builder* b) {
+    has(refusal([&](hk_builder* b) {
             for (int i = 0; i <= 1 << 18; ++i)
                 if (g.iota(b, 1, i, 1) == 0) break;
         }),

@@ -43,7 +43,7 @@ public:
 };
 
 // Returns the error for using the head 'h' in that folder; empty if it can be used.
-std::string said(const PluginFolder& folder) {
+std::string load_error(const PluginFolder& folder) {
     const plugin::Registry registry = plugin::Registry::scan({folder.path});
     CHECK(registry.warnings().empty());
     const Result<plugin::Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, "h");
@@ -61,11 +61,11 @@ TEST_CASE("library: a rejection contains what was requested, what is provided an
     const std::string here = fmt::format("this Hekla 0.1.0 offers {}.{}", HK_ABI_MAJOR, HK_ABI_MINOR);
     const auto refused = [&](const PluginFolder& folder, const std::string& expected) {
         const std::string start = fmt::format("plugin {}: ", (folder.path / "p.so").string());
-        CHECK(said(folder) == start + expected);
+        CHECK(load_error(folder) == start + expected);
     };
     const auto manifest = [](const PluginFolder& folder) { return (folder.path / "p.json").string(); };
 
-    CHECK(said(PluginFolder("nothing")).empty());
+    CHECK(load_error(PluginFolder("nothing")).empty());
     {
         const PluginFolder f("nothing", "98");
         refused(f, fmt::format("its manifest asks for plugin ABI {0}.98, {1}: update Hekla; or, where the plugin needs "
@@ -87,12 +87,12 @@ TEST_CASE("library: a rejection contains what was requested, what is provided an
                             "with this one's headers and \"abi_major\": {} in {}",
                             here, HK_ABI_MAJOR, manifest(f)));
     }
-    CHECK(said(PluginFolder("other_major")).find("asks for plugin ABI 77.0") != std::string::npos);
+    CHECK(load_error(PluginFolder("other_major")).find("asks for plugin ABI 77.0") != std::string::npos);
     refused(PluginFolder("fork"),
             "was built for the fork 'spoon', this is upstream Hekla: get a build of it for upstream");
     {
         const PluginFolder f("nothing", "0", "", "hekla.head/7");
-        CHECK(said(f) ==
+        CHECK(load_error(f) ==
               fmt::format("plugin p provides the head 'h' as hekla.head/7, this Hekla uses {}: build it against "
                           "that one (\"interface\" in {}), or update Hekla where the plugin's is the newer",
                           HK_HEAD_INTERFACE, manifest(f)));
@@ -111,11 +111,11 @@ TEST_CASE("library: a file that does not match its manifest's hash is rejected")
     };
     const std::string right = sha256_hex(read_file(library).value());
     with(right);
-    CHECK(said(folder).empty());
+    CHECK(load_error(folder).empty());
     const std::string other(64, '0');
     with(other);
     CHECK(
-        said(folder) ==
+        load_error(folder) ==
         fmt::format("plugin {0}: is not the file that its manifest was written for: its sha256 is {1}, \"sha256\" in "
                     "{2} is {3}; build the plugin again (hekla_add_plugin writes both) or, if you changed the file on "
                     "purpose, set \"sha256\": \"{1}\" there",
@@ -188,17 +188,17 @@ TEST_CASE("registry: the first folder with a name is used, every time, and the o
 TEST_CASE("library: damaged or incomplete tables are rejected as a whole") {
     const auto refused = [&](const char* wrong, const std::string& expected) {
         const PluginFolder folder(wrong);
-        CHECK(said(folder) == fmt::format("plugin {}: {}", (folder.path / "p.so").string(), expected));
+        CHECK(load_error(folder) == fmt::format("plugin {}: {}", (folder.path / "p.so").string(), expected));
     };
     refused("magic", "its entry is damaged: its magic is 0x7, expected 0x4c504b48");
     refused("size", "its entry is damaged: its struct_size is 8, expected 64 or more");
     refused("no_init", "its entry is damaged: its init() is null");
     refused("init_fails", "init: not today");
     const PluginFolder folder("no_table");
-    CHECK(said(folder) == fmt::format("plugin {}: its manifest promises {} 'h', and its code does not have it: correct "
-                                      "\"provides\" in {}",
-                                      (folder.path / "p.so").string(), HK_HEAD_INTERFACE,
-                                      (folder.path / "p.json").string()));
+    CHECK(load_error(folder) ==
+          fmt::format("plugin {}: its manifest promises {} 'h', and its code does not have it: correct "
+                      "\"provides\" in {}",
+                      (folder.path / "p.so").string(), HK_HEAD_INTERFACE, (folder.path / "p.json").string()));
     refused("no_destroy", fmt::format("its {} 'h' lacks functions that must not be null: destroy", HK_HEAD_INTERFACE));
 }
 

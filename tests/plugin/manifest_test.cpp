@@ -273,10 +273,10 @@ TEST_CASE("registry: folders, parent folders, manifests and libraries that other
         CAPTURE(open.string());
         const fs::perms before = fs::status(open).permissions();
         fs::permissions(open, fs::perms::others_write, fs::perm_options::add);
-        const std::vector<std::string> said = warnings();
-        REQUIRE(said.size() == 1);
-        CHECK(said[0].find(open.string()) != std::string::npos);
-        CHECK(said[0].find("can be written by everyone: not used (chmod go-w") != std::string::npos);
+        const std::vector<std::string> reported = warnings();
+        REQUIRE(reported.size() == 1);
+        CHECK(reported[0].find(open.string()) != std::string::npos);
+        CHECK(reported[0].find("can be written by everyone: not used (chmod go-w") != std::string::npos);
         CHECK(plugin::Registry::scan({folder}).manifests().empty());
         fs::permissions(open, before);
     }

@@ -104,14 +104,14 @@ TEST_CASE("record: invalid files are rejected by name") {
     Result<TemporaryFolder> folder = TemporaryFolder::make();
     REQUIRE(folder.ok());
     const auto path = folder.value().path();
-    const auto refused = [&](const std::string& json_text, const std::string& text, std::string_view said) {
+    const auto refused = [&](const std::string& json_text, const std::string& text, std::string_view expected) {
         REQUIRE(write_file_atomically(path / kRecordFile, json_text).ok());
         REQUIRE(write_file_atomically(path / kRecordGraphFile, text).ok());
         const auto read = read_record(path);
         REQUIRE(!read.ok());
         CAPTURE(read.message());
         CHECK(read.code() == Code::corrupt);
-        CHECK(contains(read.message(), said));
+        CHECK(contains(read.message(), expected));
         CHECK(contains(read.message(), "take the file away to go without it"));
     };
     const std::string good = record_json(record), text = record_text(record);
