@@ -32,7 +32,7 @@ using graph::ValueId;
 using Values = std::span<const ValueId>;
 using Attributes = std::span<const graph::Attribute>;
 
-// Returns the gradients of the inputs (kNone: none) from inputs, outputs and their gradients.
+// Gradients of the inputs (kNone: none) from inputs, outputs and their gradients.
 using Rule = std::function<std::vector<ValueId>(Builder&, Values x, Values y, Values dy)>;
 
 inline std::shared_ptr<const OwnOperation> made(OwnDeclaration declaration) {

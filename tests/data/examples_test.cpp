@@ -276,7 +276,7 @@ TEST_CASE("the size that a small compressed file expands to is limited") {
         CHECK(contains(total.message(), "more than 20971520 bytes"));
         CHECK(contains(total.message(), "data.max_decompressed_bytes"));
     }
-    // The ratio applies only above a few bytes: a small file of one character is valid.
+    // The ratio is not applied to small files: one with a single repeated character is valid.
     CHECK(read_to_end(folder.write("small.gz", gzip(std::string(1 << 20, 'x') + "\n")), {}).ok());
     // Uncompressed text has no limit.
     CHECK(read_to_end(folder.write("plain.txt", text), {{1000, 1.0}, {}}).ok());

@@ -13,7 +13,7 @@ using namespace hekla;
 
 namespace {
 
-// Sets an environment variable during its lifetime.
+// An environment variable that is set while this object exists.
 class Variable {
 public:
     Variable(const char* name, const char* value) : name_(name) {

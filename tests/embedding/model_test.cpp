@@ -23,7 +23,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 hk_string view(const std::string& s) { return {s.data(), s.size()}; }
 std::string text_of(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Creates a folder with a recipe for a small GPT-2 on a few lines.
+// A folder with a recipe for a small GPT-2 on a few lines.
 struct Lines {
     Lines() {
         std::string name = (fs::temp_directory_path() / "hekla_model_test_XXXXXX").string();

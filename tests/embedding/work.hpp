@@ -17,7 +17,7 @@ inline constexpr uint64_t kSecond = 1'000'000'000;
 
 inline hk_string view(const std::string& s) { return {s.data(), s.size()}; }
 
-// Creates a folder with a recipe for a small GPT-2 on a few lines.
+// A folder with a recipe for a small GPT-2 on a few lines.
 struct Place {
     Place() {
         std::string name = (std::filesystem::temp_directory_path() / "hekla_session_test_XXXXXX").string();

@@ -24,7 +24,7 @@ Tensor ids_tensor(const std::vector<Ids>& rows) {
     return tensor;
 }
 
-// Runs the model over whole rows without caches: the scores of the last of `ids`.
+// A model that is run over whole rows without caches. scores() returns those of the last of `ids`.
 class Plain {
 public:
     Plain(const plugin::Composition& composition, bool encodes) : composition_(composition), encodes_(encodes) {}

@@ -26,7 +26,7 @@ std::unique_ptr<program::ParameterStore> store_of(program::Runtime& runtime, con
     return store.take();
 }
 
-// Runs two decoders in parallel and compares the scores of all active rows.
+// Two decoders that run the same steps; the scores of all active rows are compared.
 class Both final : public Decoder {
 public:
     Both(Decoder& device, Decoder& reference) : device_(device), reference_(reference) {}

@@ -36,7 +36,7 @@ double log_probability(const Ids& history, int32_t token, int64_t vocabulary) {
     return scores[static_cast<std::size_t>(token)] - std::log(sum);
 }
 
-// Returns the best of all possible sequences.
+// Adds all possible sequences to `all`, sorted by score.
 void enumerate(const Ids& ids, double score, std::size_t prompt, const Options& o, int64_t vocabulary,
                std::multimap<double, Ids>& all) {
     const std::size_t made = ids.size() - prompt;

@@ -69,7 +69,7 @@ bool folded(const Graph& graph) {
 
 Graph trained(const Graph& graph) { return checked(recompute(checked(simplify(checked(differentiate(graph)))))); }
 
-// Returns every output by name; folding changes only the rounding.
+// Compares every output by name; folding changes only the rounding.
 void check_same(const Graph& before, const Graph& after, const Feeds& feeds) {
     REQUIRE(before.outputs.size() == after.outputs.size());
     for (const auto& [name, value] : before.outputs) {

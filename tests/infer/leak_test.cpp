@@ -19,7 +19,7 @@ Tensor changed(Tensor ids, int64_t row, int64_t place) {
     return ids;
 }
 
-// The offset of one token's hidden values in a row: [B, T, D].
+// Returns the hidden values of one token; `hidden`: [B, T, D].
 std::span<const double> token(const Tensor& hidden, int64_t row, int64_t place) {
     const int64_t width = hidden.shape[-1], length = hidden.shape[-2];
     return {hidden.data.data() + (row * length + place) * width, static_cast<std::size_t>(width)};

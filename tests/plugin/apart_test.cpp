@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// Sets the fault of faulty.cpp, in this process and in those that it starts.
+// A fault of faulty.cpp, set in this process and in those that it starts.
 class Fault {
 public:
     explicit Fault(const char* name) { ::setenv("HEKLA_FAULT", name, 1); }

@@ -78,7 +78,7 @@ const hk_operation_description* describe() {
 const hk_operation kScale{describe<2>, same_shape, own_gradient, scaled};
 const hk_operation kOldScale{describe<1>, same_shape, nullptr, scaled};
 
-// Describes a graph with the tables by their ids.
+// One description, with the tables by their ids.
 struct Description {
     explicit Description(std::map<std::string, hk_operation> tables = {{"acme.scale", kScale}})
         : tables(std::move(tables)), own([this](const std::string& id) -> Result<const hk_operation*> {

@@ -45,7 +45,7 @@ private:
     std::map<std::byte*, std::size_t> blocks_;
 };
 
-// Compares the stored manifest with the file.
+// A comparison of the stored manifest with the file.
 struct Compared {
     const Given& memory;
 
@@ -144,7 +144,7 @@ std::string manifest_with_ties(const std::string& ties) {
 
 } // namespace
 
-TEST_CASE("manifest: an architecture's initial configuration uses its own keys") {
+TEST_CASE("manifest: begins_as maps to keys of the architecture itself") {
     const auto file = std::filesystem::temp_directory_path() / "hekla_manifest_ancestor_test.json";
     ReadOnlyArena kept;
     const auto read = [&](const std::string& ours) {

@@ -23,7 +23,7 @@ struct Struct {
     std::size_t bytes = 0;
 };
 
-// Returns every struct in shaders/records.inc by family and name: {"matmul", "Record"}.
+// The structs in shaders/records.inc by family and name: {"matmul", "Record"}.
 using Structs = std::map<std::pair<std::string, std::string>, Struct>;
 Structs& structs() {
     static Structs all;

@@ -34,7 +34,7 @@ std::vector<T> numbers(const json& arguments, const char* name) {
     return given.is_array() ? given.get<std::vector<T>>() : std::vector<T>();
 }
 
-// Reads fields from JSON with visit_fields(); missing ones keep their value. Owns what the structs point to.
+// A visitor for visit_fields() that reads JSON; missing fields keep their value. Owns what the structs point to.
 class FieldReader {
 public:
     explicit FieldReader(json from) : from_(std::move(from)) {}
