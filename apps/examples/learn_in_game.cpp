@@ -102,7 +102,7 @@ struct Renderer {
         fail("no memory of the kind that is needed");
     }
 
-    // The app's own device. Hekla adds its requirements to the existing structures.
+    // Creates the app's own device. Hekla adds its requirements to the existing structures.
     hk::Context make_device() {
         VkApplicationInfo app{};
         app.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
@@ -308,7 +308,7 @@ struct Renderer {
 
 // ---- learning ----
 
-// The teacher's moves and the recipe, in a folder of the game.
+// Writes the teacher's moves and the recipe to a folder of the game.
 std::string write_lessons(const fs::path& folder) {
     fs::create_directories(folder);
     Game lessons;

@@ -91,10 +91,10 @@ int finish(const Result<int>& result); // the status, or fail()
 // the driver is loaded into this process.
 void choose_vector_width();
 
-// The path of this program. Error: io.
+// Returns the path of this program. Error: io.
 Result<std::filesystem::path> own_path();
-// The command that starts this program again: its path and the options for device and plugins. plugins: a folder that
-// is searched before the others; may be empty.
+// Returns the command that starts this program again: its path and the options for device and plugins. plugins: a
+// folder that is searched before the others; may be empty.
 Result<std::vector<std::string>> own_command(const Globals& globals, const std::filesystem::path& plugins = {});
 
 plugin::Registry scan_plugins(const Globals& globals);
@@ -149,7 +149,7 @@ inline std::string_view view(hk_string s) { return {s.data, static_cast<std::siz
 bool interrupted();
 void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
 int stopped_status();    // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
-// From now on writing to a closed pipe fails instead of ending the program.
+// Makes writing to a closed pipe fail instead of ending the program.
 void outlive_closed_output();
 
 } // namespace hekla::app

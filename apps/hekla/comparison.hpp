@@ -43,7 +43,7 @@ struct FixtureReport {
 double max_error(const graph::Tensor& a, const graph::Tensor& b);  // max|a-b| / max|b|
 double norm_error(const graph::Tensor& a, const graph::Tensor& b); // ||a-b|| / ||b||
 
-// What an engine computed from a fixture: "out.*", "loss", "grad.*" in `first`; then per AdamW step the loss before it,
+// The results of an engine for a fixture: "out.*", "loss", "grad.*" in `first`; then per AdamW step the loss before it,
 // and the parameters after the last.
 struct Computed {
     Tensors first;

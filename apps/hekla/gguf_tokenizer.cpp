@@ -52,7 +52,7 @@ Tokens tokens_of(const text::Vocabulary& vocabulary, bool characters) {
     return tokens;
 }
 
-// The bytes of a character, merged from left to right.
+// Merges the bytes of each character from left to right.
 void merge_characters(const text::Vocabulary& vocabulary, std::vector<std::string>& merges) {
     const text::ByteAlphabet alphabet;
     std::set<std::string> known;

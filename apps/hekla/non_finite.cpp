@@ -65,7 +65,7 @@ private:
         return std::optional<NonFinite>();
     }
 
-    // The divisor of each loss term: the total over all micro-batches.
+    // Computes the divisor of each loss term: the total over all micro-batches.
     Status count_losses() {
         std::vector<double> counts(described_.losses.size(), 0.0);
         std::vector<graph::ValueId> wanted;

@@ -26,8 +26,8 @@ struct Neighbour {
 Result<std::vector<Neighbour>> nearest(const VectorTable& table, const text::Tokenizer& tokenizer,
                                        const std::string& word, std::size_t count);
 
-// "ROWS WIDTH", then one line per token: the token and its numbers, separated by spaces. Tokens with white space are
-// omitted, since the format cannot represent them.
+// Returns the text format: "ROWS WIDTH", then one line per token: the token and its numbers, separated by spaces.
+// Tokens with white space are omitted, since the format cannot represent them.
 std::string word2vec_text(const VectorTable& table, const text::Tokenizer& tokenizer);
 
 } // namespace hekla::app

@@ -109,7 +109,7 @@ OptionInfo read_option(const CLI::Option& option) {
     return info;
 }
 
-// "Examples: hekla train r.toml" and lines below it.
+// Reads "Examples: hekla train r.toml" and the lines below it.
 void read_footer(const std::string& footer, CommandInfo& info) {
     std::istringstream lines(footer);
     for (std::string line; std::getline(lines, line);) {

@@ -26,7 +26,7 @@ struct ConvertArguments {
     bool allow_non_finite = false;
 };
 
-// "2GB", "500MB", "3GiB", "1000000": bytes.
+// Parses "2GB", "500MB", "3GiB", "1000000" to bytes.
 Result<uint64_t> size_from(const std::string& text) {
     uint64_t number = 0;
     const char* const end = text.data() + text.size();

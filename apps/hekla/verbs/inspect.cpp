@@ -152,7 +152,7 @@ Result<std::string> show_model(const Globals& globals, const InspectArguments& a
     return a.json ? shown : shown + cost_text;
 }
 
-// A file written by `hekla export`.
+// Shows a file written by `hekla export`.
 Result<std::string> show_exported(const InspectArguments& a) {
     const plugin::Registry none = plugin::Registry::scan({});
     infer::ModelOptions options;

@@ -94,7 +94,7 @@ float float_at(const data::Field& field, std::size_t i) {
     return value;
 }
 
-// The batch as readable text: rows of tokens, each with its position.
+// Formats the batch as readable text: rows of tokens, each with its position.
 std::string batch_text(const std::vector<data::Batch>& batches, const text::Tokenizer& tokenizer) {
     std::string out;
     for (std::size_t micro = 0; micro < batches.size(); ++micro)

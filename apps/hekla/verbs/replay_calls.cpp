@@ -202,7 +202,7 @@ private:
         api::visit_fields(reader, options);
         return options;
     }
-    // A training writes to its own folder.
+    // Redirects the output of a training to its own folder.
     void redirect(hk_train_options& options, FieldReader& reader, std::vector<hk_string>& overrides) {
         overrides.assign(options.overrides, options.overrides + options.override_count);
         overrides.push_back(reader.kept("output.dir=" + (runs_ / fmt::format("run-{}", current_->number)).string()));

@@ -36,7 +36,8 @@ Result<graph::Graph> graph_of(const FixtureModel& model) {
     return graph::simplify(differentiated);
 }
 
-// The scale of the graph's gradients, weight / count, by the name of the step scalar. Counts depend on fields alone.
+// Returns the scale of the graph's gradients, weight / count, by the name of the step scalar. Counts depend on fields
+// alone.
 Result<std::map<std::string, double>> loss_scales(const Fixture& fixture, const FixtureModel& model) {
     graph::Feeds feeds;
     feeds.fields = fixture.inputs;

@@ -18,7 +18,7 @@ public:
     void forget(); // between frames, after all submitted frames have completed
     bool is_empty() const { return passes_ == nullptr; }
     bool keeps(uint64_t number) const { return number_ == number; }
-    // The reason why there are no weights, or "".
+    // Returns why there are no weights, or "".
     const std::string& problem() const { return problem_; }
     bool is_ready() const { return passes_ != nullptr && passes_->state() == hk::State::idle; }
     double progress() const { return passes_ != nullptr ? passes_->progress() : 0.0; }

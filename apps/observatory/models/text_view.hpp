@@ -27,7 +27,7 @@ public:
     // generated tokens.
     const std::string& writing() const { return writing_; }
     const std::vector<int32_t>& written() const { return written_; }
-    // The tokens whose successors the layers predict.
+    // Returns the tokens whose successors the layers predict.
     const std::vector<int32_t>& followed() const { return written_.empty() ? ids_ : written_; }
     bool is_busy() const { return is_writing() || (passes_ != nullptr && !shown_); }
     bool is_writing() const { return writer_ && passes_ == nullptr && problem_.empty(); }

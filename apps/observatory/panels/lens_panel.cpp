@@ -9,7 +9,7 @@
 namespace observatory {
 namespace {
 
-// From dark to blue to pale, by a layer's probability.
+// Returns a color from dark to blue to pale, by a layer's probability.
 ImU32 shade(float probability) {
     const float t = std::sqrt(std::min(std::max(probability, 0.0F), 1.0F));
     const auto mix = [&](float a, float b, float c) {

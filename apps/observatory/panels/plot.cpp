@@ -107,7 +107,7 @@ void draw_grid(ImDrawList& list, const Axes& axes, const PlotOptions& options, c
     }
 }
 
-// A vertical line at the mouse, and each curve's value there.
+// Draws a vertical line at the mouse, and each curve's value there.
 void draw_reading(ImDrawList& list, const Axes& axes, std::span<const PlotCurve> curves) {
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     const double step = axes.x.low + static_cast<double>(mouse.x - axes.low.x) /

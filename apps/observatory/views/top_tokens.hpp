@@ -26,7 +26,7 @@ public:
     // `logits`: float [..., rows, vocabulary] each, whose last two dimensions are used. Record it after the commands
     // that compute them.
     void record(VkCommandBuffer commands, std::span<const hk_tensor> logits);
-    // The result for a row of a tensor; valid once the recorded commands have completed.
+    // Returns the result for a row of a tensor; valid once the recorded commands have completed.
     const Row& row(std::size_t tensor, std::size_t row) const { return rows_.as<Row>()[tensor * each_ + row]; }
 
 private:

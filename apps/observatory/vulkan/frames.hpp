@@ -16,12 +16,12 @@ public:
     Frames(const Frames&) = delete;
     Frames& operator=(const Frames&) = delete;
 
-    // The number of the frame that begin() started last.
+    // Returns the number of the frame that begin() started last.
     uint64_t number() const { return number_; }
     // Waits until the frame before the last one has completed, and starts the next. Record before the target's render
     // pass.
     VkCommandBuffer begin();
-    // The timeline point at which this frame completes. Hekla's commands in the frame are leased until then.
+    // Returns the timeline point at which this frame completes. Hekla's commands in the frame are leased until then.
     hk_timeline lease() const;
     // Called before and after the app's own drawing.
     void begin_drawing() const;

@@ -13,7 +13,7 @@ public:
     ~Once();
     Once(const Once&) = delete;
     Once& operator=(const Once&) = delete;
-    // The commands' writes are visible to the host afterwards.
+    // Submits commands and waits. Their writes are visible to the host afterwards.
     void run(const std::function<void(VkCommandBuffer)>& record);
 
 private:
