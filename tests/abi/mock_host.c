@@ -354,7 +354,7 @@ static void try_head(const hk_plugin_entry* entry, const char* id) {
     printf("%s: %d operations, host %d.%d\n", id, builder.operations, HK_ABI_MAJOR, HK_TARGET_ABI_MINOR);
 }
 
-// An operation with two float inputs and one real attribute, like x * sigmoid(sharpness * gate).
+// Calls an operation with two float inputs and one real attribute, like x * sigmoid(sharpness * gate).
 static void try_operation(const hk_plugin_entry* entry, const char* id) {
     hk_error error = {HK_OK, ""};
     const hk_operation* table = entry->get_interface(hk_text(HK_OPERATION_INTERFACE), hk_text(id));

@@ -20,7 +20,7 @@
 
 namespace hekla::testing {
 
-// A context with the built-in plugins.
+// Creates a context with the built-in plugins.
 inline int32_t make_context(hk_context& out, hk_error* error, const std::function<void(hk_context_options&)>& with) {
     const std::string folder = HEKLA_PLUGIN_FOLDER;
     const hk_string plugins{folder.data(), folder.size()};

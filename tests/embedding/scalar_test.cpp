@@ -8,7 +8,7 @@ using namespace hekla::testing;
 
 namespace {
 
-// A recipe for the plugin `gated`, whose body is scaled by the step scalar "gate".
+// Writes a recipe for the plugin `gated`, whose body is scaled by the step scalar "gate".
 void write_recipe(const Place& place) {
     std::ofstream(place.folder / "gated.toml")
         << "[model]\narchitecture = \"gated\"\n[data]\ntrain = " << (place.folder / "text.txt")

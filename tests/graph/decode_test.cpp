@@ -21,8 +21,8 @@ ValueId heads_of(Builder& b, ValueId x, int64_t length) {
              {{"permutation", std::vector<int64_t>{0, 2, 1, 3}}});
 }
 
-// A decoder with everything that has a decode mode: positions, rotary, distance biases, cached and cross attention,
-// dropout, a recurrent state.
+// Describes a decoder with everything that has a decode mode: positions, rotary, distance biases, cached and cross
+// attention, dropout, a recurrent state.
 Graph describe(int64_t length) {
     Builder b;
     const auto weight = [&](const std::string& name, Shape shape) { return b.parameter(name, shape, 1, 0, 0.02, 0); };
@@ -76,7 +76,7 @@ Graph describe(int64_t length) {
     return checked(b.finish());
 }
 
-// The graph as it is outside of training.
+// Returns the graph as it is outside of training.
 Graph without_dropout(Graph graph) {
     for (Node& node : graph.nodes)
         if (node.op == Op::dropout) node.set("probability", 0.0);

@@ -38,7 +38,7 @@ infer::ExportReport exported(const fs::path& folder, const fs::path& file, int64
     return report.value();
 }
 
-// A device without a compiler and plugins.
+// Returns a device without a compiler and plugins.
 program::Runtime& bare_device() {
     static const std::unique_ptr<program::Runtime> made = [] {
         gpu::ContextOptions options;

@@ -57,7 +57,7 @@ inline infer::Model open_fixture(const std::string& name, program::Runtime* runt
     return model.take();
 }
 
-// The input fields of the fixture's model; labels are only for losses.
+// Returns the input fields of the fixture's model; labels are only for losses.
 inline Tensors fixture_fields(const std::string& name) {
     Result<Tensors> fields = infer::read_fields(fixture_folder(name) / "inputs.safetensors");
     REQUIRE_MESSAGE(fields.ok(), fields.message());

@@ -17,7 +17,7 @@ using namespace hekla::model::test;
 
 namespace {
 
-// A checkpoint whose entire contents depend on its step.
+// Saves a checkpoint whose entire contents depend on its step.
 Status save(const fs::path& run, int64_t step, std::size_t size = 1000) {
     HK_ASSIGN(CheckpointWriter writer, CheckpointWriter::create(run, step));
     const auto value = static_cast<float>(step);
@@ -342,7 +342,7 @@ TEST_CASE("a folder that is not writable") {
 
 namespace {
 
-// A child saves, prunes and sets the best in a loop until it is killed; the next one continues from its files.
+// Kills a child that saves, prunes and sets the best in a loop; the next one continues from its files.
 void kill_at_random_moments(int rounds) {
     TemporaryFolder folder;
     const fs::path& run = folder.path();

@@ -56,7 +56,7 @@ inline std::string names_in(const fs::path& folder) {
     return text;
 }
 
-// A source that owns its floats and returns them in pieces, as when reading back from a device.
+// Returns a source that owns its floats and returns them in pieces, as when reading back from a device.
 inline TensorSource floats(const std::string& name, std::vector<int64_t> dims, std::vector<float> values) {
     TensorSource source;
     source.name = name;

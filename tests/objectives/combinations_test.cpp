@@ -14,7 +14,7 @@ using namespace hekla::test;
 
 namespace {
 
-// A small body of each family; options that a family does not have are omitted.
+// Returns the configuration of a small body of each family; options that a family does not have are omitted.
 json small_config(const plugin::Provided& provided, int64_t vocabulary) {
     const std::map<std::string, json> wanted{{"hidden_size", 8},
                                              {"n_embd", 8},

@@ -8,7 +8,7 @@ using namespace hekla::test;
 
 namespace {
 
-// An example of sentences: `document` distinguishes them, ids count up from 10 times it.
+// Returns an example of sentences: `document` distinguishes them, ids count up from 10 times it.
 data::EncodedExample sentences(uint64_t document, std::initializer_list<int> sizes) {
     data::EncodedExample example;
     example.document = document;

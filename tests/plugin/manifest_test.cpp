@@ -135,7 +135,7 @@ bool has(const std::string& text, std::string_view part) {
     return text.find(part) != std::string::npos;
 }
 
-// A manifest of one architecture with this names.ties.
+// Returns a manifest of one architecture with this names.ties.
 std::string manifest_with_ties(const std::string& ties) {
     return R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1,
         "abi_minor_needed": 0, "provides": [{"interface": "hekla.architecture/1", "id": "a", "names": {"ties": )" +

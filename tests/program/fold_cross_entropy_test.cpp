@@ -33,7 +33,7 @@ Graph model(const Case& c) {
     return with_gradients(std::move(b), each);
 }
 
-// The same model, with the loss folded before differentiation.
+// Returns the same model, with the loss folded before differentiation.
 Graph folded_model(const Case& c) {
     Builder b;
     const ValueId table = b.parameter("table", {c.classes, c.width}, 0, 0, 0, 0);

@@ -11,7 +11,7 @@ namespace {
 
 double unit(Storage storage) { return storage == Storage::f16 ? 0x1p-11 : 0x1p-8; }
 
-// A product of two parameters, both in 16 bits.
+// Returns a product of two parameters, both in 16 bits.
 Graph product(const Shape& a, const Shape& b, bool ta, bool tb) {
     Builder builder;
     const ValueId y =

@@ -18,7 +18,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
     return text.replace(at, what.size(), with);
 }
 
-// A model for these tests, trained once: its folder.
+// Returns the folder of a model for these tests, which is trained once.
 const Folder& trained() {
     static const Folder folder;
     if (!folder.exists("run/model.safetensors")) {

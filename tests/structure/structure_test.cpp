@@ -61,7 +61,7 @@ std::vector<std::string> rooms_of(const std::string& cmake) {
     return rooms;
 }
 
-// "graph" for "graph/shape.hpp"; "" without a folder.
+// Returns "graph" for "graph/shape.hpp"; "" without a folder.
 std::string first_folder(const std::string& path) {
     const std::size_t slash = path.find('/');
     return slash == std::string::npos ? "" : path.substr(0, slash);

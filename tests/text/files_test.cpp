@@ -12,7 +12,7 @@ using namespace hekla::text::testing;
 
 namespace {
 
-// A tokenizer.json over the letters a, b, c, Ġ and the merges "a b", "Ġ ab".
+// Returns a tokenizer.json over the letters a, b, c, Ġ and the merges "a b", "Ġ ab".
 std::string small_json(const std::string& pre_tokenizer = R"({"type":"ByteLevel","add_prefix_space":false})",
                        const std::string& added = "[]", const std::string& model_more = "",
                        const std::string& vocab_more = "", const std::string& merges = R"(["a b","Ġ ab"])") {

@@ -23,7 +23,7 @@ using Type = SpieceModel::Type;
 
 const std::string kMark(kSpacePiece);
 
-// A small unigram model: <pad> </s> <unk> then pieces.
+// Returns a small unigram model: <pad> </s> <unk> then pieces.
 SpieceModel small_model() {
     SpieceModel model;
     model.pieces = {{"<pad>", 0, Type::control},

@@ -43,7 +43,8 @@ private:
     std::filesystem::path path_;
 };
 
-// A folder of real data next to the checkout, or an empty path if it is absent (the test then prints so and ends).
+// Returns a folder of real data next to the checkout, or an empty path if it is absent (the test then prints so and
+// ends).
 inline std::filesystem::path real_data(const std::string& name) {
     const std::filesystem::path path = std::filesystem::path(HEKLA_SOURCE_DIR) / ".." / "shared" / "data" / name;
     if (std::filesystem::exists(path)) return path;
@@ -74,7 +75,7 @@ inline std::vector<int32_t> encoded_in_parts(const Tokenizer& tokenizer, std::st
 
 inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// A text of letters, digits, marks, spaces of many kinds and characters of one to four bytes.
+// Returns a text of letters, digits, marks, spaces of many kinds and characters of one to four bytes.
 inline std::string random_text(uint64_t seed, std::size_t characters) {
     static const std::vector<char32_t> some = {
         'a',    'b',    'c',    'e',    't',    'T',  's',    'r',     'v',     'd',      'm',   'l',
