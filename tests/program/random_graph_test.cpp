@@ -15,7 +15,7 @@ Shape random_shape(Random& random) {
     return shape;
 }
 
-// A value of the graph of the same kind whose shape broadcasts against x's.
+// Returns a value of the same kind whose shape broadcasts against x's.
 ValueId partner(Builder& b, Random& random, ValueId x) {
     Shape shape = b.shape(x);
     for (int d = 0; d < shape.rank(); ++d)

@@ -1,4 +1,4 @@
-// The texts of a source file that people read: string literals with several words, comments, documents without their
+// The human-readable texts of a source file: string literals with several words, comments, and documents without their
 // code.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace hekla::style {
 
 struct Text {
-    int line = 1; // where it begins
+    int line = 1; // of its first character
     std::string text;
 };
 
@@ -113,7 +113,7 @@ inline std::vector<Text> read_markdown(std::string_view source) {
             else if (!code)
                 text += line[i];
         }
-        // A phrase may go over the end of a line; a list's item or a table's row begins a text of its own.
+        // A phrase may continue on the next line; a list item or a table row starts a new text.
         const bool begins =
             line.starts_with("|") || line.starts_with("#") || line.starts_with("* ") || line.starts_with("- ");
         if (open && !begins)
@@ -125,7 +125,7 @@ inline std::vector<Text> read_markdown(std::string_view source) {
     return texts;
 }
 
-// Comments that begin with '#', of TOML and shell scripts.
+// Splits comments that begin with '#', of TOML and shell scripts.
 inline std::vector<Text> read_hash_comments(std::string_view source) {
     std::vector<Text> texts;
     int number = 0, last = -1;
@@ -150,8 +150,8 @@ inline std::vector<Text> read_hash_comments(std::string_view source) {
     return texts;
 }
 
-// Words in lower case; "'" belongs to a word, and so does "_". Any sign between two words but white space ends a
-// phrase, and is kept as an empty word.
+// Splits into lower-case words; "'" and "_" are part of a word. Any character between two words except white space ends
+// a phrase, and is returned as an empty word.
 inline std::vector<std::string> words_of(std::string_view text) {
     std::vector<std::string> words;
     std::string word;

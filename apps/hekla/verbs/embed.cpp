@@ -28,7 +28,7 @@ struct EmbedArguments {
 
 struct Item {
     std::string text;
-    std::vector<int32_t> ids; // given instead of a text
+    std::vector<int32_t> ids; // given instead of text
 };
 
 struct Row {
@@ -36,7 +36,7 @@ struct Row {
     std::vector<float> values;
 };
 
-// A text a line; of a .jsonl, an object a line with "text" or "input_ids".
+// Reads one text per line; from .jsonl, one object per line with "text" or "input_ids".
 Result<std::vector<Item>> read_items(const std::string& path) {
     HK_ASSIGN(const std::string content, read_file(path));
     std::vector<Item> items;
@@ -78,7 +78,7 @@ Result<std::vector<Item>> read_items(const std::string& path) {
     return items;
 }
 
-// Values of one row as nested lists, each number as short as reads back the same.
+// Formats one row as nested lists, each number with the fewest digits that read back exactly.
 void print_nested(const Row& row, std::size_t axis, std::size_t& at, std::string& out) {
     if (axis == row.dims.size()) {
         const float value = row.values[at++];
@@ -121,7 +121,7 @@ Result<std::string> one_array(const std::vector<Row>& rows) {
     return numpy_file(dims, values);
 }
 
-// The port's [rows, width], for one token.
+// Reads the embedding table, [rows, width]: the port's value for any one token.
 int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& table) {
     const HostError error;
     HostContext context;
@@ -151,7 +151,7 @@ int read_table(const Globals& globals, const EmbedArguments& a, VectorTable& tab
     return kDone;
 }
 
-// --nearest, or a .vec: these use the token embedding itself.
+// Runs --nearest, or writes a .vec; both use the token embedding itself.
 int run_table(const Globals& globals, const EmbedArguments& a) {
     const Result<std::filesystem::path> folder = infer::weights_folder(a.model);
     if (!folder.ok()) return fail(folder.status());
@@ -182,7 +182,7 @@ int run_table(const Globals& globals, const EmbedArguments& a) {
     return written.ok() ? kDone : fail(written);
 }
 
-// The port's values of texts, or of rows of ids, or of the fields of a file: a row each.
+// Computes the port's values for texts, for rows of ids, or for the fields of a file, one row each.
 int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Item>& items, std::vector<Row>& rows) {
     std::vector<hk_string> texts;
     std::vector<const int32_t*> ids;
@@ -230,7 +230,7 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
     return hk_embed(context.context, &options, error.error) == HK_OK ? kDone : error.report();
 }
 
-// --pairs: how well the cosine of two texts' features agrees with human scores.
+// Runs --pairs: the correlation between human scores and the cosine of two texts' features.
 int run_pairs(const Globals& globals, const EmbedArguments& a) {
     if (!a.texts.empty() || !a.file.empty() || !a.fields.empty() || a.pooling == "none") {
         std::fprintf(stderr,

@@ -125,7 +125,7 @@ Result<std::string> show_run(const InspectArguments& a, const std::vector<int64_
 
 Result<std::string> show_model(const Globals& globals, const InspectArguments& a) {
     HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(a.path));
-    // Its cost is known if a plugin knows the model and a device can be planned for. Its tensors are shown in any case.
+    // The cost is known if a plugin knows the model and a device can be planned for. The tensors are shown in any case.
     std::string cost_text;
     ordered_json cost_json;
     const auto measured = [&]() -> Result<ModelCost> {
@@ -152,7 +152,7 @@ Result<std::string> show_model(const Globals& globals, const InspectArguments& a
     return a.json ? shown : shown + cost_text;
 }
 
-// What `hekla export` wrote.
+// Shows a file written by `hekla export`.
 Result<std::string> show_exported(const InspectArguments& a) {
     const plugin::Registry none = plugin::Registry::scan({});
     infer::ModelOptions options;
@@ -285,7 +285,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
                     a.path, model::manifest_name));
 }
 
-// Sets `damaged` if something that is shown is incomplete.
+// Sets `damaged` if anything shown is incomplete.
 Result<std::string> show(const Globals& globals, const InspectArguments& a, bool& damaged) {
     std::error_code problem;
     const fs::path path = a.path;

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kSans = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf";
 constexpr const char* kMono = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";
 
-// Latin with its accents, Greek, Cyrillic, and the signs that the window itself uses.
+// Latin with accents, Greek, Cyrillic, and the symbols that the window itself uses.
 constexpr ImWchar kGlyphs[] = {0x0020, 0x024F, 0x0370, 0x03FF, 0x0400, 0x04FF, 0x2010, 0x2027, 0x20A0,
                                0x20BF, 0x2190, 0x21FF, 0x2200, 0x22FF, 0x23CE, 0x23CE, 0x2420, 0x2423,
                                0x2500, 0x25FF, 0x2713, 0x2717, 0xFFFD, 0xFFFD, 0};

@@ -1,4 +1,4 @@
-// Colours, spaces and fonts of the whole window.
+// Colors, spacing and fonts of the window.
 #pragma once
 
 #include <imgui.h>
@@ -30,8 +30,8 @@ struct Fonts {
     ImFont* small = nullptr;
 };
 
-// Sets ImGui's style and loads fonts; `font` is a TrueType file, "" the system's DejaVu, or ImGui's own where it is not
-// installed. Throws a Failure where a font that was asked for cannot be read.
+// Sets ImGui's style and loads fonts; `font` is a TrueType file, or "" for the system's DejaVu, or ImGui's own if that
+// is not installed. Throws a Failure if a requested font cannot be read.
 Fonts set_style(const std::string& font, float scale);
 
 } // namespace observatory

@@ -11,11 +11,10 @@ namespace {
 
 constexpr uint32_t kQueries = 1U << 2, kKeys = 1U << 3; // of hk_tensor::decoder_axes
 
-// An encoder and a decoder may have numbers of their own.
+// An encoder and a decoder may have different numbers of heads.
 int heads_of(const hk_tensor& layer) { return static_cast<int>(layer.dims[1]); }
 
-// Its number among those of its kind: an encoder's, a decoder's, and those that look from what is written at what was
-// read.
+// Returns the layer's number within its kind: encoder self-attention, decoder self-attention, or cross-attention.
 int number_of(const std::vector<hk_tensor>& layers, int layer) {
     const auto end = layers.begin() + layer;
     return static_cast<int>(std::count_if(layers.begin(), end,
@@ -30,7 +29,7 @@ std::string name_of(const std::vector<hk_tensor>& layers, int layer, bool encode
     return name;
 }
 
-// As there is room for.
+// Returns a short name.
 std::string mark_of(const std::vector<hk_tensor>& layers, int layer) {
     const uint32_t axes = layers[static_cast<std::size_t>(layer)].decoder_axes;
     return (axes == kQueries ? "r" : axes != 0 ? "w" : "") + std::to_string(number_of(layers, layer));
@@ -58,7 +57,7 @@ void AttentionPanel::record(Observatory& app, VkCommandBuffer commands, bool sho
     barrier(commands);
 }
 
-// A row a layer, the first below, as a network is drawn; a column a head.
+// One row per layer, the first at the bottom, as networks are drawn; one column per head.
 void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
     const std::vector<hk_tensor>& layers = app.looking.attention();
     ImGui::BeginChild("all heads", size, true);
@@ -171,7 +170,7 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
     map_.add(app.gui.canvas(), low, high, map, gamma_, row_, column_);
     ImDrawList& list = *ImGui::GetWindowDrawList();
     list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, colour::kFrame);
-    // Labels: of every token where there is room, of every n-th else.
+    // Labels every token if there is room, else every n-th.
     const auto every = static_cast<uint32_t>(std::max(1.0F, std::ceil((font + 1.0F) / cell)));
     for (uint32_t i = 0; i < map.queries; i += every) {
         const std::string text = query(i);
@@ -181,7 +180,7 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
         list.AddText(fonts.small, font, at, i == row_ ? colour::kText : colour::kDim, text.c_str(), nullptr, 0.0F,
                      &clip);
     }
-    // Those of columns stand on their ends: each is laid flat, and its corners are turned.
+    // Column labels are vertical: each is drawn horizontally and its vertices are rotated.
     for (uint32_t i = 0; i < map.keys; i += every) {
         const std::string text = key(i);
         const ImVec2 at{low.x + (static_cast<float>(i) + 0.5F) * cell - font / 2, low.y - 6};
@@ -217,7 +216,7 @@ void AttentionPanel::draw(Observatory& app) {
     ImGui::SameLine();
     ImGui::TextDisabled("drawn from the engine's buffers; click a head to see it large");
     const ImVec2 room = ImGui::GetContentRegionAvail();
-    // The large map is a square; the small ones have the rest.
+    // The large map is a square; the small ones fill the rest.
     const float left = std::floor(std::max(room.x * 0.3F, room.x - room.y - 60.0F * app.scale));
     draw_all(app, {left, room.y});
     ImGui::SameLine();

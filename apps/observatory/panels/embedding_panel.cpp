@@ -16,7 +16,7 @@ struct TokenKind {
     const char* name;
     ImU32 colour;
 };
-// As points.vert has them.
+// The same values as in points.vert.
 constexpr std::array<TokenKind, 6> kKinds{{{"begins a word", colour::kBlue},
                                            {"inside a word", colour::kGreen},
                                            {"number", colour::kOrange},
@@ -122,7 +122,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
     const ImGuiIO& io = ImGui::GetIO();
     const Model& model = *app.model();
     if (!framed_ && axes_.rounds() >= PrincipalAxes::kRounds) {
-        // Most of them: a few far ones do not make the rest small.
+        // Frame 85 % of the points, so that a few distant ones do not make the rest small.
         std::vector<float> far;
         for (uint32_t i = 0; i < axes_.rows(); ++i) far.push_back(glm::length(place(i)));
         const auto most = far.begin() + static_cast<std::ptrdiff_t>(far.size() * 85 / 100);
@@ -153,7 +153,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
         return glm::vec3(low.x + (clip.x / clip.w + 1.0F) / 2.0F * room.x,
                          low.y + (clip.y / clip.w + 1.0F) / 2.0F * room.y, clip.w);
     };
-    // The three axes, each as long as the tokens are spread along it twice over.
+    // The three axes, each two standard deviations long in either direction.
     for (int axis = 0; axis < 3 && framed_; ++axis) {
         glm::vec3 end(0.0F);
         end[axis] = 2.0F * std::sqrt(axes_.deviations()[axis]);
@@ -186,7 +186,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
     const uint32_t tokens = axes_.rows();
     app.gui.canvas().add(low, high,
                          [this, push, tokens](VkCommandBuffer commands) { points_.draw(commands, push, 6, tokens); });
-    // Labels of the chosen one and those nearest to it, and of the one under the mouse.
+    // Labels of the selected token, its nearest neighbors, and the token under the mouse.
     list.PushClipRect(low, high, true);
     const auto label = [&](uint32_t token, ImU32 c) {
         const glm::vec3 point = on_screen(place(token));
@@ -202,7 +202,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
         label(neighbours_[i].row, colour::kText);
     if (chosen_ != kNone) label(chosen_, colour::kOrange);
     if (hovered_ != kNone && hovered_ != chosen_) label(hovered_, colour::kText);
-    // What colours mean.
+    // The legend of the colors.
     float y = low.y + 4.0F;
     for (const TokenKind& kind : kKinds) {
         list.AddCircleFilled({low.x + 10.0F, y + 8.0F * app.scale}, 4.5F, kind.colour);

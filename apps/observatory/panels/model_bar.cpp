@@ -38,7 +38,7 @@ void model_bar(Observatory& app) {
         ImGui::SameLine();
         ImGui::AlignTextToFramePadding();
         ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour::kOrange), "%zu messages", messages.size());
-        if (ImGui::IsItemHovered()) { // the newest
+        if (ImGui::IsItemHovered()) { // the newest messages
             ImGui::BeginTooltip();
             ImGui::PushTextWrapPos(700 * app.scale);
             for (std::size_t i = messages.size() - std::min<std::size_t>(messages.size(), 12); i < messages.size(); ++i)

@@ -54,7 +54,7 @@ std::string time_of(double microseconds) {
     return text.data();
 }
 
-// A rectangle as wide as its share of the room that is left.
+// Draws a rectangle whose width is its share of the available width.
 void draw_share(double share, ImU32 c) {
     const ImVec2 corner = ImGui::GetCursorScreenPos();
     const float wide = ImGui::GetContentRegionAvail().x, high = ImGui::GetTextLineHeight();

@@ -10,7 +10,7 @@
 namespace observatory {
 namespace {
 
-// 1, 2 or 5 times a power of ten, so that about `count` steps fill `span`.
+// Returns 1, 2 or 5 times a power of ten, so that about `count` steps fill `span`.
 double tidy(double span, int count) {
     const double rough = std::max(span / count, 1e-300), power = std::pow(10.0, std::floor(std::log10(rough)));
     for (const double factor : {1.0, 2.0, 5.0})
@@ -38,7 +38,7 @@ struct Range {
 
 struct Axes {
     ImVec2 low, high; // pixels of the drawing's corners
-    Range x, y;       // y: of the logarithm, where that is drawn
+    Range x, y;       // y: logarithms, on a logarithmic axis
     bool logarithmic;
     float px(double step) const {
         return low.x + static_cast<float>((step - x.low) / (x.high - x.low)) * (high.x - low.x);
@@ -49,7 +49,7 @@ struct Axes {
     }
 };
 
-// Not more points than there is room for: the least and greatest of each column of pixels.
+// Draws the minimum and maximum of each column of pixels, so that there are not more points than pixels.
 void draw_curve(ImDrawList& list, const Axes& axes, const PlotCurve& drawn) {
     const Curve& curve = *drawn.curve;
     std::vector<ImVec2> points;
@@ -107,7 +107,7 @@ void draw_grid(ImDrawList& list, const Axes& axes, const PlotOptions& options, c
     }
 }
 
-// A line under the mouse, and each curve's value there.
+// Draws a vertical line at the mouse, and each curve's value there.
 void draw_reading(ImDrawList& list, const Axes& axes, std::span<const PlotCurve> curves) {
     const ImVec2 mouse = ImGui::GetIO().MousePos;
     const double step = axes.x.low + static_cast<double>(mouse.x - axes.low.x) /

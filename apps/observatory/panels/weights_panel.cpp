@@ -73,7 +73,7 @@ bool WeightsPanel::is_settled(Observatory& app) {
 }
 
 void WeightsPanel::change(Observatory& app, bool shown) {
-    // Without a model the training is what there is to see.
+    // Without a model, show the training.
     of_training_ = app.training != nullptr && (wants_training_ || (app.model() == nullptr && !app.is_opening()));
     if (app.training != nullptr) {
         app.training->want_spreads(shown && of_training_);

@@ -1,4 +1,4 @@
-// A disc; the one under the mouse, the chosen one and its neighbours have a rim.
+// A disc, with a rim for the token under the mouse, the selected one and its neighbors.
 #version 450
 layout(location = 0) in vec2 place;
 layout(location = 1) in vec4 colour;

@@ -1,4 +1,4 @@
-// A token each: a square that faces the camera.
+// One square per token, facing the camera.
 #version 450
 #extension GL_EXT_buffer_reference : require
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Places { vec4 at[]; };
@@ -6,9 +6,9 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Kin
 layout(push_constant) uniform Push {
     mat4 view; // to clip space
     Places places;
-    Kinds kinds; // of tokens: a colour each; 0x100: a neighbour of the chosen one; 0x200: hidden
-    vec2 pixel;  // of clip space
-    float size;  // pixels of a token's radius at the distance 1
+    Kinds kinds; // per token: a color; 0x100: a neighbor of the selected one; 0x200: hidden
+    vec2 pixel;  // in clip space
+    float size;  // pixels of a token's radius at distance 1
     uint hovered, chosen;
     float near, far;
 } push;

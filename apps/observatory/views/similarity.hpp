@@ -1,4 +1,4 @@
-// How much the rows of a table are like one of them: cosines, found on the device.
+// Cosine similarity of one row of a table to all rows, computed on the device.
 #pragma once
 
 #include "models/passes.hpp"
@@ -17,7 +17,7 @@ public:
     };
     explicit Likeness(Device& device);
     void record(VkCommandBuffer commands, const hk_tensor& table, uint32_t row);
-    // The rows most like it, without itself, as soon as what was recorded has been executed.
+    // Returns the most similar rows, without the row itself; valid once the recorded commands have completed.
     std::vector<Neighbour> nearest(std::size_t count) const;
 
 private:

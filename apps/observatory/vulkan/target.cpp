@@ -21,7 +21,7 @@ void Target::make_pass(VkFormat format, VkImageLayout end) {
     subpass.pipelineBindPoint = VK_PIPELINE_BIND_POINT_GRAPHICS;
     subpass.colorAttachmentCount = 1;
     subpass.pColorAttachments = &reference;
-    // The image is ours once it was acquired, and read (copied) behind the pass.
+    // The pass may write the image once it is acquired; transfers may read it after the pass.
     std::array<VkSubpassDependency, 2> dependencies{};
     dependencies[0].srcSubpass = VK_SUBPASS_EXTERNAL;
     dependencies[0].srcStageMask = VK_PIPELINE_STAGE_COLOR_ATTACHMENT_OUTPUT_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
