@@ -17,9 +17,9 @@
 
 namespace hekla::model {
 
-inline constexpr const char* manifest_name = "MANIFEST.json";
-inline constexpr const char* best_name = "best";
-inline constexpr uint64_t manifest_size_limit = 16'000'000;
+inline constexpr const char* kManifestName = "MANIFEST.json";
+inline constexpr const char* kBestName = "best";
+inline constexpr uint64_t kManifestSizeLimit = 16'000'000;
 
 // A checkpoint being written. Thread: one at a time (a background saver may own it). After an error destroy it: the
 // destructor removes its files.
@@ -37,7 +37,7 @@ public:
                        const Metadata& metadata = {{"format", "pt"}}, TensorOrder order = TensorOrder::huggingface);
     // Writes `stem`.safetensors, or shards with an index if they do not fit one file of `max_shard_bytes`.
     Status add_sharded(const std::string& stem, std::span<const TensorSource> tensors,
-                       const Metadata& metadata = {{"format", "pt"}}, uint64_t max_shard_bytes = default_shard_bytes);
+                       const Metadata& metadata = {{"format", "pt"}}, uint64_t max_shard_bytes = kDefaultShardBytes);
     Status add_copy(const std::filesystem::path& from); // under the same name
 
     // Writes the manifest and renames the folder; replaces a checkpoint of the same step. Returns its path.

@@ -14,7 +14,7 @@ namespace hekla::model {
 // In the reverse order of Hugging Face's writer (safetensors.hpp): never reorder.
 enum class DType : int32_t { boolean, u8, i8, i16, f16, bf16, i32, f32, f64, i64 };
 
-inline constexpr int dtype_count = 10;
+inline constexpr int kDtypes = 10;
 
 std::size_t size_of(DType dtype);                               // bytes of one element
 std::string_view name_of(DType dtype);                          // "f32", "bool", ...

@@ -58,7 +58,7 @@ Result<ModelFolder> ModelFolder::open(const fs::path& path) {
     const fs::path config = path / "config.json";
     if (!fs::exists(config, error))
         return not_found(fmt::format("{}: has no config.json, which names the model type", path.string()));
-    HK_ASSIGN(folder.config_json_, read_file(config, config_size_limit));
+    HK_ASSIGN(folder.config_json_, read_file(config, kConfigSizeLimit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(folder.config_json_, config.string()));
     if (const auto type = json.find("model_type"); type != json.end()) {
         if (!type->is_string())
@@ -153,12 +153,12 @@ Status save_folder(const fs::path& target, const ModelContents& contents, OnExis
 }
 
 Status save_into_folder(const fs::path& folder, const ModelContents& contents) {
-    constexpr const char* stage = ".model";
+    constexpr const char* kStage = ".model";
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) return {Code::io, fmt::format("{}: cannot create the folder: {}", folder.string(), error.message())};
-    HK_ASSIGN(StagedFolder staged, StagedFolder::create(folder / stage));
-    recover_folders(folder, stage);
+    HK_ASSIGN(StagedFolder staged, StagedFolder::create(folder / kStage));
+    recover_folders(folder, kStage);
     HK_ASSIGN(const std::vector<FileRecord> written, write_model_files(staged.path(), contents));
     const std::set<std::string> names = names_of(written);
     for (const FileRecord& record :

@@ -12,7 +12,7 @@
 
 namespace hekla::model {
 
-inline constexpr uint64_t config_size_limit = 16'000'000;
+inline constexpr uint64_t kConfigSizeLimit = 16'000'000;
 
 // A checked folder on disk. Thread: any, once opened.
 class ModelFolder {
@@ -48,7 +48,7 @@ struct ModelContents {
     std::vector<NamedText> texts;              // other files, by content
     std::vector<std::filesystem::path> copies; // other files, copied under their own names by write_copied_file()
     Metadata metadata{{"format", "pt"}};
-    uint64_t max_shard_bytes = default_shard_bytes;
+    uint64_t max_shard_bytes = kDefaultShardBytes;
 };
 
 enum class OnExisting {

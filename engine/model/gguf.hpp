@@ -13,7 +13,7 @@
 
 namespace hekla::model {
 
-inline constexpr uint64_t gguf_alignment = 32;
+inline constexpr uint64_t kGgufAlignment = 32;
 
 using GgufValue = std::variant<uint32_t, float, bool, std::string, std::vector<int32_t>, std::vector<std::string>,
                                std::vector<float>>;

@@ -10,7 +10,7 @@
 namespace hekla::model {
 namespace {
 
-constexpr std::size_t problems_shown = 8;
+constexpr std::size_t kShownProblems = 8;
 
 std::string near_hint(std::string_view name, std::span<const std::string_view> candidates, std::string_view lead) {
     const std::string_view near = nearest_name(name, candidates);
@@ -143,7 +143,7 @@ private:
                 result_.missing.push_back(wanted.name);
                 return;
             }
-            if (count_ >= problems_shown) return problem("");
+            if (count_ >= kShownProblems) return problem("");
             std::vector<std::string_view> free;
             for (const TensorView* tensor : unexplained_) free.push_back(tensor->name);
             return problem(fmt::format("missing {} {}{}", in_quotes(wanted.name), format_dims(wanted.dims),
@@ -159,7 +159,7 @@ private:
     }
 
     void report_unexplained(const TensorView& tensor) {
-        if (count_ >= problems_shown) return problem("");
+        if (count_ >= kShownProblems) return problem("");
         std::vector<std::string_view> names;
         for (const ParameterSpec& parameter : parameters_) names.push_back(parameter.name);
         problem(fmt::format("tensor {} {} matches no model parameter{}", in_quotes(tensor.name),
@@ -167,7 +167,7 @@ private:
     }
 
     void problem(std::string text) {
-        if (count_++ < problems_shown) problems_.push_back(std::move(text));
+        if (count_++ < kShownProblems) problems_.push_back(std::move(text));
     }
 
     Status failure(const std::string& where) const {

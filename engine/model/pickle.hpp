@@ -15,8 +15,8 @@
 
 namespace hekla::model {
 
-inline constexpr std::size_t pickle_size_limit = 64'000'000;  // bytes of one program
-inline constexpr std::size_t pickle_object_limit = 1'000'000; // about 60,000 tensors
+inline constexpr std::size_t kPickleSizeLimit = 64'000'000;  // bytes of one program
+inline constexpr std::size_t kPickleObjectLimit = 1'000'000; // about 60,000 tensors
 
 // An object of a Pickle, by number. Objects may refer to each other in cycles, and live as long as the Pickle.
 using PickleId = uint32_t;

@@ -15,7 +15,7 @@
 namespace hekla::model {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DType>, dtype_count> storage_types{{
+constexpr std::array<std::pair<std::string_view, DType>, kDtypes> kStorageTypes{{
     {"FloatStorage", DType::f32},
     {"HalfStorage", DType::f16},
     {"BFloat16Storage", DType::bf16},
@@ -33,18 +33,18 @@ constexpr std::array<std::pair<std::string_view, DType>, dtype_count> storage_ty
 std::optional<DType> storage_type(std::string_view function) {
     for (const std::string_view module : {"torch.cuda.", "torch."}) {
         if (!function.starts_with(module)) continue;
-        for (const auto& [name, type] : storage_types)
+        for (const auto& [name, type] : kStorageTypes)
             if (function.substr(module.size()) == name) return type;
     }
     return std::nullopt;
 }
 
-constexpr std::string_view make_dictionary = "collections.OrderedDict";
-constexpr std::string_view make_tensor = "torch._utils._rebuild_tensor_v2";
-constexpr std::string_view make_tensor_v1 = "torch._utils._rebuild_tensor";
-constexpr std::string_view make_parameter = "torch._utils._rebuild_parameter";
-constexpr std::string_view make_size = "torch.Size";
-constexpr std::array callable{make_dictionary, make_tensor, make_tensor_v1, make_parameter, make_size};
+constexpr std::string_view kMakeDictionary = "collections.OrderedDict";
+constexpr std::string_view kMakeTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kMakeTensorV1 = "torch._utils._rebuild_tensor";
+constexpr std::string_view kMakeParameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view kMakeSize = "torch.Size";
+constexpr std::array kCallables{kMakeDictionary, kMakeTensor, kMakeTensorV1, kMakeParameter, kMakeSize};
 
 // Elements stored under a key, possibly shared by several tensors.
 struct Storage {
@@ -68,7 +68,7 @@ public:
     std::vector<Window> windows;
 
     Status check_function(const std::string& name) override {
-        if (storage_type(name) || std::ranges::find(callable, name) != callable.end()) return {};
+        if (storage_type(name) || std::ranges::find(kCallables, name) != kCallables.end()) return {};
         if (name.starts_with("torch.") && name.ends_with("Storage"))
             return unsupported(fmt::format("holds elements of a type that is not read: {}", in_quotes(name)));
         return unsupported(fmt::format(
@@ -76,15 +76,15 @@ public:
     }
 
     Result<PickleId> call(Pickle& pickle, const std::string& function, PickleId arguments) override {
-        if (function == make_dictionary) return dictionary(pickle, arguments);
-        if (function == make_tensor || function == make_tensor_v1) return tensor(pickle, arguments);
-        if (function == make_parameter) { // a tensor, whether it has a gradient, hooks
+        if (function == kMakeDictionary) return dictionary(pickle, arguments);
+        if (function == kMakeTensor || function == kMakeTensorV1) return tensor(pickle, arguments);
+        if (function == kMakeParameter) { // a tensor, whether it has a gradient, hooks
             HK_TRY(count(pickle, arguments, 1, function));
             const PickleId data = pickle.at(arguments).items[0];
             HK_TRY(window_of(pickle, data).status());
             return data;
         }
-        if (function == make_size) {
+        if (function == kMakeSize) {
             HK_TRY(count(pickle, arguments, 1, function));
             return pickle.at(arguments).items[0];
         }
@@ -175,9 +175,9 @@ private:
         std::vector<int64_t> values;
         if (given.kind != PickleKind::tuple && given.kind != PickleKind::list)
             return corrupt(fmt::format("a tensor's {} is {}, a tuple was expected", what, name_of(given.kind)));
-        if (given.items.size() > rank_limit)
+        if (given.items.size() > kRankLimit)
             return corrupt(
-                fmt::format("a tensor has {} dimensions, at most {} are possible", given.items.size(), rank_limit));
+                fmt::format("a tensor has {} dimensions, at most {} are possible", given.items.size(), kRankLimit));
         for (const PickleId item : given.items) {
             const PickleObject& value = pickle.at(item);
             if (value.kind != PickleKind::integer || !value.text.empty() || value.number < 0)
@@ -197,7 +197,7 @@ private:
 
     // Reads (storage, offset, size, strides, ...).
     Result<PickleId> tensor(Pickle& pickle, PickleId arguments) {
-        HK_TRY(count(pickle, arguments, 4, make_tensor));
+        HK_TRY(count(pickle, arguments, 4, kMakeTensor));
         const std::vector<PickleId>& given = pickle.at(arguments).items;
         const PickleObject& storage = pickle.at(given[0]);
         if (storage.kind != PickleKind::external || !is_storage_[static_cast<std::size_t>(storage.number)])
@@ -220,8 +220,8 @@ private:
     // A short program can create many objects from the same long list, so copied items are counted.
     Status spend(std::size_t items) {
         copied_ += items;
-        return copied_ <= pickle_object_limit ? Status()
-                                              : corrupt(fmt::format("makes more than {} objects", pickle_object_limit));
+        return copied_ <= kPickleObjectLimit ? Status()
+                                             : corrupt(fmt::format("makes more than {} objects", kPickleObjectLimit));
     }
 
     std::size_t copied_ = 0;
@@ -244,7 +244,7 @@ Result<std::vector<Named>> named_tensors(const Pickle& pickle, const TensorMeani
     std::set<std::string_view> names;
     for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
         const PickleObject& key = pickle.at(root.items[i]);
-        if (key.kind != PickleKind::text || key.text.empty() || key.text.size() > tensor_name_limit)
+        if (key.kind != PickleKind::text || key.text.empty() || key.text.size() > kTensorNameLimit)
             return unsupported(
                 fmt::format("its dictionary has {} as a key, the name of a tensor was expected",
                             key.kind == PickleKind::text ? in_quotes(key.text) : std::string(name_of(key.kind))));
@@ -347,7 +347,7 @@ private:
 
 // 0x1950a86a20f9469cfc6c, low byte first: the content of the first pickle of such a file.
 constexpr std::string_view magic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
-constexpr int64_t legacy_protocol = 1001;
+constexpr int64_t kLegacyProtocol = 1001;
 
 class LegacyReader {
 public:
@@ -359,7 +359,7 @@ public:
             return unsupported("was not written by torch.save: it is neither a zip archive nor does it begin with "
                                "PyTorch's magic number");
         HK_ASSIGN(const Pickle version, next());
-        if (version.root().kind != PickleKind::integer || version.root().number != legacy_protocol)
+        if (version.root().kind != PickleKind::integer || version.root().number != kLegacyProtocol)
             return unsupported("uses an unknown version of PyTorch's legacy format");
         HK_ASSIGN(const Pickle system, next());
         HK_TRY(check_byte_order(system));

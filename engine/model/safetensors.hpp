@@ -14,9 +14,9 @@
 
 namespace hekla::model {
 
-inline constexpr uint64_t header_size_limit = 100'000'000;
-inline constexpr std::size_t rank_limit = 64;
-inline constexpr std::size_t tensor_name_limit = 4096; // bytes
+inline constexpr uint64_t kHeaderSizeLimit = 100'000'000;
+inline constexpr std::size_t kRankLimit = 64;
+inline constexpr std::size_t kTensorNameLimit = 4096; // bytes
 
 using Metadata = std::map<std::string, std::string>;
 

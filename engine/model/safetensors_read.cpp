@@ -149,9 +149,9 @@ private:
             return true;
         }
         if (name.empty()) return refuse("a tensor has an empty name");
-        if (name.size() > tensor_name_limit)
+        if (name.size() > kTensorNameLimit)
             return refuse(fmt::format("a tensor's name is {} bytes long, at most {} were expected: {}", name.size(),
-                                      tensor_name_limit, in_quotes(name)));
+                                      kTensorNameLimit, in_quotes(name)));
         if (!names_.insert(name).second) return refuse(fmt::format("tensor {} occurs twice", in_quotes(name)));
         current_ = {};
         current_.info.name = std::move(name);
@@ -198,8 +198,8 @@ private:
     bool dimension(uint64_t value) {
         if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
             return refuse(fmt::format("shape has the dimension {}, which is 2^63 or more", value));
-        if (current_.info.dims.size() == rank_limit)
-            return refuse(fmt::format("shape has more than {} dimensions", rank_limit));
+        if (current_.info.dims.size() == kRankLimit)
+            return refuse(fmt::format("shape has more than {} dimensions", kRankLimit));
         current_.info.dims.push_back(static_cast<int64_t>(value));
         return true;
     }
@@ -286,9 +286,9 @@ Result<ParsedSafetensors> parse(std::span<const std::byte> bytes) {
         return corrupt(fmt::format("is {} bytes long, a safetensors file has at least 10", bytes.size()));
     uint64_t header_size = 0;
     std::memcpy(&header_size, bytes.data(), 8);
-    if (header_size > header_size_limit)
+    if (header_size > kHeaderSizeLimit)
         return corrupt(fmt::format("declares a header of {} bytes, at most {} were expected: not a safetensors file?",
-                                   header_size, header_size_limit));
+                                   header_size, kHeaderSizeLimit));
     if (header_size > bytes.size() - 8)
         return corrupt(fmt::format("declares a header of {} bytes, {} bytes follow: the file is truncated", header_size,
                                    bytes.size() - 8));

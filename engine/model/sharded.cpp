@@ -9,7 +9,7 @@ namespace hekla::model {
 
 Result<ShardIndex> read_shard_index(const std::filesystem::path& path) {
     const std::string where = path.string();
-    HK_ASSIGN(const std::string text, read_file(path, index_size_limit));
+    HK_ASSIGN(const std::string text, read_file(path, kIndexSizeLimit));
     HK_ASSIGN(const nlohmann::json json, parse_json_object(text, where));
     const auto map = json.find("weight_map");
     if (map == json.end() || !map->is_object())

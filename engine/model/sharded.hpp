@@ -11,8 +11,8 @@
 
 namespace hekla::model {
 
-inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
-inline constexpr uint64_t index_size_limit = 64'000'000;
+inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;
+inline constexpr uint64_t kIndexSizeLimit = 64'000'000;
 
 struct ShardIndex {
     std::map<std::string, std::string> weight_map; // tensor -> file name within the index's folder
@@ -37,6 +37,6 @@ Status check_shards(const ShardIndex& index, std::span<const OpenedShard> opened
 Result<std::vector<FileRecord>> write_sharded(const std::filesystem::path& folder, const std::string& stem,
                                               std::span<const TensorSource> tensors,
                                               const Metadata& metadata = {{"format", "pt"}},
-                                              uint64_t max_shard_bytes = default_shard_bytes);
+                                              uint64_t max_shard_bytes = kDefaultShardBytes);
 
 } // namespace hekla::model

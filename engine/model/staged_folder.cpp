@@ -138,15 +138,15 @@ Status remove_folder(const fs::path& folder) {
 }
 
 std::string_view leftover_stem(std::string_view name) {
-    constexpr std::size_t ending = sizeof ".tmp-XXXXXX" - 1;
-    if (name.size() <= ending) return {};
-    const std::string_view tail = name.substr(name.size() - ending);
+    constexpr std::size_t kEnding = sizeof ".tmp-XXXXXX" - 1;
+    if (name.size() <= kEnding) return {};
+    const std::string_view tail = name.substr(name.size() - kEnding);
     if (!tail.starts_with(".tmp-") && !tail.starts_with(".old-")) return {};
     const auto drawn = [](char c) {
         return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     };
     if (!std::all_of(tail.begin() + 5, tail.end(), drawn)) return {};
-    return name.substr(0, name.size() - ending);
+    return name.substr(0, name.size() - kEnding);
 }
 
 namespace {

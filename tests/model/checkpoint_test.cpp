@@ -110,15 +110,15 @@ TEST_CASE("names that are not checkpoints are ignored") {
 TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
     const auto manifest_with = [](const std::string& from, const std::string& to) {
         return [from, to](const fs::path& checkpoint) {
-            std::string text = get(checkpoint / manifest_name);
+            std::string text = get(checkpoint / kManifestName);
             const auto at = text.find(from);
             REQUIRE(at != std::string::npos);
             text.replace(at, from.size(), to);
-            put(checkpoint / manifest_name, text);
+            put(checkpoint / kManifestName, text);
         };
     };
     const auto manifest_is = [](const std::string& text) {
-        return [text](const fs::path& checkpoint) { put(checkpoint / manifest_name, text); };
+        return [text](const fs::path& checkpoint) { put(checkpoint / kManifestName, text); };
     };
     struct Damage {
         const char* what;
@@ -127,7 +127,7 @@ TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
     };
     const std::string weights = "model-00001-of-00002.safetensors";
     const std::vector<Damage> all{
-        {"no manifest", [](const fs::path& c) { fs::remove(c / manifest_name); },
+        {"no manifest", [](const fs::path& c) { fs::remove(c / kManifestName); },
          "has no MANIFEST.json, so it is not complete"},
         {"empty folder",
          [](const fs::path& c) {
@@ -135,7 +135,7 @@ TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
          },
          "has no MANIFEST.json"},
         {"manifest cut",
-         [](const fs::path& c) { fs::resize_file(c / manifest_name, fs::file_size(c / manifest_name) / 2); },
+         [](const fs::path& c) { fs::resize_file(c / kManifestName, fs::file_size(c / kManifestName) / 2); },
          "not valid JSON"},
         {"manifest empty", manifest_is(""), "not valid JSON"},
         {"manifest nested deep", manifest_is("{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
@@ -143,11 +143,11 @@ TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
         {"manifest an array", manifest_is("[]"), "a JSON object was expected"},
         {"manifest a folder",
          [](const fs::path& c) {
-             fs::remove(c / manifest_name);
-             fs::create_directory(c / manifest_name);
+             fs::remove(c / kManifestName);
+             fs::create_directory(c / kManifestName);
          },
          "is a folder"},
-        {"manifest huge", [](const fs::path& c) { fs::resize_file(c / manifest_name, manifest_size_limit + 1); },
+        {"manifest huge", [](const fs::path& c) { fs::resize_file(c / kManifestName, kManifestSizeLimit + 1); },
          "at most 16000000"},
         {"another format", manifest_with("hekla.checkpoint/1", "hekla.checkpoint/9"), "format is not"},
         {"another step", manifest_with("\"step\": 20", "\"step\": 21"), "its step is not that of the folder's name"},

@@ -122,7 +122,7 @@ TEST_CASE("16-bit values are rounded once, from the double itself") {
 }
 
 TEST_CASE("names and sizes") {
-    for (int i = 0; i < dtype_count; ++i) {
+    for (int i = 0; i < kDtypes; ++i) {
         const auto dtype = static_cast<DType>(i);
         CHECK(dtype_named(name_of(dtype)) == dtype);
         CHECK(dtype_of_file_name(file_name_of(dtype)) == dtype);
@@ -138,7 +138,7 @@ TEST_CASE("names and sizes") {
 TEST_CASE("every type round-trips through every array") {
     const std::vector<int32_t> small{0, 1, 1, 0};
     const std::vector<int32_t> wide{0, 1, -2, 127, -128, 100};
-    for (int i = 0; i < dtype_count; ++i) {
+    for (int i = 0; i < kDtypes; ++i) {
         const auto dtype = static_cast<DType>(i);
         CAPTURE(name_of(dtype));
         const auto& values = dtype == DType::boolean || dtype == DType::u8 ? small : wide;

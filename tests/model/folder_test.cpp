@@ -217,7 +217,7 @@ TEST_CASE("folders that are not model folders") {
     CHECK(contains(error(), "has no weights: none of model.safetensors"));
     put(folder / "config.json", "\xff\xfe");
     CHECK(contains(error(), "not valid JSON"));
-    fs::resize_file(folder / "config.json", config_size_limit + 1); // sparse: refused before it is read
+    fs::resize_file(folder / "config.json", kConfigSizeLimit + 1); // sparse: refused before it is read
     CHECK(contains(error(), "16000001 bytes long, at most 16000000"));
 }
 

@@ -211,7 +211,7 @@ TEST_CASE("pickle programs that abuse the interpreter are rejected") {
     // A dictionary that contains itself, and lists a million deep: valid data, but no tensors.
     CHECK(contains(program_error("}q\x01X\x01\x00\x00\x00xh\x01s"s), "\"x\" is a dictionary, a tensor was expected"));
     CHECK(contains(program_error(std::string(900'000, ']') + std::string(899'999, 'a')), "holds a list"));
-    CHECK(contains(program_error(std::string(pickle_object_limit + 1, ']')), "more than 1000000 objects"));
+    CHECK(contains(program_error(std::string(kPickleObjectLimit + 1, ']')), "more than 1000000 objects"));
     // A list of 1,000 pairs, converted to a dictionary repeatedly.
     std::string many = "]q\x01(";
     for (int i = 0; i < 1000; ++i) many += "NN\x86";

@@ -247,7 +247,7 @@ TEST_CASE("wrong header lengths") {
     CHECK(with_length(good.size() - 1).find("not JSON") != std::string::npos);
     CHECK(with_length(good.size() + 1).find("not JSON") != std::string::npos);
     CHECK(with_length(good.size() + 20).find("the file is truncated") != std::string::npos);
-    CHECK(with_length(header_size_limit + 1).find("at most 100000000") != std::string::npos);
+    CHECK(with_length(kHeaderSizeLimit + 1).find("at most 100000000") != std::string::npos);
     CHECK(with_length(~uint64_t{0}).find("at most 100000000") != std::string::npos);
     CHECK(with_length(~uint64_t{0} - 7).find("at most 100000000") != std::string::npos);
 }

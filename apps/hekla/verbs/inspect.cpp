@@ -274,7 +274,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
         HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described.graph));
         return show_graph(globals, a, differentiated, differentiated, a.path, false);
     }
-    if (fs::exists(folder / model::manifest_name, problem) ||
+    if (fs::exists(folder / model::kManifestName, problem) ||
         fs::path(folder / "").parent_path().filename().string().starts_with("checkpoint-"))
         return show_checkpoint(a);
     HK_ASSIGN(const std::vector<int64_t> steps, model::list_checkpoints(folder));
@@ -282,7 +282,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
     if (fs::exists(folder / "config.json", problem)) return show_model(globals, a);
     return not_found(
         fmt::format("{}: contains no checkpoint-N, {} or config.json, so it is not a run, a checkpoint or a model",
-                    a.path, model::manifest_name));
+                    a.path, model::kManifestName));
 }
 
 // Sets `damaged` if anything shown is incomplete.

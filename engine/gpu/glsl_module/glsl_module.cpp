@@ -33,10 +33,10 @@ int32_t compile(const char* source, size_t size, const char* name, int32_t optim
     return 0;
 }
 
-constexpr HeklaGlslInterface interface_1{sizeof(HeklaGlslInterface), HEKLA_GLSL_VERSION, compile};
+constexpr HeklaGlslInterface kInterface1{sizeof(HeklaGlslInterface), HEKLA_GLSL_VERSION, compile};
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const HeklaGlslInterface* hekla_glsl_interface(uint32_t version) {
-    return version == HEKLA_GLSL_VERSION ? &interface_1 : nullptr;
+    return version == HEKLA_GLSL_VERSION ? &kInterface1 : nullptr;
 }

@@ -102,12 +102,12 @@ int32_t train(const char* const* keys, const char* const* values, size_t count, 
     });
 }
 
-constexpr HeklaSentencePieceInterface interface_1{
+constexpr HeklaSentencePieceInterface kInterface1{
     sizeof(HeklaSentencePieceInterface), HEKLA_SENTENCEPIECE_VERSION, open_model, close_model, encode, train};
 
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const HeklaSentencePieceInterface*
 hekla_sentencepiece_interface(uint32_t version) {
-    return version == HEKLA_SENTENCEPIECE_VERSION ? &interface_1 : nullptr;
+    return version == HEKLA_SENTENCEPIECE_VERSION ? &kInterface1 : nullptr;
 }
