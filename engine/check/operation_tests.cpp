@@ -340,11 +340,11 @@ Status test_operation_reference(Trial& trial) {
             for (const auto& piece : memory)
                 if (piece->touched_before())
                     trial.fail(probe.name + ": its reference writes before a tensor's beginning");
-            std::string bytes;
+            std::string content;
             for (const hk_operation_tensor& tensor : out)
-                bytes.append(reinterpret_cast<const char*>(tensor.data),
-                             Shape(std::span<const int64_t>(tensor.dims, tensor.rank)).elements() * sizeof(double));
-            answers.push_back(std::move(bytes));
+                content.append(reinterpret_cast<const char*>(tensor.data),
+                               Shape(std::span<const int64_t>(tensor.dims, tensor.rank)).elements() * sizeof(double));
+            answers.push_back(std::move(content));
             for (std::size_t i = 0; i < values.size(); ++i)
                 if (std::memcmp(in[i].data, values[i].data.data(), values[i].data.size() * sizeof(double)) != 0)
                     trial.fail(fmt::format("{}: its reference writes to input {}", probe.name, i));

@@ -53,8 +53,7 @@ std::vector<std::string> scope_labels(const Graph& graph);
 // difference unless it is the only one.
 std::string text_difference(const std::string& before, const std::string& after);
 
-// Returns the text as "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\
-//  \t \xHH.
+// Returns the text as "[A-Za-z_][A-Za-z0-9_.-]*", or quoted with \" \\ \n \t \xHH.
 std::string quote(std::string_view text);
 
 } // namespace hekla::graph
