@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# headless.sh BUILD: runs the Observatory without a window: trains a model, then shows it in each panel. There must be
-# no validation messages, all pictures must be written, and errors must have exit status 1 or 2.
+# headless.sh BUILD: runs the Observatory without a window: trains a model, then shows it in each panel. The
+# validation layer must stay silent, all pictures must be written, and errors must have exit status 1 or 2.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/tiny.sh"

@@ -20,11 +20,13 @@ struct CxxTexts {
     std::vector<Text> comments; // without the slashes
 };
 
-// Splits C, C++ or GLSL. Escapes in literals become spaces.
+// Splits C, C++, GLSL, Rust or Zig. Escapes in literals become spaces; line comments on consecutive lines are one text.
 inline CxxTexts read_cxx(std::string_view source) {
     CxxTexts texts;
     int line = 1;
-    bool joins = false; // only white space since the last literal
+    bool joins = false;       // only white space since the last literal
+    int comment_line = -1;    // of the last line comment
+    bool only_comment = true; // on the line so far
     std::size_t i = 0;
     const auto at = [&](std::size_t k) { return k < source.size() ? source[k] : '\0'; };
     const auto literal = [&](int first, const std::string& text) {
@@ -36,10 +38,18 @@ inline CxxTexts read_cxx(std::string_view source) {
     };
     while (i < source.size()) {
         const char c = source[i];
-        if (c == '\n') ++line;
+        if (c == '\n') {
+            ++line;
+            only_comment = true;
+        }
         if (c == '/' && at(i + 1) == '/') {
             const std::size_t end = std::min(source.find('\n', i), source.size());
-            texts.comments.push_back({line, std::string(source.substr(i + 2, end - i - 2))});
+            const std::string text(source.substr(i + 2, end - i - 2));
+            if (only_comment && comment_line == line - 1)
+                texts.comments.back().text += " " + text;
+            else
+                texts.comments.push_back({line, text});
+            comment_line = line;
             i = end;
         } else if (c == '/' && at(i + 1) == '*') {
             const std::size_t end = std::min(source.find("*/", i + 2), source.size());
@@ -64,13 +74,13 @@ inline CxxTexts read_cxx(std::string_view source) {
             }
             ++i;
             literal(first, text);
-        } else if (c == '\'' && !(i > 0 && std::isalnum(static_cast<unsigned char>(source[i - 1])) != 0)) {
+        } else if (c == '\'' && (at(i + 1) == '\\' || at(i + 2) == '\'')) { // not a lifetime, nor a digit separator
             for (++i; i < source.size() && source[i] != '\''; ++i)
                 if (source[i] == '\\') ++i;
             ++i;
             joins = false;
         } else {
-            if (std::isspace(static_cast<unsigned char>(c)) == 0) joins = false;
+            if (std::isspace(static_cast<unsigned char>(c)) == 0) joins = only_comment = false;
             ++i;
         }
     }

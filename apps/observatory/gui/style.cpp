@@ -26,7 +26,7 @@ ImVec4 rgb(int r, int g, int b, float alpha = 1.0F) {
     return {static_cast<float>(r) / 255.0F, static_cast<float>(g) / 255.0F, static_cast<float>(b) / 255.0F, alpha};
 }
 
-void set_colours(ImGuiStyle& style) {
+void set_colors(ImGuiStyle& style) {
     ImVec4* c = style.Colors;
     c[ImGuiCol_Text] = rgb(226, 229, 236);
     c[ImGuiCol_TextDisabled] = rgb(146, 153, 166);
@@ -81,7 +81,7 @@ Fonts set_style(const std::string& font, float scale) {
     style.WindowBorderSize = 0.0F;
     style.ChildBorderSize = 1.0F;
     style.ScaleAllSizes(scale);
-    set_colours(style);
+    set_colors(style);
     const bool given = !font.empty();
     if (given && !std::filesystem::exists(font)) throw Failure("--font " + font + ": there is no such file");
     const std::string sans = given ? font : kSans, mono = kMono;

@@ -79,7 +79,7 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
         const int layer = count - 1 - row;
         const float y = corner.y + static_cast<float>(row) * (side + gap);
         list.AddText(fonts.small, fonts.small->FontSize, {corner.x, y + side / 2 - fonts.small->FontSize / 2},
-                     colour::kDim, mark_of(layers, layer).c_str());
+                     color::kDim, mark_of(layers, layer).c_str());
         for (int head = 0; head < heads_of(layers[static_cast<std::size_t>(layer)]); ++head) {
             const ImVec2 low{corner.x + label + static_cast<float>(head) * (side + gap), y},
                 high{low.x + side, low.y + side};
@@ -98,15 +98,15 @@ void AttentionPanel::draw_all(Observatory& app, ImVec2 size) {
             map_.add(app.gui.canvas(), low, high,
                      head_of(layers[static_cast<std::size_t>(layer)], static_cast<uint32_t>(head)), gamma_);
             if (layer == layer_ && head == head_)
-                list.AddRect({low.x - 2, low.y - 2}, {high.x + 2, high.y + 2}, colour::kBlue, 2.0F, 0, 2.5F);
+                list.AddRect({low.x - 2, low.y - 2}, {high.x + 2, high.y + 2}, color::kBlue, 2.0F, 0, 2.5F);
             else if (hovered)
-                list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, colour::kText, 1.0F, 0, 1.0F);
+                list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, color::kText, 1.0F, 0, 1.0F);
         }
     }
     const float y = corner.y + static_cast<float>(count) * (side + gap);
     for (int head = 0; head < heads; ++head)
         list.AddText(fonts.small, fonts.small->FontSize,
-                     {corner.x + label + static_cast<float>(head) * (side + gap) + side / 2 - 4, y}, colour::kDim,
+                     {corner.x + label + static_cast<float>(head) * (side + gap) + side / 2 - 4, y}, color::kDim,
                      std::to_string(head).c_str());
     ImGui::SetCursorScreenPos({corner.x, y});
     ImGui::Dummy({label + static_cast<float>(heads) * (side + gap), label});
@@ -169,7 +169,7 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
     }
     map_.add(app.gui.canvas(), low, high, map, gamma_, row_, column_);
     ImDrawList& list = *ImGui::GetWindowDrawList();
-    list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, colour::kFrame);
+    list.AddRect({low.x - 1, low.y - 1}, {high.x + 1, high.y + 1}, color::kFrame);
     // Labels every token if there is room, else every n-th.
     const auto every = static_cast<uint32_t>(std::max(1.0F, std::ceil((font + 1.0F) / cell)));
     for (uint32_t i = 0; i < map.queries; i += every) {
@@ -177,8 +177,7 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
         const float width = std::min(fonts.small->CalcTextSizeA(font, FLT_MAX, 0.0F, text.c_str()).x, wide - 8.0F);
         const ImVec2 at{low.x - width - 6, low.y + (static_cast<float>(i) + 0.5F) * cell - font / 2};
         const ImVec4 clip{low.x - wide, at.y, low.x, at.y + font + 4};
-        list.AddText(fonts.small, font, at, i == row_ ? colour::kText : colour::kDim, text.c_str(), nullptr, 0.0F,
-                     &clip);
+        list.AddText(fonts.small, font, at, i == row_ ? color::kText : color::kDim, text.c_str(), nullptr, 0.0F, &clip);
     }
     // Column labels are vertical: each is drawn horizontally and its vertices are rotated.
     for (uint32_t i = 0; i < map.keys; i += every) {
@@ -187,7 +186,7 @@ void AttentionPanel::draw_one(Observatory& app, ImVec2 size) {
         const int first = list.VtxBuffer.Size;
         const ImVec4 clip{at.x, at.y, at.x + top - 6, at.y + font + 4};
         list.PushClipRectFullScreen();
-        list.AddText(fonts.small, font, at, i == column_ ? colour::kText : colour::kDim, text.c_str(), nullptr, 0.0F,
+        list.AddText(fonts.small, font, at, i == column_ ? color::kText : color::kDim, text.c_str(), nullptr, 0.0F,
                      &clip);
         for (int v = first; v < list.VtxBuffer.Size; ++v) {
             ImVec2& p = list.VtxBuffer[v].pos;

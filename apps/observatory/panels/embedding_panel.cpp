@@ -14,15 +14,15 @@ constexpr std::size_t kNeighbours = 16;
 
 struct TokenKind {
     const char* name;
-    ImU32 colour;
+    ImU32 color;
 };
 // The same values as in points.vert.
-constexpr std::array<TokenKind, 6> kKinds{{{"begins a word", colour::kBlue},
-                                           {"inside a word", colour::kGreen},
-                                           {"number", colour::kOrange},
-                                           {"sign", colour::kRed},
-                                           {"white space", colour::kViolet},
-                                           {"special, or other bytes", colour::kGrey}}};
+constexpr std::array<TokenKind, 6> kKinds{{{"begins a word", color::kBlue},
+                                           {"inside a word", color::kGreen},
+                                           {"number", color::kOrange},
+                                           {"sign", color::kRed},
+                                           {"white space", color::kViolet},
+                                           {"special, or other bytes", color::kGrey}}};
 
 uint32_t kind_of(const std::string& label) {
     std::string text = label;
@@ -159,8 +159,8 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
         end[axis] = 2.0F * std::sqrt(axes_.deviations()[axis]);
         const glm::vec3 from = on_screen(-end), to = on_screen(end);
         if (from.z <= 0.0F || to.z <= 0.0F) continue;
-        list.AddLine({from.x, from.y}, {to.x, to.y}, colour::kFrame, 1.0F);
-        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {to.x + 4, to.y - 6}, colour::kDim,
+        list.AddLine({from.x, from.y}, {to.x, to.y}, color::kFrame, 1.0F);
+        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {to.x + 4, to.y - 6}, color::kDim,
                      axis == 0   ? "1st"
                      : axis == 1 ? "2nd"
                                  : "3rd");
@@ -199,19 +199,19 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
         list.AddText(at, c, text.c_str());
     };
     for (std::size_t i = 0; i < std::min<std::size_t>(neighbours_.size(), 5); ++i)
-        label(neighbours_[i].row, colour::kText);
-    if (chosen_ != kNone) label(chosen_, colour::kOrange);
-    if (hovered_ != kNone && hovered_ != chosen_) label(hovered_, colour::kText);
+        label(neighbours_[i].row, color::kText);
+    if (chosen_ != kNone) label(chosen_, color::kOrange);
+    if (hovered_ != kNone && hovered_ != chosen_) label(hovered_, color::kText);
     // The legend of the colors.
     float y = low.y + 4.0F;
     for (const TokenKind& kind : kKinds) {
-        list.AddCircleFilled({low.x + 10.0F, y + 8.0F * app.scale}, 4.5F, kind.colour);
-        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 22.0F, y}, colour::kDim,
+        list.AddCircleFilled({low.x + 10.0F, y + 8.0F * app.scale}, 4.5F, kind.color);
+        list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 22.0F, y}, color::kDim,
                      kind.name);
         y += 19.0F * app.scale;
     }
     list.AddText(app.gui.fonts().small, app.gui.fonts().small->FontSize, {low.x + 4.0F, high.y - 18.0F * app.scale},
-                 colour::kDim, "drag: turn     right drag: move     wheel: nearer     click: choose");
+                 color::kDim, "drag: turn     right drag: move     wheel: nearer     click: choose");
     list.PopClipRect();
     if (hovered_ != kNone) app.controls.value("embeddings/hovered", model.label(static_cast<int32_t>(hovered_)));
     ImGui::EndChild();
@@ -246,7 +246,7 @@ void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
         ImGui::EndChild();
         return;
     }
-    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(colour::kOrange), "%s",
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(color::kOrange), "%s",
                        model.label(static_cast<int32_t>(chosen_)).c_str());
     ImGui::SameLine();
     ImGui::TextDisabled("token %u, nearest by cosine", chosen_);
@@ -260,18 +260,18 @@ void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
         ImGui::PopID();
         app.controls.place("neighbour/" + std::to_string(i));
         if (ImGui::IsItemHovered()) {
-            list.AddRectFilled(corner, {corner.x + room, corner.y + high}, colour::kGrid, 4.0F);
+            list.AddRectFilled(corner, {corner.x + room, corner.y + high}, color::kGrid, 4.0F);
             hovered_ = neighbour.row;
         }
         const float share = std::max(neighbour.cosine, 0.0F);
-        list.AddText({corner.x + 6, corner.y + 3}, colour::kText,
+        list.AddText({corner.x + 6, corner.y + 3}, color::kText,
                      model.label(static_cast<int32_t>(neighbour.row)).c_str());
         list.AddRectFilled({corner.x + room * 0.48F, corner.y + 7},
                            {corner.x + room * (0.48F + 0.36F * share), corner.y + high - 7},
-                           with_alpha(colour::kBlue, 0.75F), 2.0F);
+                           with_alpha(color::kBlue, 0.75F), 2.0F);
         std::array<char, 16> text{};
         std::snprintf(text.data(), text.size(), "%.3f", static_cast<double>(neighbour.cosine));
-        list.AddText({corner.x + room * 0.86F, corner.y + 3}, colour::kDim, text.data());
+        list.AddText({corner.x + room * 0.86F, corner.y + 3}, color::kDim, text.data());
         if (pressed) {
             camera_.turn_towards(place(neighbour.row));
             choose(neighbour.row);

@@ -50,7 +50,7 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
               layer + 1 == layers ? "output"
               : layer == 0        ? "embedded"
                                   : "layer " + std::to_string(layer),
-              colour::kDim, fonts.small);
+              color::kDim, fonts.small);
         for (std::size_t token = 0; token < tokens; ++token) {
             const TopTokens::Row& guess = looking.top().row(layer, token);
             const ImVec2 low{corner.x + label + static_cast<float>(token) * wide, y},
@@ -62,9 +62,9 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
             const bool right = static_cast<int32_t>(token) + 1 < next && looking.followed()[token + 1] == id;
             const bool bright = probability > 0.4F;
             write(low, end, model.label(id),
-                  right    ? (bright ? IM_COL32(4, 60, 34, 255) : colour::kGreen)
+                  right    ? (bright ? IM_COL32(4, 60, 34, 255) : color::kGreen)
                   : bright ? IM_COL32(12, 20, 32, 255)
-                           : colour::kText,
+                           : color::kText,
                   fonts.text);
             ImGui::SetCursorScreenPos(low);
             ImGui::PushID(static_cast<int>(layer * 100000 + token));
@@ -85,16 +85,16 @@ void LensPanel::draw_table(Observatory& app, ImVec2 size) {
                 ImGui::EndTooltip();
             }
             if (layer == layer_ && token == token_)
-                list.AddRect(low, end, colour::kOrange, 3.0F, 0, 2.0F);
+                list.AddRect(low, end, color::kOrange, 3.0F, 0, 2.0F);
             else if (hovered)
-                list.AddRect(low, end, colour::kText, 3.0F);
+                list.AddRect(low, end, color::kText, 3.0F);
         }
     }
     const float y = corner.y + static_cast<float>(layers) * high;
-    write({corner.x, y}, {corner.x + label, y + high}, "text", colour::kDim, fonts.small);
+    write({corner.x, y}, {corner.x + label, y + high}, "text", color::kDim, fonts.small);
     for (std::size_t token = 0; token < tokens; ++token) {
         const float x = corner.x + label + static_cast<float>(token) * wide;
-        write({x, y}, {x + wide - 2, y + high}, model.label(looking.followed()[token]), colour::kText, fonts.text);
+        write({x, y}, {x + wide - 2, y + high}, model.label(looking.followed()[token]), color::kText, fonts.text);
     }
     ImGui::SetCursorScreenPos(corner);
     ImGui::Dummy({label + static_cast<float>(tokens) * wide, static_cast<float>(layers + 1) * high});
@@ -131,21 +131,21 @@ void LensPanel::draw_next(Observatory& app, ImVec2 size) {
         ImGui::PopID();
         app.controls.place("next/" + std::to_string(k));
         if (goes_on && ImGui::IsItemHovered()) {
-            list.AddRectFilled(corner, {corner.x + room, corner.y + high - 4}, colour::kGrid, 4.0F);
+            list.AddRectFilled(corner, {corner.x + room, corner.y + high - 4}, color::kGrid, 4.0F);
             ImGui::SetTooltip("%s", last ? "Click to append it" : "Click to cut the text here and append it");
         }
         const float text = corner.y + (high - 4 - fonts.text->FontSize) / 2;
         const ImVec4 clip{corner.x, corner.y, corner.x + label - 6, corner.y + high};
-        list.AddText(fonts.text, fonts.text->FontSize, {corner.x + 8, text}, colour::kText, model.label(id).c_str(),
+        list.AddText(fonts.text, fonts.text->FontSize, {corner.x + 8, text}, color::kText, model.label(id).c_str(),
                      nullptr, 0.0F, &clip);
         const float bar = std::max(0.0F, room - label - number) * guess.tokens[k].probability;
         list.AddRectFilled({corner.x + label, corner.y + 6},
                            {corner.x + label + std::max(bar, 1.5F), corner.y + high - 10},
-                           k == 0 ? colour::kBlue : with_alpha(colour::kBlue, 0.6F), 2.0F);
+                           k == 0 ? color::kBlue : with_alpha(color::kBlue, 0.6F), 2.0F);
         std::array<char, 16> percent{};
         std::snprintf(percent.data(), percent.size(), "%.1f %%",
                       static_cast<double>(guess.tokens[k].probability) * 100.0);
-        list.AddText({corner.x + label + bar + 8, text}, colour::kDim, percent.data());
+        list.AddText({corner.x + label + bar + 8, text}, color::kDim, percent.data());
         if (!pressed) continue;
         std::vector<int32_t> ids(looking.ids().begin(),
                                  looking.ids().begin() + static_cast<std::ptrdiff_t>(token_) + 1);

@@ -12,7 +12,7 @@ namespace observatory {
 struct PlotCurve {
     std::string name;
     const Curve* curve;
-    ImU32 colour;
+    ImU32 color;
     float width = 1.6F;
     bool dots = false; // for curves with few values: marks each of them
 };

@@ -10,7 +10,7 @@ layout(push_constant) uniform Push {
     float cell;       // pixels per cell
 } push;
 layout(location = 0) in vec2 place;
-layout(location = 0) out vec4 colour;
+layout(location = 0) out vec4 color;
 
 // Dark violet, through red and orange, to pale yellow: perceptually uniform, and readable in black and white.
 vec3 heat(float t) {
@@ -40,5 +40,5 @@ void main() {
         const vec2 inside = fract(at) * push.cell;
         if (min(inside.x, inside.y) < 1.0) c = mix(c, vec3(0.10, 0.11, 0.14), 0.6);
     }
-    colour = vec4(c, 1.0);
+    color = vec4(c, 1.0);
 }

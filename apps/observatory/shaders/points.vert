@@ -13,7 +13,7 @@ layout(push_constant) uniform Push {
     float near, far;
 } push;
 layout(location = 0) out vec2 place;
-layout(location = 1) out vec4 colour;
+layout(location = 1) out vec4 color;
 layout(location = 2) out float ring;
 
 void main() {
@@ -33,6 +33,6 @@ void main() {
     gl_Position = (kind & 0x200u) != 0u ? vec4(2.0, 2.0, 2.0, 1.0) : position;
     place *= (radius + 1.0) / radius;
     ring = marked ? 1.0 : near ? 0.5 : 0.0;
-    colour = vec4(palette[min(kind & 0xFFu, 5u)], mix(0.95, 0.28, depth));
-    if (push.chosen != 0xFFFFFFFFu && !marked && !near) colour.a *= 0.45;
+    color = vec4(palette[min(kind & 0xFFu, 5u)], mix(0.95, 0.28, depth));
+    if (push.chosen != 0xFFFFFFFFu && !marked && !near) color.a *= 0.45;
 }
