@@ -104,7 +104,7 @@ public:
     // Ends everything that runs and releases the device. Returns false on timeout. failed_precondition: called from a
     // callback of something that runs, which can only end after the callback has returned.
     Result<bool> release(std::chrono::nanoseconds time);
-    // Releases the device permanently: no call can begin any more. If nothing runs any more, plugins are unloaded now,
+    // Releases the device permanently: no call can begin any more. If nothing runs any more, plugins are released now,
     // although calls and sessions that ended may hold the context a little longer.
     Status close();
 

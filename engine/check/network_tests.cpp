@@ -120,7 +120,7 @@ Status test_rows_apart(Trial& trial) {
 Status test_padding(Trial& trial) {
     for (const plugin::Provided& provided : trial.manifest().provides) {
         if (!is_body(provided)) continue;
-        // Uses rows with text alone, since they can be padded; a corpus fills its rows.
+        // Uses rows of a table, which are shorter than the rows of the batch.
         nlohmann::json check = provided.check.parse();
         check["objective"] = "classification";
         check["head"] = "classifier";

@@ -125,7 +125,7 @@ void lstm_gradient(Backward& b) {
     for (std::size_t i = 0; i < d.size(); ++i) b.give(of[i], d[i]);
 }
 
-// Class weights are rarely trained. If they are, dweights[c] = (1 - s) sum of d over the rows labelled c times their
+// Class weights are rarely trained. If they are, dweights[c] = (1 - s) sum of d over the rows labeled c times their
 // -log p, and s/V sum over all rows of d times -log p[c].
 void class_weight_gradient(Backward& b) {
     Builder& build = b.builder();

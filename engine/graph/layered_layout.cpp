@@ -10,7 +10,7 @@
 namespace hekla::graph {
 namespace {
 
-constexpr double kGap = 14;      // between neighbours in a layer
+constexpr double kGap = 14;      // between neighbors in a layer
 constexpr double kLayerGap = 26; // between layers
 constexpr double kPadding = 12;  // inside a box
 constexpr double kTitle = 16;    // of a box, above its content
@@ -24,7 +24,7 @@ struct Place {
     int layer = 0;
     double width = 0, height = 0;
     double x = 0, y = 0;                                           // x of the center and y of the top, inside the box
-    std::vector<std::pair<std::size_t, std::size_t>> above, below; // (place, value) of neighbours in the next layers
+    std::vector<std::pair<std::size_t, std::size_t>> above, below; // (place, value) of neighbors in the next layers
 };
 
 struct Box {

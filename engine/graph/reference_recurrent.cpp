@@ -229,7 +229,7 @@ Status run_lstm_gradient(const Call& call) {
     const std::vector<double> from_hidden = layer.project_hidden(previous);
     std::vector<double> dgates(from_inputs.size()); // both projections are summed, so they share their gradient
     std::vector<double> d(at(layer.batch * size)),
-        dcell(at(layer.batch * size)); // of the states after the step at hand
+        dcell(at(layer.batch * size)); // of the states after the current step
     add(call.data(1), layer.batch * size, d.data());
     add(call.data(2), layer.batch * size, dcell.data());
     for (int64_t s = layer.time; s-- > 0;) {

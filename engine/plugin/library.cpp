@@ -269,7 +269,7 @@ Library::~Library() {
     trace_entry(shared_->plugin, "deinit", "");
     try {
         shared_->entry->deinit();
-    } catch (...) { // the library is being unloaded anyway
+    } catch (...) { // the library is not used afterwards
     }
     std::erase_if(process.shared, [&](const auto& one) { return one.second.get() == shared_; });
 }
