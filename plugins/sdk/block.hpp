@@ -18,7 +18,7 @@ struct LayerOptions {
 
 // Applies NAME.weight and NAME.bias: x [..., in] -> [..., out].
 inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t out, const LayerOptions& o = {},
-                          Place at = Place::here()) {
+                          Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t in = x.dim(-1);
     const Value weight = g.parameter(name + ".weight", o.input_first ? Dims{in, out} : Dims{out, in}, o.initializer);
@@ -27,7 +27,7 @@ inline Value linear_layer(Graph& g, Value x, const std::string& name, int64_t ou
 }
 
 // Applies NAME.weight and NAME.bias over the last axis.
-inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Place at = Place::here()) {
+inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t d = x.dim(-1);
     return layer_norm(x, {.gain = g.parameter(name + ".weight", {d}, ones()),
@@ -36,7 +36,7 @@ inline Value layer_norm_layer(Graph& g, Value x, const std::string& name, double
 }
 
 // Applies NAME.weight over the last axis.
-inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Place at = Place::here()) {
+inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double epsilon, Location at = Location::here()) {
     const Caller caller(g, at);
     return rms_norm(x, {.gain = g.parameter(name + ".weight", {x.dim(-1)}, ones()), .epsilon = epsilon});
 }
@@ -44,14 +44,14 @@ inline Value rms_norm_layer(Graph& g, Value x, const std::string& name, double e
 // Looks up NAME.weight [rows, width]: ids [...] -> [..., width].
 inline Value embedding_layer(Graph& g, Value ids, const std::string& name, int64_t rows, int64_t width,
                              int64_t no_gradient_id = -1, Initializer initializer = normal(0.02),
-                             Place at = Place::here()) {
+                             Location at = Location::here()) {
     const Caller caller(g, at);
     return embedding(g.parameter(name + ".weight", {rows, width}, initializer), ids,
                      {.no_gradient_id = no_gradient_id});
 }
 
 // Applies dropout if the mode is train and the probability above 0.
-inline Value drop(Graph& g, Value x, double probability, Place at = Place::here()) {
+inline Value drop(Graph& g, Value x, double probability, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.training() && probability > 0.0 ? dropout(x, probability) : x;
 }
@@ -59,17 +59,17 @@ inline Value drop(Graph& g, Value x, double probability, Place at = Place::here(
 inline double attention_dropout(Graph& g, double probability) { return g.training() ? probability : 0.0; }
 
 // Converts [B, T, H D] -> [B, H, T, D] and back.
-inline Value split_heads(Value x, int64_t heads, Place at = Place::here()) {
+inline Value split_heads(Value x, int64_t heads, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), {0, 2, 1, 3});
 }
-inline Value merge_heads(Value x, Place at = Place::here()) {
+inline Value merge_heads(Value x, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     return reshape(transpose(x, {0, 2, 1, 3}), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
 }
 
 // Returns the field, or nothing if the batch has none. Choices [B, C, T] become rows.
-inline Value optional_input(Graph& g, std::string_view field, Place at = Place::here()) {
+inline Value optional_input(Graph& g, std::string_view field, Location at = Location::here()) {
     const Caller caller(g, at);
     if (!g.has_field(field)) return {};
     const Value x = g.input(field);
@@ -77,20 +77,20 @@ inline Value optional_input(Graph& g, std::string_view field, Place at = Place::
 }
 // Returns prefix_length [B] for causal self-attention with a bidirectional prefix, and offers a port to report that it
 // is read.
-inline Value causal_prefix(Graph& g, Place at = Place::here()) {
+inline Value causal_prefix(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     if (g.mode() == HK_MODE_DECODE || !g.has_field("prefix_length")) return {};
     if (!g.has_port("reads_prefix")) g.offer("reads_prefix", g.input("prefix_length"));
     return g.input("prefix_length");
 }
 // Returns attention_mask for causal self-attention. Decode mode knows each row's length from its cache, and needs none.
-inline Value causal_padding(Graph& g, Place at = Place::here()) {
+inline Value causal_padding(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.mode() == HK_MODE_DECODE ? Value{} : optional_input(g, "attention_mask");
 }
 // Returns position_ids [B, T] if the batch has them, otherwise 0, 1, ... (in decode mode counted from the cache).
 inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most, const char* key,
-                          Place at = Place::here()) {
+                          Location at = Location::here()) {
     const Caller caller(g, at);
     if (length > most)
         g.fail("the batch has rows of " + std::to_string(length) + " tokens, the model " + key + " = " +
@@ -99,7 +99,7 @@ inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most,
 }
 // Returns the decoder's input: decoder_input_ids, or the labels (the source, if there are no labels) shifted right
 // after the start token; without either (encode mode), the start token.
-inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Place at = Place::here()) {
+inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Location at = Location::here()) {
     const Caller caller(g, at);
     if (g.has_field("decoder_input_ids")) return g.input("decoder_input_ids");
     const Value first = g.fill({source.dim(0), 1}, static_cast<double>(start), HK_KIND_INT32);
@@ -110,26 +110,26 @@ inline Value decoder_ids(Graph& g, Value source, int64_t start, int64_t pad, Pla
     return where(equal(shifted, -100.0), g.integer(pad), shifted);
 }
 // Returns the source's attention_mask for cross-attention, kept from the encode pass.
-inline Value source_padding(Graph& g, Place at = Place::here()) {
+inline Value source_padding(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.has_field("attention_mask") ? once(g.input("attention_mask"), "encoder.padding") : Value{};
 }
 
 // Returns x with this probability, otherwise the layer's result y: LayerDrop (Fan et al. 2020), one draw for the batch.
-inline Value layer_drop(Graph& g, Value x, Value y, double probability, Place at = Place::here()) {
+inline Value layer_drop(Graph& g, Value x, Value y, double probability, Location at = Location::here()) {
     const Caller caller(g, at);
     if (!g.training() || probability <= 0.0) return y;
     return where(greater(random_uniform(g, {}), probability), y, x);
 }
 // Returns the first token of each row: x [B, T, D] -> [B, D].
-inline Value first_token(Value x, Place at = Place::here()) {
+inline Value first_token(Value x, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     return reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)});
 }
 
 // Returns the position of each row's last token that is not `pad` (of the last token without one): ids [B, T] -> int32
 // [B].
-inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad, Place at = Place::here()) {
+inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad, Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t batch = ids.dim(0), length = ids.dim(1);
     if (!pad) return g.fill({batch}, static_cast<double>(length - 1), HK_KIND_INT32);
@@ -137,7 +137,7 @@ inline Value last_token(Graph& g, Value ids, const std::optional<int64_t>& pad, 
 }
 
 // Applies an activation by its name in transformers' table (ACT2FN).
-inline Value activation(Value x, const std::string& name, Place at = Place::here()) {
+inline Value activation(Value x, const std::string& name, Location at = Location::here()) {
     const Caller caller(x.graph, at);
     if (name == "gelu" || name == "gelu_python") return gelu(x);
     if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast" || name == "gelu_python_tanh" ||
@@ -169,7 +169,7 @@ struct AttentionLayer {
     AttentionOptions options{};
     std::string once{}; // cross-attention: the name under which decode mode finds keys and values of the encode pass
 };
-inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLayer& a, Place at = Place::here()) {
+inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLayer& a, Location at = Location::here()) {
     const Caller caller(g, at);
     const int64_t width = x.dim(2);
     const auto project = [&](Value in, const std::string& name) {
@@ -186,7 +186,7 @@ inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLay
 
 // Selects the hidden states for a masked language model's head: at masked_positions [B, P] if the batch has them,
 // otherwise all: hidden [B, T, D] -> [B, P, D] or unchanged.
-inline Value predicted_places(Graph& g, Value hidden, Place at = Place::here()) {
+inline Value predicted_places(Graph& g, Value hidden, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.has_field("masked_positions") ? gather(hidden, g.input("masked_positions"), {.batch_dimensions = 1})
                                            : hidden;
@@ -199,7 +199,7 @@ struct MaskedHead {
     double epsilon = 1e-12;
     double range = 0.02;
 };
-inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead& h, Place at = Place::here()) {
+inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead& h, Location at = Location::here()) {
     const Caller caller(g, at);
     const Value x =
         activation(linear_layer(g, hidden, h.dense, decoder.dim(1), {.initializer = normal(h.range)}), h.activation);
@@ -227,7 +227,7 @@ struct Block {
 };
 
 // Builds the block in one recompute region, so that only its result needs to be kept for the gradient.
-inline Value transformer_block(Graph& g, Value x, const Block& b, Place at = Place::here()) {
+inline Value transformer_block(Graph& g, Value x, const Block& b, Location at = Location::here()) {
     const Recompute region(g);
     const auto apply = [](const Block::Part& part, Value value) { return part ? part(value) : value; };
     const bool before = b.norm == NormPlace::before || b.norm == NormPlace::both;
@@ -288,14 +288,14 @@ inline Value hidden_states(Graph& g, Value x, int64_t count, const std::function
 }
 
 // Returns the loss of logits against labels int32, -100 where none counts.
-inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0, Place at = Place::here()) {
+inline LossSum token_loss(Value logits, Value labels, double smoothing = 0.0, Location at = Location::here()) {
     const Caller caller(logits.graph, at);
     const Value rows = cross_entropy(logits, labels, {.smoothing = smoothing});
     return {sum_all(rows), sum_all(not_equal(labels, -100.0))};
 }
 
 // Reports how many labels have the highest logit; does nothing in training.
-inline void accuracy_metric(Graph& g, const char* name, Value logits, Value labels, Place at = Place::here()) {
+inline void accuracy_metric(Graph& g, const char* name, Value logits, Value labels, Location at = Location::here()) {
     const Caller caller(g, at);
     if (g.training()) return;
     const Value counts = not_equal(labels, -100.0);

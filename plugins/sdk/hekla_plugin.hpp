@@ -82,14 +82,14 @@ int32_t guarded(hk_error* error, F&& f) noexcept {
 
 // A location in the author's source. As a default argument it is the caller's location. (Some supported compilers do
 // not have std::source_location yet.)
-struct Place {
+struct Location {
     const char* file = "";
     uint32_t line = 0;
-    static constexpr Place here(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
+    static constexpr Location here(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
         return {file, line};
     }
     // "mixer.cpp:12"
-    std::string said() const {
+    std::string text() const {
         std::string name = file;
         name.erase(0, name.find_last_of("/\\") + 1);
         return name + ":" + std::to_string(line);
@@ -189,60 +189,60 @@ public:
     int32_t mode() const { return api_.mode(builder_); }
     bool training() const { return mode() == HK_MODE_TRAIN; }
     bool has_field(std::string_view field) { return api_.has_field(builder_, text(field)) != 0; }
-    Value input(std::string_view field, Place at = Place::here()) { return got(api_.input(builder_, text(field)), at); }
+    Value input(std::string_view field, Location at = Location::here()) { return got(api_.input(builder_, text(field)), at); }
     Value parameter(std::string_view name, const Dims& dims, Initializer initializer = zeros(), uint32_t flags = 0,
-                    Place at = Place::here()) {
+                    Location at = Location::here()) {
         return got(api_.parameter(builder_, text(name), dims.data(), rank(dims), initializer.kind, initializer.a,
                                   initializer.b, flags),
                    at);
     }
     Value buffer(std::string_view name, int32_t kind, const Dims& dims, const std::vector<double>& values,
-                 Place at = Place::here()) {
+                 Location at = Location::here()) {
         if (!holds(dims, values))
             return fail("buffer: the number of values does not fit the shape", HK_INVALID_ARGUMENT, at);
         return got(api_.buffer(builder_, text(name), kind, dims.data(), rank(dims), values.data()), at);
     }
-    Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values, Place at = Place::here()) {
+    Value constant(int32_t kind, const Dims& dims, const std::vector<double>& values, Location at = Location::here()) {
         if (!holds(dims, values))
             return fail("constant: the number of values does not fit the shape", HK_INVALID_ARGUMENT, at);
         return got(api_.constant(builder_, kind, dims.data(), rank(dims), values.data()), at);
     }
-    Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT, Place at = Place::here()) {
+    Value fill(const Dims& dims, double value, int32_t kind = HK_KIND_FLOAT, Location at = Location::here()) {
         return got(api_.fill(builder_, kind, dims.data(), rank(dims), value), at);
     }
-    Value number(double value, Place at = Place::here()) { return fill({}, value, HK_KIND_FLOAT, at); }
-    Value integer(int64_t value, Place at = Place::here()) {
+    Value number(double value, Location at = Location::here()) { return fill({}, value, HK_KIND_FLOAT, at); }
+    Value integer(int64_t value, Location at = Location::here()) {
         return fill({}, static_cast<double>(value), HK_KIND_INT32, at);
     }
-    Value iota(int64_t length, int64_t start = 0, int64_t step = 1, Place at = Place::here()) {
+    Value iota(int64_t length, int64_t start = 0, int64_t step = 1, Location at = Location::here()) {
         return got(api_.iota(builder_, length, start, step), at);
     }
-    Value positions(int64_t batch, int64_t length, Place at = Place::here()) {
+    Value positions(int64_t batch, int64_t length, Location at = Location::here()) {
         return got(api_.positions(builder_, batch, length), at);
     }
-    Value step_scalar(std::string_view name, double initial, Place at = Place::here()) {
+    Value step_scalar(std::string_view name, double initial, Location at = Location::here()) {
         return got(api_.step_scalar(builder_, text(name), initial), at);
     }
 
-    void offer(std::string_view port, Value value, Place at = Place::here()) {
+    void offer(std::string_view port, Value value, Location at = Location::here()) {
         api_.offer(builder_, text(port), value.id);
         check(at);
     }
     bool has_port(std::string_view port) { return api_.has_port(builder_, text(port)) != 0; }
-    Value ask(std::string_view port, Place at = Place::here()) { return got(api_.ask(builder_, text(port)), at); }
-    void loss(std::string_view name, Value sum, Value count, double weight = 1.0, Place at = Place::here()) {
+    Value ask(std::string_view port, Location at = Location::here()) { return got(api_.ask(builder_, text(port)), at); }
+    void loss(std::string_view name, Value sum, Value count, double weight = 1.0, Location at = Location::here()) {
         api_.loss(builder_, text(name), sum.id, count.id, weight);
         check(at);
     }
-    void loss(std::string_view name, const LossSum& total, double weight = 1.0, Place at = Place::here()) {
+    void loss(std::string_view name, const LossSum& total, double weight = 1.0, Location at = Location::here()) {
         loss(name, total.sum, total.count, weight, at);
     }
-    void metric(std::string_view name, Value sum, Value count, Place at = Place::here()) {
+    void metric(std::string_view name, Value sum, Value count, Location at = Location::here()) {
         api_.metric(builder_, text(name), sum.id, count.id);
         check(at);
     }
     // Ends the build function with the author's own error.
-    Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT, Place at = Place::here()) {
+    Value fail(const std::string& message, int32_t code = HK_INVALID_ARGUMENT, Location at = Location::here()) {
         api_.fail(builder_, code, text(message));
         check(at);
         return {this, 0};
@@ -250,7 +250,7 @@ public:
     bool ok() const { return api_.status(builder_, nullptr) == HK_OK; }
 
     std::vector<Value> emit(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                            std::vector<NamedAttribute> attributes, uint32_t output_count, Place at = Place::here()) {
+                            std::vector<NamedAttribute> attributes, uint32_t output_count, Location at = Location::here()) {
         std::vector<hk_value> ids;
         for (const Value& input : inputs) ids.push_back(input.id);
         std::vector<hk_attribute> raw;
@@ -288,11 +288,11 @@ private:
     friend class Caller;
     // Ends the description, because after the first error its result is unusable. The host knows the reason; this adds
     // the location.
-    [[noreturn]] void end(int32_t code, Place at) const { throw Error(code, (caller_ ? *caller_ : at).said()); }
-    void check(Place at) const {
+    [[noreturn]] void end(int32_t code, Location at) const { throw Error(code, (caller_ ? *caller_ : at).text()); }
+    void check(Location at) const {
         if (const int32_t code = api_.status(builder_, nullptr); code != HK_OK) end(code, at);
     }
-    Value got(hk_value id, Place at) {
+    Value got(hk_value id, Location at) {
         if (id == 0) check(at);
         return {this, id};
     }
@@ -304,17 +304,17 @@ private:
     }
     hk_builder* builder_;
     const hk_graph_interface& api_;
-    std::optional<Place> caller_;
+    std::optional<Location> caller_;
 };
 
 // Reports errors at `at` during its lifetime, for functions that consist of several operations, such as those of
 // block.hpp. If several are alive, the outermost counts.
 class Caller {
 public:
-    Caller(Graph* graph, Place at) : graph_(graph != nullptr && !graph->caller_ ? graph : nullptr) {
+    Caller(Graph* graph, Location at) : graph_(graph != nullptr && !graph->caller_ ? graph : nullptr) {
         if (graph_ != nullptr) graph_->caller_ = at;
     }
-    Caller(Graph& graph, Place at) : Caller(&graph, at) {}
+    Caller(Graph& graph, Location at) : Caller(&graph, at) {}
     Caller(const Caller&) = delete;
     Caller& operator=(const Caller&) = delete;
     ~Caller() {
@@ -335,10 +335,10 @@ inline int64_t Value::dim(int axis) const {
 }
 inline int32_t Value::kind() const { return graph != nullptr ? graph->kind(id) : HK_KIND_FLOAT; }
 
-inline Graph& graph_of(const std::vector<Value>& values, Place at = Place::here()) {
+inline Graph& graph_of(const std::vector<Value>& values, Location at = Location::here()) {
     for (const Value& value : values)
         if (value.graph != nullptr) return *value.graph;
-    throw Error(HK_INVALID_ARGUMENT, "an operation was called on values that belong to no graph (" + at.said() + ")");
+    throw Error(HK_INVALID_ARGUMENT, "an operation was called on values that belong to no graph (" + at.text() + ")");
 }
 
 // Adds a name to the scope of everything described during its lifetime: "block.3", "attention".
@@ -372,16 +372,16 @@ private:
 namespace hekla::plugin {
 
 // Returns a number of the same kind as the value next to it.
-inline Value like(Value a, double number, Place at = Place::here()) {
+inline Value like(Value a, double number, Location at = Location::here()) {
     const int32_t kind = a.kind();
     return graph_of({a}, at).fill({}, number, kind < 0 ? HK_KIND_FLOAT : kind, at);
 }
 
 // A value with its location in the source, because operators cannot have the default argument that functions have.
 struct Operand {
-    Operand(Value written, Place here = Place::here()) : value(written), at(here) {}
+    Operand(Value written, Location here = Location::here()) : value(written), at(here) {}
     Value value;
-    Place at;
+    Location at;
 };
 inline Value operator+(Operand a, Value b) { return add(a.value, b, a.at); }
 inline Value operator-(Operand a, Value b) { return sub(a.value, b, a.at); }
@@ -401,24 +401,24 @@ inline Value operator/(double a, Operand b) { return div(like(b.value, a, b.at),
 // `count`.
 inline std::vector<Value> own_outputs(const char* name, uint32_t revision, const std::vector<Value>& inputs,
                                       uint32_t count, const std::vector<NamedAttribute>& attributes = {},
-                                      Place at = Place::here()) {
+                                      Location at = Location::here()) {
     return graph_of(inputs, at).emit(name, revision, inputs, attributes, count, at);
 }
 inline Value own(const char* name, uint32_t revision, const std::vector<Value>& inputs,
-                 const std::vector<NamedAttribute>& attributes = {}, Place at = Place::here()) {
+                 const std::vector<NamedAttribute>& attributes = {}, Location at = Location::here()) {
     return own_outputs(name, revision, inputs, 1, attributes, at)[0];
 }
 
-inline Value equal(Value a, Value b, Place at = Place::here()) { return compare(a, b, 0, at); }
-inline Value not_equal(Value a, Value b, Place at = Place::here()) { return compare(a, b, 1, at); }
-inline Value less(Value a, Value b, Place at = Place::here()) { return compare(a, b, 2, at); }
-inline Value equal(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 0, at); }
-inline Value not_equal(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 1, at); }
-inline Value greater(Value a, double b, Place at = Place::here()) { return compare(a, like(a, b, at), 4, at); }
-inline Value to_float(Value x, Place at = Place::here()) { return cast(x, HK_KIND_FLOAT, at); }
-inline Value to_float32(Value x, Place at = Place::here()) { return cast(x, HK_KIND_FLOAT32, at); }
-inline Value to_int(Value x, Place at = Place::here()) { return cast(x, HK_KIND_INT32, at); }
-inline Value sum_all(Value x, Place at = Place::here()) {
+inline Value equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 0, at); }
+inline Value not_equal(Value a, Value b, Location at = Location::here()) { return compare(a, b, 1, at); }
+inline Value less(Value a, Value b, Location at = Location::here()) { return compare(a, b, 2, at); }
+inline Value equal(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 0, at); }
+inline Value not_equal(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 1, at); }
+inline Value greater(Value a, double b, Location at = Location::here()) { return compare(a, like(a, b, at), 4, at); }
+inline Value to_float(Value x, Location at = Location::here()) { return cast(x, HK_KIND_FLOAT, at); }
+inline Value to_float32(Value x, Location at = Location::here()) { return cast(x, HK_KIND_FLOAT32, at); }
+inline Value to_int(Value x, Location at = Location::here()) { return cast(x, HK_KIND_INT32, at); }
+inline Value sum_all(Value x, Location at = Location::here()) {
     Dims axes;
     for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
     return sum(x, axes, {}, at);

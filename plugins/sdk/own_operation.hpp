@@ -41,7 +41,7 @@ namespace hekla::plugin {
 // GLSL with its location in the author's file, so that the compiler's messages have the right line numbers.
 struct Glsl {
     Glsl() = default;
-    Glsl(const char* glsl, Place at = Place::here()) : text(glsl), file(at.file), line(at.line) {
+    Glsl(const char* glsl, Location at = Location::here()) : text(glsl), file(at.file), line(at.line) {
         file.erase(0, file.find_last_of("/\\") + 1);
     }
     std::string text, file;

@@ -17,7 +17,7 @@ inline PoolingKind pooling_kind(const Config& c) {
 }
 
 // Returns attention_mask [B, T], or ones if the batch has none. Choices [B, C, T] become rows.
-inline Value token_mask(Graph& g, Value hidden, Place at = Place::here()) {
+inline Value token_mask(Graph& g, Value hidden, Location at = Location::here()) {
     const Caller caller(g, at);
     const Dims dims{hidden.dim(0), hidden.dim(1)};
     if (!g.has_field("attention_mask")) return g.fill(dims, 1.0, HK_KIND_INT32);
@@ -26,7 +26,7 @@ inline Value token_mask(Graph& g, Value hidden, Place at = Place::here()) {
 }
 
 // Pools hidden [B, T, D] -> [B, D] without padding. pooler: a linear layer and tanh of the first token, NAME.dense.
-inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::string& name, Place at = Place::here()) {
+inline Value pool_tokens(Graph& g, Value hidden, PoolingKind kind, const std::string& name, Location at = Location::here()) {
     const Caller caller(g, at);
     if (hidden.rank() != 3) return g.fail("a head that pools over tokens needs states [rows, tokens, width]");
     switch (kind) {

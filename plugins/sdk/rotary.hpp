@@ -61,7 +61,7 @@ inline int64_t rotary_rows(Graph& g, int64_t length, int64_t max_positions) {
 struct RotaryTables {
     Value cosine, sine;
 
-    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_dim, int64_t positions, Place at = Place::here()) {
+    RotaryTables(Graph& g, const RotarySettings& r, int64_t head_dim, int64_t positions, Location at = Location::here()) {
         const Caller caller(g, at);
         // An odd number of rotated features is rounded up, as in the reference; the angles use the number before
         // rounding.
@@ -82,7 +82,7 @@ struct RotaryTables {
     }
 
     // Rotates pairs of x [B, H, T, D] by the angles of `positions` [B, T].
-    Value apply(Value x, Value positions, Place at = Place::here()) const {
+    Value apply(Value x, Value positions, Location at = Location::here()) const {
         return rotary(x, cosine, sine, {.positions = positions}, at);
     }
 
