@@ -207,7 +207,7 @@ inline Value masked_head(Graph& g, Value hidden, Value decoder, const MaskedHead
 }
 
 // Position of the norms in a block.
-enum class NormPlace { before, after, both, none };
+enum class NormPosition { before, after, both, none };
 
 // Arrangement of the two parts and their residuals. one_residual spans both parts.
 enum class Arrangement { serial, parallel, one_residual };
@@ -219,9 +219,9 @@ struct Block {
     Part feed_forward;
     Part attention_norm;    // the norm that belongs to attention (before or after it)
     Part feed_forward_norm; // in the parallel arrangement: empty means that both parts read attention_norm's result
-    Part attention_after_norm, feed_forward_after_norm; // NormPlace::both only
+    Part attention_after_norm, feed_forward_after_norm; // NormPosition::both only
     Part cross_attention, cross_attention_norm;         // between the two, in a decoder; serial only, before or after
-    NormPlace norm = NormPlace::before;
+    NormPosition norm = NormPosition::before;
     Arrangement arrangement = Arrangement::serial;
     double residual_dropout = 0.0;
 };
@@ -230,16 +230,16 @@ struct Block {
 inline Value transformer_block(Graph& g, Value x, const Block& b, Location at = Location::here()) {
     const Recompute region(g);
     const auto apply = [](const Block::Part& part, Value value) { return part ? part(value) : value; };
-    const bool before = b.norm == NormPlace::before || b.norm == NormPlace::both;
+    const bool before = b.norm == NormPosition::before || b.norm == NormPosition::both;
     const auto part = [&](const char* scope, const Block::Part& compute, const Block::Part& norm,
                           const Block::Part& after, Value in) {
         const Scope name(g, scope);
         Value y = compute(before ? apply(norm, in) : in);
-        if (b.norm == NormPlace::both) y = apply(after, y);
+        if (b.norm == NormPosition::both) y = apply(after, y);
         return drop(g, y, b.residual_dropout, at);
     };
     const auto close = [&](Value y, const Block::Part& norm) {
-        return b.norm == NormPlace::after ? apply(norm, y) : y;
+        return b.norm == NormPosition::after ? apply(norm, y) : y;
     };
     switch (b.arrangement) {
     case Arrangement::parallel: {

@@ -118,7 +118,7 @@ private:
 
     Value block(Graph& g, Value x, Value padding, const std::string& name) {
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) {
             return layer_norm_layer(g, in, name + "attention.LayerNorm", s_.layer_norm_eps);
         };

@@ -163,7 +163,7 @@ private:
             return a;
         };
         Block b;
-        b.norm = norms_first_ ? NormPlace::before : NormPlace::after;
+        b.norm = norms_first_ ? NormPosition::before : NormPosition::after;
         b.attention_norm = norm("self_attn_layer_norm");
         b.cross_attention_norm = norm("encoder_attn_layer_norm");
         b.feed_forward_norm = norm("final_layer_norm");

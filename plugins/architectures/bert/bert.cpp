@@ -127,7 +127,7 @@ private:
         const std::string name = root_ + ".encoder.layer." + std::to_string(index) + ".";
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) {
             return layer_norm_layer(g, in, name + "attention.output.LayerNorm", s_.layer_norm_eps);
         };

@@ -96,7 +96,7 @@ private:
         const std::string name = "distilbert.transformer.layer." + std::to_string(index) + ".";
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "sa_layer_norm", kEpsilon); };
         b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "output_layer_norm", kEpsilon); };
         b.attention = [&](Value in) {

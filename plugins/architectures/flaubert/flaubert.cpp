@@ -110,7 +110,7 @@ private:
                           inner = "transformer.ffns." + i;
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = s_.norm_before ? NormPlace::before : NormPlace::after;
+        b.norm = s_.norm_before ? NormPosition::before : NormPosition::after;
         b.attention_norm = [&](Value in) {
             return layer_norm_layer(g, in, "transformer.layer_norm1." + i, s_.layer_norm_eps);
         };

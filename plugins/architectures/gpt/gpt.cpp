@@ -91,7 +91,7 @@ private:
         const std::string name = "transformer.h." + std::to_string(index) + ".";
         const LayerOptions conv{.input_first = true, .initializer = normal(s_.initializer_range)};
         Block b;
-        b.norm = NormPlace::after;
+        b.norm = NormPosition::after;
         b.attention_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_1", s_.layer_norm_eps); };
         b.feed_forward_norm = [&](Value in) { return layer_norm_layer(g, in, name + "ln_2", s_.layer_norm_eps); };
         b.attention = [&](Value in) {
