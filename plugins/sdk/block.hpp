@@ -186,7 +186,7 @@ inline Value attention_layer(Graph& g, Value x, Value source, const AttentionLay
 
 // Selects the hidden states for a masked language model's head: at masked_positions [B, P] if the batch has them,
 // otherwise all: hidden [B, T, D] -> [B, P, D] or unchanged.
-inline Value predicted_places(Graph& g, Value hidden, Location at = Location::here()) {
+inline Value predicted_positions(Graph& g, Value hidden, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.has_field("masked_positions") ? gather(hidden, g.input("masked_positions"), {.batch_dimensions = 1})
                                            : hidden;

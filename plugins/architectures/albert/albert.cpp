@@ -66,7 +66,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("predictions.decoder.weight", {s_.vocab_size, s_.embedding_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "predictions.dense",
                                            .norm = "predictions.LayerNorm",
                                            .bias = "predictions.bias",

@@ -58,7 +58,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("cls.predictions.decoder.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "cls.predictions.transform.dense",
                                            .norm = "cls.predictions.transform.LayerNorm",
                                            .bias = "cls.predictions.bias",
@@ -179,7 +179,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("lm_head.decoder.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "lm_head.dense",
                                            .norm = "lm_head.layer_norm",
                                            .bias = "lm_head.bias",

@@ -76,7 +76,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter(root + "decoder.weight", {s_.vocab_size, embedding_width()},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = inner + "dense",
                                            .norm = inner + "LayerNorm",
                                            .bias = root + "bias",

@@ -53,7 +53,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("vocab_projector.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", masked_head(g, predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", masked_head(g, predicted_positions(g, g.ask("hidden")), decoder,
                                           {.dense = "vocab_transform",
                                            .norm = "vocab_layer_norm",
                                            .bias = "vocab_projector.bias",

@@ -65,7 +65,7 @@ public:
                                       ? token_embedding(g)
                                       : g.parameter("pred_layer.proj.weight", {s_.vocab_size, s_.hidden_size},
                                                     normal(s_.initializer_range));
-            g.offer("logits", linear(predicted_places(g, g.ask("hidden")), decoder,
+            g.offer("logits", linear(predicted_positions(g, g.ask("hidden")), decoder,
                                      {.bias = g.parameter("pred_layer.proj.bias", {s_.vocab_size})}));
             return true;
         }
