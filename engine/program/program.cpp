@@ -121,7 +121,7 @@ struct Program::State {
     bool timings = false, serialized = false;    // CompileOptions
     ProgramMetadata kept;
     MemoryPlan plan; // without its placements
-    Placements places;
+    Placements placements;
     uint64_t generation = 0; // of the arena, when the argument records were written
 
     gpu::Buffer constants;
@@ -146,7 +146,7 @@ struct Program::State {
 
     State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering);
     Status prepare(const Lowering& lowering);
-    Status find_store_places(const Lowering& lowering);
+    Status find_store_placements(const Lowering& lowering);
     Status make_buffers(const Lowering& lowering);
     Status compile_pipelines(const Lowering& lowering);
     void slice_dispatches();
@@ -164,7 +164,7 @@ struct Program::State {
 
 Program::State::State(Runtime& with, ParameterStore& from, const CompileOptions& options, const Lowering& lowering)
     : runtime(&with), store(&from), memory(with.gpu().device->host_memory()), timings(options.timings),
-      serialized(options.serialized), kept(lowering, memory), places(lowering.resources.size(), memory), slices(memory),
+      serialized(options.serialized), kept(lowering, memory), placements(lowering.resources.size(), memory), slices(memory),
       took(memory), pipelines(memory), fields(memory), scalars(memory), gradients(memory) {}
 
 Program::Program(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -202,8 +202,8 @@ Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const Loweri
 Status Program::State::prepare(const Lowering& lowering) {
     HK_ASSIGN(plan, plan_memory(lowering, runtime->options().max_block_bytes));
     for (const Placement& placement : std::exchange(plan.placements, {}))
-        places[placement.resource] = {nullptr, placement.block, placement.offset};
-    HK_TRY(find_store_places(lowering));
+        placements[placement.resource] = {nullptr, placement.block, placement.offset};
+    HK_TRY(find_store_placements(lowering));
     HK_TRY(compile_pipelines(lowering));
     HK_TRY(runtime->reserve_arena(plan.blocks));
     HK_TRY(make_buffers(lowering));
@@ -223,7 +223,7 @@ Status Program::State::renew(gpu::Staging& staging) {
     return {};
 }
 
-Status Program::State::find_store_places(const Lowering& lowering) {
+Status Program::State::find_store_placements(const Lowering& lowering) {
     std::set<std::string_view> written;
     const auto without = [&](StoreArena arena, const std::string& name) {
         return failed_precondition(
@@ -245,7 +245,7 @@ Status Program::State::find_store_places(const Lowering& lowering) {
             const bool fresh = !store->has_state(resource.name);
             HK_TRY(store->make_state(resource.name, resource.bytes));
             if (fresh && !resource.content.empty()) HK_TRY(store->upload_state(resource.name, resource.content));
-            places[id] = {store->state_buffer(resource.name), 0, 0};
+            placements[id] = {store->state_buffer(resource.name), 0, 0};
             plan.states += resource.bytes;
             continue;
         }
@@ -256,7 +256,7 @@ Status Program::State::find_store_places(const Lowering& lowering) {
         }
         if (const std::optional<uint32_t> chunk = chunk_of(resource.name)) {
             if (*chunk >= store->chunks().size() || !store->has(arena, *chunk)) return without(arena, resource.name);
-            places[id] = {&store->buffer(arena, *chunk), 0, 0};
+            placements[id] = {&store->buffer(arena, *chunk), 0, 0};
             continue;
         }
         const ParameterEntry* entry = store->find(resource.name);
@@ -267,7 +267,7 @@ Status Program::State::find_store_places(const Lowering& lowering) {
             return invalid_argument(
                 fmt::format("the parameter '{}' has the shape {} in the store and {} bytes in the graph", entry->name,
                             entry->shape.text(), resource.bytes));
-        places[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
+        placements[id] = {&store->buffer(arena, entry->chunk), 0, entry->offset * size};
         if (resource.kind == ResourceKind::gradient) written.insert(resource.name);
     }
     for (const ParameterEntry& entry : store->table())
@@ -289,7 +289,7 @@ Status Program::State::make_buffers(const Lowering& lowering) {
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
         const Resource& resource = lowering.resources[id];
         if (resource.kind != ResourceKind::constant) continue;
-        places[id] = {&constants, 0, offsets[id]};
+        placements[id] = {&constants, 0, offsets[id]};
         std::copy(resource.content.begin(), resource.content.end(),
                   content.begin() + static_cast<std::ptrdiff_t>(offsets[id]));
     }
@@ -302,7 +302,7 @@ Status Program::State::make_buffers(const Lowering& lowering) {
     for (ResourceId id = 1; id < lowering.resources.size(); ++id) {
         const KeptResource& resource = kept.resources[id];
         if (resource.kind != ResourceKind::input) continue;
-        places[id] = {&inputs, 0, offsets[id]};
+        placements[id] = {&inputs, 0, offsets[id]};
         if (resource.name == kRuntimeInput) {
             runtime_record = id;
         } else if (resource.name.starts_with(prefix)) {
@@ -319,7 +319,7 @@ Status Program::State::make_buffers(const Lowering& lowering) {
 
     const ProgramOutputs placed = place_outputs(lowering, offsets);
     for (ResourceId id = 1; id < lowering.resources.size(); ++id)
-        if (lowering.resources[id].kind == ResourceKind::output) places[id] = {&outputs, 0, offsets[id]};
+        if (lowering.resources[id].kind == ResourceKind::output) placements[id] = {&outputs, 0, offsets[id]};
     small_outputs = placed.small;
     HK_ASSIGN(outputs, device.create_buffer(std::max(placed.bytes, kAlignment), gpu::Residence::device, "outputs"));
 
@@ -352,7 +352,7 @@ Status Program::State::compile_pipelines(const Lowering& lowering) {
 void Program::State::slice_dispatches() {
     const Speed speed = speed_of(runtime->device_limits());
     std::vector<std::vector<ByteRange>> ranges;
-    for (const DispatchInfo& dispatch : kept.dispatches) ranges.push_back(places.ranges(dispatch, runtime->arena()));
+    for (const DispatchInfo& dispatch : kept.dispatches) ranges.push_back(placements.ranges(dispatch, runtime->arena()));
     std::vector<bool> before = place_barriers(ranges);
     if (serialized || timings) before.assign(before.size(), true);
 
@@ -434,7 +434,7 @@ Status Program::State::write_arguments(gpu::Staging& staging) {
     }
     std::pmr::vector<std::byte> bytes(static_cast<std::size_t>(plan.arguments), memory);
     for (const DispatchSlice& slice : slices)
-        places.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
+        placements.record(kept.dispatches[slice.dispatch], slice.first_group, slice.end_group, runtime->arena(),
                       bytes.data() + slice.record);
     if (!bytes.empty()) HK_TRY(staging.upload(arguments, 0, std::span<const std::byte>(bytes)));
     generation = runtime->arena().generation();
@@ -521,7 +521,7 @@ Status Program::set_input(std::string_view field, std::span<const std::byte> byt
         return invalid_argument(
             fmt::format("the field '{}' takes {} bytes; {} were given", field, resource.bytes, bytes.size()));
     std::copy(bytes.begin(), bytes.end(),
-              state.image->begin() + static_cast<std::ptrdiff_t>(state.places[input->resource].offset));
+              state.image->begin() + static_cast<std::ptrdiff_t>(state.placements[input->resource].offset));
     input->set = true;
     return {};
 }
@@ -535,7 +535,7 @@ Status Program::set_scalar(std::string_view name, float value) {
         if (state.ignores(kScalarPrefix + std::string(name))) return {};
         return not_found(fmt::format("the program reads no step scalar '{}'", name));
     }
-    std::memcpy(state.image->data() + state.places[input->resource].offset, &value, sizeof value);
+    std::memcpy(state.image->data() + state.placements[input->resource].offset, &value, sizeof value);
     return {};
 }
 
@@ -562,7 +562,7 @@ Status Program::submit(const RunScalars& scalars) {
         record.step = scalars.step;
         record.first_example = scalars.first_example;
         record.accumulate = scalars.accumulate ? 1 : 0;
-        std::memcpy(state.image->data() + state.places[state.runtime_record].offset, &record, sizeof record);
+        std::memcpy(state.image->data() + state.placements[state.runtime_record].offset, &record, sizeof record);
     }
     if (!state.image->empty()) {
         std::copy(state.image->begin(), state.image->end(), recording.upload.host().begin());
@@ -600,14 +600,14 @@ Result<HostTensor> Program::read_output(std::string_view name) {
     tensor.shape = view.shape;
     tensor.bytes = ResourceVector<std::byte>(static_cast<std::size_t>(view.bytes()), state.memory);
     if (tensor.bytes.empty()) return tensor;
-    const Place& place = state.places[view.resource];
-    if (place.offset < state.small_outputs) {
+    const Placement& placement = state.placements[view.resource];
+    if (placement.offset < state.small_outputs) {
         const gpu::Buffer& readback = state.latest().readback;
-        HK_TRY(readback.invalidate(place.offset, view.bytes()));
-        const auto from = readback.host().subspan(static_cast<std::size_t>(place.offset), tensor.bytes.size());
+        HK_TRY(readback.invalidate(placement.offset, view.bytes()));
+        const auto from = readback.host().subspan(static_cast<std::size_t>(placement.offset), tensor.bytes.size());
         std::copy(from.begin(), from.end(), tensor.bytes.begin());
     } else {
-        HK_TRY(state.runtime->gpu().staging->download(state.outputs, place.offset, std::span<std::byte>(tensor.bytes)));
+        HK_TRY(state.runtime->gpu().staging->download(state.outputs, placement.offset, std::span<std::byte>(tensor.bytes)));
     }
     if (bytes_of(view.storage) == 2) {
         ResourceVector<std::byte> wide(tensor.bytes.size() * 2, state.memory);
@@ -736,7 +736,7 @@ Result<std::vector<OrderingEvent>> Program::ordering_events(std::size_t replays)
                     const DispatchInfo& dispatch = state.kept.dispatches[slice.dispatch];
                     event.group = replay * state.kept.dispatches.size() + slice.dispatch + 1;
                     event.name = dispatch.label;
-                    for (const ByteRange& range : state.places.ranges(dispatch, state.runtime->arena()))
+                    for (const ByteRange& range : state.placements.ranges(dispatch, state.runtime->arena()))
                         event.bytes.push_back({range.begin, range.end, range.write});
                     event.bytes.push_back({command.arguments, command.arguments + dispatch.record.size(), false});
                     break;

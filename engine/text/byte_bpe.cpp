@@ -49,12 +49,12 @@ public:
             segment = spaced;
         }
         // Maps positions in `segment` to positions in the text; the prefix has no position.
-        const auto place = [&](std::size_t at) {
+        const auto position = [&](std::size_t at) {
             if (prefix && at > 0) --at;
             return origins_.empty() ? begin + at : origins_[at];
         };
         const auto word = [&](std::size_t from, std::size_t to) {
-            return this->word(segment.substr(from, to - from), [&](std::size_t at) { return place(from + at); });
+            return this->word(segment.substr(from, to - from), [&](std::size_t at) { return position(from + at); });
         };
         if (!bpe_.options_.splitter) return word(0, segment.size());
         return bpe_.options_.splitter->split(segment, word);
@@ -83,12 +83,12 @@ private:
         return changed;
     }
 
-    template<class Place>
-    Status word(std::string_view bytes, const Place& place) {
+    template<class Position>
+    Status word(std::string_view bytes, const Position& position) {
         const uint64_t hash = hash64(bytes);
         std::span<const Symbol> symbols = seen_.find(bytes, hash);
         if (symbols.data() == nullptr) {
-            HK_TRY(merge(bytes, place));
+            HK_TRY(merge(bytes, position));
             seen_.add(bytes, hash, work_);
             symbols = work_;
         }
@@ -96,18 +96,18 @@ private:
         if (ranges_ == nullptr) return {};
         std::size_t at = 0;
         for (const Symbol& symbol : symbols) {
-            ranges_->push_back({place(at), place(at + symbol.size)});
+            ranges_->push_back({position(at), position(at + symbol.size)});
             at += symbol.size;
         }
         return {};
     }
 
     // Stores the word's symbols in work_.
-    template<class Place>
-    Status merge(std::string_view bytes, const Place& place) {
+    template<class Position>
+    Status merge(std::string_view bytes, const Position& position) {
         if (bytes.size() > 0x7FFFFFFFu)
             return unsupported(fmt::format("{}: a word of {} bytes; up to 2147483647 can be encoded",
-                                           describe_position(options_.origin, text_, place(0)), bytes.size()));
+                                           describe_position(options_.origin, text_, position(0)), bytes.size()));
         work_.clear();
         if (bpe_.options_.ignore_merges) {
             const std::optional<int32_t> id = bpe_.find(bpe_.alphabet_.spell(bytes));
@@ -124,7 +124,7 @@ private:
             if (id < 0 && !unknown)
                 return invalid_argument(
                     fmt::format("{}: the vocabulary has no token for the byte 0x{:02X}, and no unknown token",
-                                describe_position(options_.origin, text_, place(i)), byte));
+                                describe_position(options_.origin, text_, position(i)), byte));
             if (id < 0 && fuse) {
                 ++work_.back().size;
             } else {

@@ -38,17 +38,17 @@ public:
 
     // Working memory of apply(), reused so that most words need no allocation.
     struct Scratch {
-        struct Place {
+        struct Link {
             int32_t left;
             int32_t right;
         };
         struct Candidate {
             uint32_t rank;
-            uint32_t place;
+            uint32_t position;
             int32_t left;
             int32_t right;
         };
-        std::vector<Place> places;
+        std::vector<Link> links;
         std::vector<Candidate> heap;
     };
 
@@ -67,12 +67,12 @@ private:
     static uint64_t key(int32_t left, int32_t right) {
         return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
     }
-    std::size_t place_of(uint64_t pair) const { // its slot, or the free slot for it
+    std::size_t slot_of(uint64_t pair) const { // its slot, or the free slot for it
         std::size_t at = (pair * 0x9E3779B97F4A7C15u >> 32) & (slots_.size() - 1);
         while (slots_[at].rank != kNone && slots_[at].pair != pair) at = (at + 1) & (slots_.size() - 1);
         return at;
     }
-    uint32_t rank_of(int32_t left, int32_t right) const { return slots_[place_of(key(left, right))].rank; }
+    uint32_t rank_of(int32_t left, int32_t right) const { return slots_[slot_of(key(left, right))].rank; }
     void apply_short(std::vector<Symbol>& word) const;
 
     ResourceVector<Merge> list_;
