@@ -121,7 +121,7 @@ Status run_evaluate(const Context::Call& call, const hk_evaluate_options& o) {
         for (const data::TaskColumn& column : run->data().columns())
             if (const std::string text = split->text(example, column.name); !text.empty()) line[column.name] = text;
         if (!recipe.data.group.empty()) line["group"] = split->group(example);
-        line["said"] = result.predictions[i].said;
+        line["said"] = result.predictions[i].predicted;
         const std::string json = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
         o.prediction(o.user, i, view(json));
     }

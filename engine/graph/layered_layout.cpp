@@ -29,7 +29,7 @@ struct Slot {
 
 struct Box {
     std::vector<std::size_t> children;
-    std::map<std::size_t, std::size_t> slot_of;                       // child -> slot
+    std::map<std::size_t, std::size_t> slot_of;                        // child -> slot
     std::map<std::size_t, std::size_t> entry, exit;                    // value -> slot
     std::set<std::tuple<std::size_t, std::size_t, std::size_t>> edges; // (from slot, to slot, value)
     std::vector<Slot> slots;
@@ -176,11 +176,11 @@ private:
     }
 
     double wish(const Box& box, std::size_t at, bool from_above) const {
-        const auto& neighbours = from_above ? box.slots[at].above : box.slots[at].below;
+        const auto& neighbors = from_above ? box.slots[at].above : box.slots[at].below;
         double sum = 0;
-        for (const auto& [other, value] : neighbours)
+        for (const auto& [other, value] : neighbors)
             sum += box.slots[other].x + offset(other, value, box, !from_above) - offset(at, value, box, from_above);
-        return sum / static_cast<double>(neighbours.size());
+        return sum / static_cast<double>(neighbors.size());
     }
 
     // Places a layer from left to right with minimal gaps, in its order, centered around 0.
@@ -199,8 +199,8 @@ private:
         const auto sweep = [&](std::vector<std::size_t>& layer, bool from_above) {
             std::map<std::size_t, double> wishes;
             for (const std::size_t at : layer) {
-                const auto& neighbours = from_above ? box.slots[at].above : box.slots[at].below;
-                wishes[at] = neighbours.empty() ? box.slots[at].x : wish(box, at, from_above);
+                const auto& neighbors = from_above ? box.slots[at].above : box.slots[at].below;
+                wishes[at] = neighbors.empty() ? box.slots[at].x : wish(box, at, from_above);
             }
             std::ranges::stable_sort(layer, {}, [&](std::size_t at) { return wishes[at]; });
             pack(box, layer);
@@ -220,8 +220,8 @@ private:
         };
         std::vector<double> wishes;
         for (const std::size_t at : layer) {
-            const auto& neighbours = from_above ? box.slots[at].above : box.slots[at].below;
-            wishes.push_back(neighbours.empty() ? box.slots[at].x : wish(box, at, from_above));
+            const auto& neighbors = from_above ? box.slots[at].above : box.slots[at].below;
+            wishes.push_back(neighbors.empty() ? box.slots[at].x : wish(box, at, from_above));
         }
         for (std::size_t i = 0; i < layer.size(); ++i)
             left.push_back(i == 0 ? wishes[0] : std::max(wishes[i], left[i - 1] + apart(layer[i - 1], layer[i])));

@@ -21,6 +21,6 @@ Result<std::vector<nlohmann::json>> decode_rows(const plugin::Composition& compo
                                                 std::span<data::Field> fields, std::size_t rows);
 
 // Adds "label_name" to an object with "label", and "label_names" to one with "labels", for a number or an array.
-void name_labels(nlohmann::json& said, const std::function<nlohmann::json(const nlohmann::json& label)>& name_of);
+void name_labels(nlohmann::json& predicted, const std::function<nlohmann::json(const nlohmann::json& label)>& name_of);
 
 } // namespace hekla::infer

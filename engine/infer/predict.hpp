@@ -16,7 +16,7 @@ struct PredictOptions {
 };
 
 // Returns false to stop.
-using PredictRow = std::function<bool(std::size_t row, const nlohmann::json& said)>;
+using PredictRow = std::function<bool(std::size_t row, const nlohmann::json& predicted)>;
 
 // Returns the columns of texts that the model reads, without the targets. Error: unsupported, if the folder does not
 // contain the model's objective, or if that reads plain text.

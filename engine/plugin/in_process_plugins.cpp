@@ -280,12 +280,12 @@ public:
         if (head.table == nullptr || head.table->decode == nullptr)
             return unsupported(fmt::format("{} does not decode its outputs", head.what));
         const Registry::Within within(registry_, head.manifest, "decode");
-        Pushed<std::string> said;
+        Pushed<std::string> texts;
         hk_error error;
         HK_TRY(
-            status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push_text, &said, &error); }),
+            status_of(guarded(error, [&] { return head.table->decode(head.self, &input, push_text, &texts, &error); }),
                       error, head.what + ": decode"));
-        HK_ASSIGN(std::vector<std::string> rows, said.take(head.what));
+        HK_ASSIGN(std::vector<std::string> rows, texts.take(head.what));
         if (rows.size() != input.row_count)
             return corrupt(fmt::format("{}: decode gave results for {} rows; the batch has {}", head.what, rows.size(),
                                        input.row_count));
@@ -367,26 +367,28 @@ private:
 
     // Returns the value that the body uses instead of one of its parameters.
     Result<graph::ValueId> adapt(Joint& joint, const std::string& name, graph::ValueId parameter) {
-        const auto said_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
-                                metrics = joint.builder.graph().metrics.size()] {
+        const auto added_more = [&, ports = joint.ports.size(), losses = joint.builder.graph().losses.size(),
+                                 metrics = joint.builder.graph().metrics.size()] {
             return joint.ports.size() != ports || joint.builder.graph().losses.size() != losses ||
                    joint.builder.graph().metrics.size() != metrics;
         };
         const std::string what = fmt::format("{}: adapt() of '{}'", adapter_.what, name);
         hk_builder view(joint, next_tag());
         const hk_value given = handle_of(&view, parameter);
-        hk_value said = 0;
+        hk_value adapted = 0;
         hk_error error;
-        HK_ASSIGN(const int32_t code, code_of(adapter_, what, "adapt", error, [&](hk_error* e) {
-                      return adapter_.table->adapt(adapter_.self, &view, {name.data(), name.size()}, given, &said, e);
-                  }));
+        HK_ASSIGN(
+            const int32_t code, code_of(adapter_, what, "adapt", error, [&](hk_error* e) {
+                return adapter_.table->adapt(adapter_.self, &view, {name.data(), name.size()}, given, &adapted, e);
+            }));
         if (!joint.builder.ok()) return status_of(joint.builder.status(), code, error, what);
         HK_TRY(status_of(code, error, what));
         if (view.open_scopes != 0 || view.open_region)
             return failed_precondition(fmt::format("{}: a scope or region is still open after it", what));
-        if (said_more()) return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
-        if (said == 0) return parameter;
-        const graph::ValueId value = value_of(&view, said, "adapt");
+        if (added_more())
+            return failed_precondition(fmt::format("{}: it offers a port or adds a loss or metric", what));
+        if (adapted == 0) return parameter;
+        const graph::ValueId value = value_of(&view, adapted, "adapt");
         if (!joint.builder.ok()) return joint.builder.status().with_context(what);
         const graph::Shape &wanted = joint.builder.shape(parameter), &found = joint.builder.shape(value);
         if (!graph::is_float(joint.builder.kind(value)) || found != wanted)

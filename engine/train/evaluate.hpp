@@ -19,7 +19,7 @@ namespace hekla::train {
 // The head's output for one example.
 struct Prediction {
     uint64_t example = 0; // of the split
-    nlohmann::json said;
+    nlohmann::json predicted;
 };
 
 struct Evaluation {

@@ -231,13 +231,13 @@ Status TrainingLoop::write_texts(const Evaluation& evaluation) const {
     message(evaluation.table);
     std::string lines;
     for (const Prediction& prediction : evaluation.predictions) {
-        if (!prediction.said.contains("text")) continue;
+        if (!prediction.predicted.contains("text")) continue;
         nlohmann::ordered_json line;
         line["step"] = run_.step();
         line["place"] = run_.data().valid()->place(prediction.example);
         for (const data::TaskColumn& column : run_.data().columns())
             line[column.name] = run_.data().valid()->text(prediction.example, column.name);
-        line["said"] = prediction.said;
+        line["said"] = prediction.predicted;
         lines += line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     }
     return write_file_atomically(run_.folder() / "texts.jsonl", lines);

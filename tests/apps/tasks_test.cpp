@@ -755,9 +755,9 @@ dir = "run"
 )");
     succeed(place.run({"train", "vectors.toml"}));
     // By chance it would be one in six.
-    CHECK(last_evaluation(place, "run")["eval_neighbour_accuracy"].get<double>() > 0.2);
+    CHECK(last_evaluation(place, "run")["eval_neighbor_accuracy"].get<double>() > 0.2);
     const json near =
-        json::parse(succeed(place.run({"embed", "run", "--nearest", "cats", "--neighbours", "3", "--json"})).out);
+        json::parse(succeed(place.run({"embed", "run", "--nearest", "cats", "--neighbors", "3", "--json"})).out);
     CHECK(near["word"] == "cats");
     REQUIRE(near["nearest"].size() == 3);
     CHECK(near["nearest"][0]["cosine"].get<double>() >= near["nearest"][2]["cosine"].get<double>());

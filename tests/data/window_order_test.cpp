@@ -51,9 +51,9 @@ TEST_CASE("permutation: every item is equally likely at every position") {
         for (const int count : row) CHECK(std::abs(count - 1000) < 145);
     // Neighbors do not stay neighbors: by chance 1 in 500 pairs would.
     const Permutation permute(1000, 5);
-    int neighbours = 0;
-    for (uint64_t i = 0; i + 1 < 1000; ++i) neighbours += permute(i + 1) == permute(i) + 1;
-    CHECK(neighbours < 12);
+    int neighbors = 0;
+    for (uint64_t i = 0; i + 1 < 1000; ++i) neighbors += permute(i + 1) == permute(i) + 1;
+    CHECK(neighbors < 12);
 }
 
 TEST_CASE("window order: shuffle visits every window once per epoch, in a different order for each epoch and seed") {

@@ -195,20 +195,20 @@ TEST_CASE("random numbers have their distributions and depend on their keys") {
     const Tensor uniform = run1(Op::random_uniform, {}, attributes);
     const Tensor normal = run1(Op::random_normal, {}, attributes);
     const double count = 20100;
-    double mean = 0, square = 0, normal_mean = 0, normal_square = 0, neighbours = 0;
+    double mean = 0, square = 0, normal_mean = 0, normal_square = 0, neighbors = 0;
     for (std::size_t i = 0; i < uniform.data.size(); ++i) {
         CHECK_UNARY(uniform.data[i] >= 0 && uniform.data[i] < 1);
         mean += uniform.data[i] / count;
         square += uniform.data[i] * uniform.data[i] / count;
         normal_mean += normal.data[i] / count;
         normal_square += normal.data[i] * normal.data[i] / count;
-        if (i > 0) neighbours += normal.data[i] * normal.data[i - 1] / count;
+        if (i > 0) neighbors += normal.data[i] * normal.data[i - 1] / count;
     }
     CHECK(std::abs(mean - 0.5) < 0.01);
     CHECK(std::abs(square - 1. / 3) < 0.01);
     CHECK(std::abs(normal_mean) < 0.03);
     CHECK(std::abs(normal_square - 1) < 0.05);
-    CHECK(std::abs(neighbours) < 0.03);
+    CHECK(std::abs(neighbors) < 0.03);
     Feeds feeds;
     feeds.first_example = 99;
     const Tensor last =

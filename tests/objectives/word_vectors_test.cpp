@@ -43,13 +43,13 @@ TEST_CASE("skip_gram: each word draws neighbors within a window, and negatives b
     int pairs = 0;
     for (uint64_t epoch = 0; epoch < 3000; ++epoch) {
         const Fields fields = collate(bench, {text.draw(0, epoch)}, 1, 8, 1, &text.examples);
-        const std::vector<int32_t> words = fields.row("words", 0), neighbours = fields.row("neighbours", 0),
+        const std::vector<int32_t> words = fields.row("words", 0), neighbors = fields.row("neighbors", 0),
                                    real = fields.row("real", 0);
         for (std::size_t p = 0; p < words.size(); ++p) {
             if (real[p] == 0) continue;
             ++pairs;
-            ++distances[std::abs(words[p] - neighbours[p * 4])];
-            for (std::size_t k = 1; k < 4; ++k) CHECK(neighbours[p * 4 + k] != neighbours[p * 4]);
+            ++distances[std::abs(words[p] - neighbors[p * 4])];
+            for (std::size_t k = 1; k < 4; ++k) CHECK(neighbors[p * 4 + k] != neighbors[p * 4]);
         }
     }
     // Window 1 or 2 with equal probability: 14 neighbors at distance 1 (7 on either side), and half of the 12 at
@@ -64,10 +64,10 @@ TEST_CASE("skip_gram: each word draws neighbors within a window, and negatives b
     double total = 0.0;
     for (uint64_t epoch = 0; epoch < 3000; ++epoch) {
         const Fields fields = collate(bench, {uneven.draw(0, epoch)}, 1, 11, 1, &uneven.examples);
-        const std::vector<int32_t> neighbours = fields.row("neighbours", 0), real = fields.row("real", 0);
+        const std::vector<int32_t> neighbors = fields.row("neighbors", 0), real = fields.row("real", 0);
         for (std::size_t p = 0; p < real.size(); ++p)
-            for (std::size_t k = 1; k < 4 && real[p] != 0 && neighbours[p * 4] == 1; ++k) {
-                drawn[neighbours[p * 4 + k]] += 1.0;
+            for (std::size_t k = 1; k < 4 && real[p] != 0 && neighbors[p * 4] == 1; ++k) {
+                drawn[neighbors[p * 4 + k]] += 1.0;
                 total += 1.0;
             }
     }
@@ -111,7 +111,7 @@ TEST_CASE("skip_gram and glove: the same fields for any threads in any order") {
         for (std::size_t i = fields.size(); i-- > 0;) {
             const Fields one = collate(again, {text.draw(i)}, 1, 6, 5, &text.examples);
             CHECK(one.row("words", 0) == fields[i].row("words", 0));
-            CHECK(one.row("neighbours", 0) == fields[i].row("neighbours", 0));
+            CHECK(one.row("neighbors", 0) == fields[i].row("neighbors", 0));
         }
     }
 }
@@ -122,12 +122,12 @@ TEST_CASE("glove: counts by inverse distance, across window borders too") {
     const Fields fields = collate(bench, {text.draw(0)}, 1, 2, 1, &text.examples);
     std::map<std::pair<int32_t, int32_t>, double> counts;
     std::map<std::pair<int32_t, int32_t>, int> drawn;
-    const std::vector<int32_t> words = fields.row("words", 0), neighbours = fields.row("neighbours", 0);
+    const std::vector<int32_t> words = fields.row("words", 0), neighbors = fields.row("neighbors", 0);
     const std::vector<float> logs = fields.row<float>("log_count", 0), weights = fields.row<float>("weight", 0);
     for (std::size_t i = 0; i < words.size(); ++i) {
         const double count = std::exp(static_cast<double>(logs[i]));
-        counts[{words[i], neighbours[i]}] = count;
-        ++drawn[{words[i], neighbours[i]}];
+        counts[{words[i], neighbors[i]}] = count;
+        ++drawn[{words[i], neighbors[i]}];
         CHECK(static_cast<double>(weights[i]) == doctest::Approx(std::min(1.0, std::sqrt(count / 2.0))).epsilon(1e-5));
     }
     // 0-1 adjacent twice, and once with a word between them; 1-2 and 0-2 once each.
@@ -180,24 +180,24 @@ TEST_CASE("skip_gram and glove: losses by definition; a batch without a corpus i
             const auto width = static_cast<std::size_t>(table.shape[1]);
             return std::span(table.data).subspan(static_cast<std::size_t>(id) * width, width);
         };
-        const auto product = [&](int32_t word, int32_t neighbour) {
+        const auto product = [&](int32_t word, int32_t neighbor) {
             double sum = 0.0;
             for (std::size_t d = 0; d < row_of("words.weight", word).size(); ++d)
-                sum += row_of("words.weight", word)[d] * row_of("neighbours.weight", neighbour)[d];
+                sum += row_of("words.weight", word)[d] * row_of("neighbors.weight", neighbor)[d];
             return sum;
         };
-        const std::vector<int32_t> words = fields.row("words", 0), neighbours = fields.row("neighbours", 0);
+        const std::vector<int32_t> words = fields.row("words", 0), neighbors = fields.row("neighbors", 0);
         double loss = 0.0, count = 0.0;
         for (std::size_t p = 0; p < words.size(); ++p) {
             if (skips) {
                 if (fields.row("real", 0)[p] == 0) continue;
                 for (std::size_t k = 0; k < 3; ++k) {
-                    const double x = product(words[p], neighbours[p * 3 + k]);
+                    const double x = product(words[p], neighbors[p * 3 + k]);
                     loss += std::log1p(std::exp(k == 0 ? -x : x));
                 }
             } else {
-                const double difference = product(words[p], neighbours[p]) + row_of("words.bias", words[p])[0] +
-                                          row_of("neighbours.bias", neighbours[p])[0] -
+                const double difference = product(words[p], neighbors[p]) + row_of("words.bias", words[p])[0] +
+                                          row_of("neighbors.bias", neighbors[p])[0] -
                                           static_cast<double>(fields.row<float>("log_count", 0)[p]);
                 loss += static_cast<double>(fields.row<float>("weight", 0)[p]) * difference * difference;
             }
@@ -209,7 +209,7 @@ TEST_CASE("skip_gram and glove: losses by definition; a batch without a corpus i
         auto differentiated = graph::differentiate(graph.take());
         REQUIRE(differentiated.ok());
         CHECK(differentiated->outputs.contains("grad.words.weight"));
-        CHECK(differentiated->outputs.contains("grad.neighbours.weight"));
+        CHECK(differentiated->outputs.contains("grad.neighbors.weight"));
         CHECK(differentiated->outputs.contains("grad.words.bias") == !skips);
 
         std::vector<data::Field> none;

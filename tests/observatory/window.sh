@@ -123,7 +123,7 @@ for x in 0.5 0.48 0.52 0.46 0.54 0.44 0.56 0.42 0.58 0.4 0.6; do
 done
 press
 release
-until_true 30 'no neighbours are listed' at_least embeddings/neighbours 10
+until_true 30 'no neighbors are listed' at_least embeddings/neighbors 10
 picture 4-after
 
 # 5. Generate with the model: the most probable token, twice.

@@ -22,7 +22,7 @@ using nlohmann::json;
 struct EmbedArguments {
     std::string model, file, fields, pairs, format, output, port = "hidden", pooling = "mean";
     std::vector<std::string> texts, nearest, columns;
-    int64_t batch = 8, neighbours = 10;
+    int64_t batch = 8, neighbors = 10;
     bool reference = false, json = false;
 };
 
@@ -165,16 +165,16 @@ int run_table(const Globals& globals, const EmbedArguments& a) {
     }
     std::string out;
     for (const std::string& word : a.nearest) {
-        const auto found = nearest(table, *tokenizer.value(), word, static_cast<std::size_t>(a.neighbours));
+        const auto found = nearest(table, *tokenizer.value(), word, static_cast<std::size_t>(a.neighbors));
         if (!found.ok()) return fail(found.status());
-        json neighbours = json::array();
+        json neighbors = json::array();
         std::string line = word + ":";
-        for (const Neighbour& one : found.value()) {
-            neighbours.push_back({{"token", one.token}, {"cosine", one.cosine}});
+        for (const Neighbor& one : found.value()) {
+            neighbors.push_back({{"token", one.token}, {"cosine", one.cosine}});
             line += fmt::format(" {} {:.3f}", one.token, one.cosine);
         }
         out +=
-            (a.json ? json{{"word", word}, {"nearest", neighbours}}.dump(-1, ' ', false, json::error_handler_t::replace)
+            (a.json ? json{{"word", word}, {"nearest", neighbors}}.dump(-1, ' ', false, json::error_handler_t::replace)
                     : line) +
             "\n";
     }
@@ -333,7 +333,7 @@ void add_embed(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->capture_default_str();
     parser->add_option("--batch", a->batch, "rows per batch")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     parser->add_option("--nearest", a->nearest, "words whose nearest tokens by cosine are printed");
-    parser->add_option("--neighbours", a->neighbours, "nearest tokens per word")
+    parser->add_option("--neighbors", a->neighbors, "nearest tokens per word")
         ->check(CLI::Range(1, 1 << 20))
         ->capture_default_str();
     parser->add_flag("--json", a->json, "print the result of --nearest or --pairs as JSON");

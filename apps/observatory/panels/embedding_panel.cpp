@@ -10,7 +10,7 @@ namespace observatory {
 namespace {
 
 constexpr uint32_t kNear = 0x100, kKind = 0xFF;
-constexpr std::size_t kNeighbours = 16;
+constexpr std::size_t kNeighbors = 16;
 
 struct TokenKind {
     const char* name;
@@ -64,7 +64,7 @@ void EmbeddingPanel::change(Observatory& app, bool) {
     classify(*app.model());
     framed_ = false;
     hovered_ = chosen_ = wanted_ = kNone;
-    neighbours_.clear();
+    neighbors_.clear();
     asked_at_ = 0;
 }
 
@@ -93,7 +93,7 @@ glm::vec3 EmbeddingPanel::place(uint32_t token) const {
 
 void EmbeddingPanel::choose(uint32_t token) {
     chosen_ = wanted_ = token;
-    neighbours_.clear();
+    neighbors_.clear();
     asked_at_ = 0;
     for (uint32_t i = 0; i < axes_.rows(); ++i) kinds_.as<uint32_t>()[i] &= kKind;
 }
@@ -198,8 +198,8 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
                            4.0F);
         list.AddText(at, c, text.c_str());
     };
-    for (std::size_t i = 0; i < std::min<std::size_t>(neighbours_.size(), 5); ++i)
-        label(neighbours_[i].row, color::kText);
+    for (std::size_t i = 0; i < std::min<std::size_t>(neighbors_.size(), 5); ++i)
+        label(neighbors_[i].row, color::kText);
     if (chosen_ != kNone) label(chosen_, color::kOrange);
     if (hovered_ != kNone && hovered_ != chosen_) label(hovered_, color::kText);
     // The legend of the colors.
@@ -219,7 +219,7 @@ void EmbeddingPanel::draw_cloud(Observatory& app, ImVec2 size) {
 
 void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
     const Model& model = *app.model();
-    ImGui::BeginChild("neighbours", size, true);
+    ImGui::BeginChild("neighbors", size, true);
     ImGui::SetNextItemWidth(-1);
     if (text_field("##search", search_, "find a token", ImGuiInputTextFlags_EnterReturnsTrue) && !search_.empty()) {
         for (uint32_t i = 0; i < axes_.rows(); ++i) {
@@ -251,30 +251,30 @@ void EmbeddingPanel::draw_side(Observatory& app, ImVec2 size) {
     ImGui::SameLine();
     ImGui::TextDisabled("token %u, nearest by cosine", chosen_);
     ImDrawList& list = *ImGui::GetWindowDrawList();
-    for (std::size_t i = 0; i < neighbours_.size(); ++i) {
-        const Likeness::Neighbour neighbour = neighbours_[i];
+    for (std::size_t i = 0; i < neighbors_.size(); ++i) {
+        const Likeness::Neighbor neighbor = neighbors_[i];
         const ImVec2 corner = ImGui::GetCursorScreenPos();
         const float room = ImGui::GetContentRegionAvail().x, high = ImGui::GetTextLineHeight() + 6.0F;
         ImGui::PushID(static_cast<int>(i));
-        const bool pressed = ImGui::InvisibleButton("neighbour", {room, high});
+        const bool pressed = ImGui::InvisibleButton("neighbor", {room, high});
         ImGui::PopID();
-        app.controls.place("neighbour/" + std::to_string(i));
+        app.controls.place("neighbor/" + std::to_string(i));
         if (ImGui::IsItemHovered()) {
             list.AddRectFilled(corner, {corner.x + room, corner.y + high}, color::kGrid, 4.0F);
-            hovered_ = neighbour.row;
+            hovered_ = neighbor.row;
         }
-        const float share = std::max(neighbour.cosine, 0.0F);
+        const float share = std::max(neighbor.cosine, 0.0F);
         list.AddText({corner.x + 6, corner.y + 3}, color::kText,
-                     model.label(static_cast<int32_t>(neighbour.row)).c_str());
+                     model.label(static_cast<int32_t>(neighbor.row)).c_str());
         list.AddRectFilled({corner.x + room * 0.48F, corner.y + 7},
                            {corner.x + room * (0.48F + 0.36F * share), corner.y + high - 7},
                            with_alpha(color::kBlue, 0.75F), 2.0F);
         std::array<char, 16> text{};
-        std::snprintf(text.data(), text.size(), "%.3f", static_cast<double>(neighbour.cosine));
+        std::snprintf(text.data(), text.size(), "%.3f", static_cast<double>(neighbor.cosine));
         list.AddText({corner.x + room * 0.86F, corner.y + 3}, color::kDim, text.data());
         if (pressed) {
-            camera_.turn_towards(place(neighbour.row));
-            choose(neighbour.row);
+            camera_.turn_towards(place(neighbor.row));
+            choose(neighbor.row);
             break;
         }
     }
@@ -295,12 +295,12 @@ void EmbeddingPanel::draw(Observatory& app) {
         return;
     }
     if (asked_at_ > 0 && app.frame >= asked_at_ + Target::kFramesInFlight) {
-        neighbours_ = likeness_.nearest(kNeighbours);
-        for (const Likeness::Neighbour& one : neighbours_) kinds_.as<uint32_t>()[one.row] |= kNear;
+        neighbors_ = likeness_.nearest(kNeighbors);
+        for (const Likeness::Neighbor& one : neighbors_) kinds_.as<uint32_t>()[one.row] |= kNear;
         asked_at_ = 0;
     }
     app.controls.value("embeddings/chosen", chosen_ != kNone ? app.model()->label(static_cast<int32_t>(chosen_)) : "");
-    app.controls.value("embeddings/neighbours", static_cast<double>(neighbours_.size()));
+    app.controls.value("embeddings/neighbors", static_cast<double>(neighbors_.size()));
     const ImVec2 room = ImGui::GetContentRegionAvail();
     const float right = 330.0F * app.scale;
     draw_cloud(app, {room.x - right - ImGui::GetStyle().ItemSpacing.x, room.y});

@@ -40,7 +40,7 @@ private:
     bool framed_ = false;                                        // the camera has been set to show all points
     uint32_t hovered_ = kNone, chosen_ = kNone, wanted_ = kNone; // wanted_: its neighbors are to be found
     uint64_t asked_at_ = 0;                                      // frame
-    std::vector<Likeness::Neighbour> neighbours_;
+    std::vector<Likeness::Neighbor> neighbors_;
     std::string search_;
     float size_ = 5.0F;
     bool turns_ = false;

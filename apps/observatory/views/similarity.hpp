@@ -11,14 +11,14 @@ namespace observatory {
 
 class Likeness {
 public:
-    struct Neighbour {
+    struct Neighbor {
         uint32_t row;
         float cosine;
     };
     explicit Likeness(Device& device);
     void record(VkCommandBuffer commands, const hk_tensor& table, uint32_t row);
     // Returns the most similar rows, without the row itself; valid once the recorded commands have completed.
-    std::vector<Neighbour> nearest(std::size_t count) const;
+    std::vector<Neighbor> nearest(std::size_t count) const;
 
 private:
     Device& device_;

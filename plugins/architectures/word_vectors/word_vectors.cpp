@@ -32,9 +32,9 @@ public:
             return value;
         };
         const Value words = table("words.weight", {s_.vocab_size, s_.hidden_size}),
-                    context_vectors = table("neighbours.weight", {s_.vocab_size, s_.hidden_size});
+                    context_vectors = table("neighbors.weight", {s_.vocab_size, s_.hidden_size});
         table("words.bias", {s_.vocab_size, 1});
-        table("neighbours.bias", {s_.vocab_size, 1});
+        table("neighbors.bias", {s_.vocab_size, 1});
         const Value vectors = s_.vectors == "sum" ? words + context_vectors : words;
         g.offer("embedding.weight", vectors);
         if (g.has_field("input_ids")) g.offer("hidden", embedding(vectors, g.input("input_ids")));

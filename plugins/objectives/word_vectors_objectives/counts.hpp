@@ -102,7 +102,7 @@ private:
 class CoOccurrences {
 public:
     struct Entry {
-        int32_t word = 0, neighbour = 0;
+        int32_t word = 0, neighbor = 0;
         double count = 0.0;
     };
     CoOccurrences(const CorpusText& text, std::optional<int32_t> unknown, std::size_t window) {
@@ -126,7 +126,7 @@ public:
             entries_.push_back({static_cast<int32_t>(pair >> 32), static_cast<int32_t>(pair & 0xffffffffu), count});
         if (entries_.empty()) throw invalid("no two known words stand near each other in the text");
         std::ranges::sort(entries_, [](const Entry& a, const Entry& b) {
-            return a.word != b.word ? a.word < b.word : a.neighbour < b.neighbour;
+            return a.word != b.word ? a.word < b.word : a.neighbor < b.neighbor;
         });
     }
     const std::vector<Entry>& entries() const { return entries_; }
