@@ -10,6 +10,7 @@
 #include "base/file.hpp"
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
+#include "infer/open_model.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
 #include "train/training_loop.hpp"

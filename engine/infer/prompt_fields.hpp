@@ -3,20 +3,13 @@
 
 #include "data/batcher.hpp"
 #include "infer/model.hpp"
+#include "infer/source_rows.hpp"
 
 #include <span>
 #include <string>
 #include <vector>
 
 namespace hekla::infer {
-
-struct SourceRows {
-    std::vector<std::vector<int32_t>> ids; // equally long, with padding
-    Tensors fields;                        // the encoder's others: attention_mask, ...
-};
-
-// Returns what the encoder reads of a batch that an objective made. Errors: a field of real numbers.
-Result<SourceRows> source_rows(std::span<const data::Field> fields);
 
 // Returns the batch that the seq2seq objective makes of texts, given as token ids, laid out as in training.
 Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry, const Model& model,
