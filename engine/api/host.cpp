@@ -13,6 +13,7 @@
 #include "infer/open_model.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
+#include "train/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include "generate/decoder_program.hpp"
 #include "infer/forward.hpp"
 #include "infer/open_model.hpp"
+#include "train/recipe_file.hpp"
 #include "train/report.hpp"
 #include "train/training_run.hpp"
 

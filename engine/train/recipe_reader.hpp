@@ -1,6 +1,7 @@
 // Reads the sections of a recipe from TOML. A visitor for recipe_visit.hpp.
 #pragma once
 
+#include "train/recipe.hpp"
 #include "train/recipe_key.hpp"
 #include "train/toml_text.hpp"
 

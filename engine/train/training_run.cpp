@@ -6,6 +6,7 @@
 #include "model/finite.hpp"
 #include "train/batch_wait.hpp"
 #include "train/fit.hpp"
+#include "train/recipe_file.hpp"
 #include "train/report.hpp"
 
 #include <algorithm>
@@ -52,7 +53,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, c
 
 TrainingRun::TrainingRun(const Recipe& recipe, const plugin::Registry& registry, std::pmr::memory_resource* host_memory,
                          const Log& log, const TrainerEvents& events)
-    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe), run_(recipe.output.dir) {}
+    : registry_(registry), host_memory_(host_memory), log_(log), events_(events), recipe_(recipe),
+      run_(recipe.output.dir) {}
 
 Status TrainingRun::start() {
     if (!folder_.owned()) return failed_precondition("this run was opened for reading: open it with Purpose::train");

@@ -1,6 +1,7 @@
 // Step scalars of a training: schedules and the host set them, and a resumed run has the same ones.
 #include "base/file.hpp"
 #include "base/temporary_folder.hpp"
+#include "train/recipe_file.hpp"
 #include "train/schedule.hpp"
 #include "train/training_loop.hpp"
 
