@@ -5,6 +5,7 @@
 #include "generate/generator.hpp"
 #include "infer/embed.hpp"
 #include "infer/forward.hpp"
+#include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
 #include "pages/attention_page.hpp"
 

@@ -1,7 +1,7 @@
 #include "stored_model.hpp"
 
 #include "base/json.hpp"
-#include "infer/model.hpp"
+#include "infer/weights_folder.hpp"
 #include "plugin/model_names.hpp"
 
 #include <fmt/format.h>

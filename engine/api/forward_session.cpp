@@ -2,6 +2,7 @@
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
+#include "infer/open_model.hpp"
 
 #include <algorithm>
 #include <cstring>

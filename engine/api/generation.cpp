@@ -3,6 +3,7 @@
 #include "api/boundary.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
+#include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
 
 #include <nlohmann/json.hpp>

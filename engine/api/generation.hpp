@@ -5,6 +5,7 @@
 #include "generate/generator.hpp"
 #include "hekla/hekla.h"
 #include "infer/model.hpp"
+#include "infer/prompt_style.hpp"
 
 #include <functional>
 #include <memory>

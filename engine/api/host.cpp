@@ -10,8 +10,10 @@
 #include "base/file.hpp"
 #include "graph/simplify.hpp"
 #include "infer/embed.hpp"
+#include "infer/open_model.hpp"
 #include "infer/predict.hpp"
 #include "infer/prompt_fields.hpp"
+#include "train/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
 #include <algorithm>

@@ -9,6 +9,8 @@
 #include "generate/options.hpp"
 #include "infer/exported_model.hpp"
 #include "infer/model.hpp"
+#include "infer/open_model.hpp"
+#include "infer/prompt_fields.hpp"
 #include "infer/source_layout.hpp"
 
 #include <algorithm>

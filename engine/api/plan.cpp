@@ -7,6 +7,8 @@
 #include "base/size_text.hpp"
 #include "generate/decoder_program.hpp"
 #include "infer/forward.hpp"
+#include "infer/open_model.hpp"
+#include "train/recipe_file.hpp"
 #include "train/report.hpp"
 #include "train/training_run.hpp"
 

@@ -1,6 +1,7 @@
 #include "api/training.hpp"
 
 #include "api/boundary.hpp"
+#include "train/recipe_file.hpp"
 
 namespace hekla::api {
 namespace {

@@ -1,7 +1,7 @@
 #include "infer/base_model.hpp"
 
 #include "base/hash.hpp"
-#include "infer/model.hpp"
+#include "infer/weights_folder.hpp"
 
 #include <fmt/format.h>
 

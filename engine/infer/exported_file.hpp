@@ -11,6 +11,7 @@
 #include "model/safetensors.hpp"
 
 #include <filesystem>
+#include <fmt/format.h>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,17 @@ private:
     std::vector<model::TensorView> tensors_;
     std::map<std::string, std::string_view, std::less<>> contents_;
 };
+
+// Calls read(manifest). A JSON exception is an error: corrupt. Since the manifest's hash was right, someone else made
+// it.
+template<class F>
+auto read_manifest(const ExportedFile& file, F&& read) -> decltype(read(file.manifest())) {
+    try {
+        return read(file.manifest());
+    } catch (const nlohmann::json::exception& e) {
+        return corrupt(fmt::format("{}: its manifest: {}", file.path().string(), e.what()));
+    }
+}
 
 struct ExportedContents {
     nlohmann::json manifest = nlohmann::json::object(); // hashes are added

@@ -36,16 +36,6 @@ std::string what_it_holds(const ExportedFile& file) {
         file.path().filename().string());
 }
 
-// The manifest's hash was correct, so a structural error means that it was created by someone else.
-template<class F>
-auto reading(const ExportedFile& file, F&& f) -> decltype(f()) {
-    try {
-        return f();
-    } catch (const json::exception& e) {
-        return corrupt(fmt::format("{}: its manifest: {}", file.path().string(), e.what()));
-    }
-}
-
 Status read_tokenizer(const ExportedFile& file, std::pmr::memory_resource* memory, Model& m) {
     HeldFiles files;
     for (const std::string& name : file.manifest().at("tokenizer").get<std::vector<std::string>>()) {
@@ -77,8 +67,7 @@ Result<const json*> find_head(const ExportedFile& file, const std::string& wante
 Result<Model> describe_exported(const plugin::Registry& registry, const fs::path& path, const ModelOptions& options) {
     HK_ASSIGN(const std::shared_ptr<const ExportedFile> file, ExportedFile::open(path));
     const std::string where = path.string();
-    return reading(*file, [&]() -> Result<Model> {
-        const json& manifest = file->manifest();
+    return read_manifest(*file, [&](const json& manifest) -> Result<Model> {
         if (options.objective)
             return unsupported(
                 fmt::format("{}: this needs a plugin's code (collate, decode), which an exported model does "
@@ -110,9 +99,8 @@ Result<Model> describe_exported(const plugin::Registry& registry, const fs::path
 }
 
 Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const ExportedFile& file) {
-    return reading(file, [&]() -> Result<std::shared_ptr<const program::CompiledKernels>> {
+    return read_manifest(file, [&](const json& manifest) -> Result<std::shared_ptr<const program::CompiledKernels>> {
         auto kernels = std::make_shared<program::CompiledKernels>();
-        const json& manifest = file.manifest();
         for (const auto& [shader, content] : manifest.at("kernels").items()) {
             HK_ASSIGN(const std::string_view bytes, file.content(content.get<std::string>()));
             std::vector<uint32_t> words(bytes.size() / sizeof(uint32_t));
@@ -129,22 +117,15 @@ Result<std::shared_ptr<const program::CompiledKernels>> exported_kernels(const E
 }
 
 Result<ExportSummary> exported_summary(const ExportedFile& file) {
-    return reading(file, [&]() -> Result<ExportSummary> {
-        const json& manifest = file.manifest();
+    return read_manifest(file, [&](const json& manifest) -> Result<ExportSummary> {
         return ExportSummary{manifest.at("version").get<std::string>(),
                              manifest.at("can").get<std::vector<std::string>>(), manifest.at("length").get<int64_t>()};
     });
 }
 
 Result<SourceLayout> exported_source_layout(const ExportedFile& file) {
-    return reading(file, [&]() -> Result<SourceLayout> { return layout_from(file.manifest().at("source")); });
-}
-
-Result<PromptStyle> exported_prompt_style(const ExportedFile& file) {
-    return reading(file, [&]() -> Result<PromptStyle> {
-        const json& manifest = file.manifest();
-        return PromptStyle{manifest.value("both_sides", false), manifest.value("begin", std::vector<int32_t>())};
-    });
+    return read_manifest(
+        file, [&](const json& manifest) -> Result<SourceLayout> { return layout_from(manifest.at("source")); });
 }
 
 } // namespace hekla::infer

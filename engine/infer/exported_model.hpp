@@ -48,7 +48,5 @@ struct ExportSummary {
 Result<ExportSummary> exported_summary(const ExportedFile& file);
 // Returns the layout of texts in the rows of the encoder.
 Result<SourceLayout> exported_source_layout(const ExportedFile& file);
-// Returns the prompt_style() of the exported model.
-Result<PromptStyle> exported_prompt_style(const ExportedFile& file);
 
 } // namespace hekla::infer

@@ -2,6 +2,7 @@
 
 #include "graph/id_range.hpp"
 #include "graph/logit_lens.hpp"
+#include "graph/reference.hpp"
 #include "graph/simplify.hpp"
 #include "program/host_tensor.hpp"
 

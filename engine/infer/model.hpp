@@ -1,8 +1,8 @@
-// A trained model opened from a folder, or from a file of `hekla export`: its plugins or their graphs, its tokenizer
-// and its weights, on a device or on the host.
+// A trained model, of a folder or of the file that `hekla export` wrote: its plugins or their graphs, its tokenizer and
+// its weights, on a device or on the host. open_model.hpp opens it.
 #pragma once
 
-#include "graph/reference.hpp"
+#include "infer/tensors.hpp"
 #include "model/folder.hpp"
 #include "plugin/compose.hpp"
 #include "program/program.hpp"
@@ -14,12 +14,6 @@
 #include <memory>
 
 namespace hekla::infer {
-
-using Tensors = std::map<std::string, graph::Tensor, std::less<>>;
-
-// Returns the folder with a model's weights: the folder itself, or the newest complete checkpoint of an unfinished run.
-// Error: not_found, if it is neither.
-Result<std::filesystem::path> weights_folder(const std::filesystem::path& folder);
 
 struct ModelOptions {
     std::string class_name = {}; // of the reference implementation; "": the one in config.json
@@ -65,29 +59,10 @@ std::string trained_prefix(const nlohmann::json& config, const std::string& colu
 // Returns the text with the prefix. A text that begins with it, and an empty text, are unchanged.
 std::string with_prefix(const std::string& prefix, std::string text);
 
-// The form of prompts that a language model was trained with.
-struct PromptStyle {
-    bool both_sides = false;    // a prefix language model: see generate::Request
-    std::vector<int32_t> begin; // ids before every prompt: its tokenizer's TextFrame::before
-};
-// Returns the style of a model. Prompts of a model that Hekla trained on rows (prompt and completion) do not start with
-// those ids, because its objective laid out the rows without them.
-Result<PromptStyle> prompt_style(const plugin::Registry& registry, const Model& model);
-// Returns the ids of a prompt. The prompt may be empty if the style or the tokenizer has a start token.
-Result<std::vector<int32_t>> prompt_ids(const Model& model, const PromptStyle& style, const std::string& prompt);
-
-// Opens a model without its weights: it has no runtime, store or parameters. Errors: as for open_model().
-Result<Model> describe_model(const plugin::Registry& registry, const std::filesystem::path& path,
-                             const ModelOptions& options, const Log& log);
 // Describes the model for the smallest batch, for callers that need only its parameters: a row of one token; one image;
 // a row of choices, for heads that compare them.
 Result<graph::Graph> describe_smallest(const Model& model);
 // Returns whether the model's graph reads one text and generates another.
 Result<bool> encoder_decoder(const Model& model);
-
-// Opens a model; without a device for the float64 interpreter. The device is requested after the folder's files were
-// read and checked. Errors contain the folder, and each tensor that is missing, unused or of the wrong shape.
-Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device,
-                         const std::filesystem::path& path, const ModelOptions& options, const Log& log);
 
 } // namespace hekla::infer

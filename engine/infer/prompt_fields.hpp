@@ -3,6 +3,7 @@
 
 #include "data/batcher.hpp"
 #include "infer/model.hpp"
+#include "infer/source_rows.hpp"
 
 #include <span>
 #include <string>
@@ -10,15 +11,7 @@
 
 namespace hekla::infer {
 
-struct SourceRows {
-    std::vector<std::vector<int32_t>> ids; // padded to the same length
-    Tensors fields;                        // the encoder's other fields: attention_mask, ...
-};
-
-// Returns the encoder's input from a batch of an objective. Errors: a field of real numbers.
-Result<SourceRows> source_rows(std::span<const data::Field> fields);
-
-// Returns the batch that the seq2seq objective makes of texts, given as token ids, with the layout of training.
+// Returns the batch that the seq2seq objective makes of texts, given as token ids, laid out as in training.
 Result<std::vector<data::Field>> source_fields(const plugin::Registry& registry, const Model& model,
                                                std::span<const std::vector<int32_t>> texts);
 

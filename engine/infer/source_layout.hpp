@@ -3,7 +3,7 @@
 #pragma once
 
 #include "data/batcher.hpp"
-#include "infer/prompt_fields.hpp"
+#include "infer/source_rows.hpp"
 
 #include <functional>
 #include <nlohmann/json.hpp>

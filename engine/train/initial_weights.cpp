@@ -1,8 +1,8 @@
 #include "train/initial_weights.hpp"
 
 #include "base/json.hpp"
-#include "infer/model.hpp"
 #include "infer/model_tensors.hpp"
+#include "infer/weights_folder.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
 #include "plugin/model_names.hpp"

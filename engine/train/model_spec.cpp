@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "infer/model.hpp"
+#include "infer/weights_folder.hpp"
 #include "model/folder.hpp"
 
 #include <algorithm>

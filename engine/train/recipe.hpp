@@ -1,8 +1,6 @@
 // A recipe: one TOML file that describes a run. Its keys are the rows of recipe_keys.inc.
 #pragma once
 
-#include "base/status.hpp"
-
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -39,16 +37,5 @@ struct Recipe {
 #define HK_RECIPE_NAMED_SECTIONS(name, type, shorthand, meaning) NamedSections<type> name;
 #include "train/recipe_keys.inc"
 };
-
-// Reads a recipe and applies overrides ("train.max_steps=100"; a value that is not TOML is a string). Errors contain
-// file, line and key, the expected value, and the nearest known key. Paths in [data] are relative to the current
-// folder.
-Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
-// Parses the text of a recipe; `name` is the file name in messages.
-Result<Recipe> parse_recipe(std::string_view text, const std::string& name,
-                            const std::vector<std::string>& overrides = {});
-
-// Returns the resolved recipe as TOML with every key; reading it gives the same recipe.
-std::string write_recipe(const Recipe& recipe);
 
 } // namespace hekla::train

@@ -2,10 +2,8 @@
 // run.
 #pragma once
 
-#include "train/recipe.hpp"
-
+#include <cstdint>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,35 +53,5 @@ struct SectionInfo {
     bool named = false;         // [name.x] for any x
     std::string_view shorthand; // for a named section: the key that `x = VALUE` sets
 };
-
-// A row of the table as text.
-struct RecipeKey {
-    std::string section, name; // section: "schedules.NAME" for named ones. name: empty for every other key
-    std::string type;          // "integer"
-    std::string fallback;      // the default as TOML; empty: none
-    std::string range;         // KeyRule::text()
-    std::string meaning;
-    Resume resume = Resume::free;
-};
-struct RecipeSection {
-    std::string name, meaning;
-    std::vector<RecipeKey> keys;
-};
-// Returns all sections and keys, in the order in which they are written.
-std::vector<RecipeSection> recipe_sections();
-
-// Returns "train.max_steps", ...: the keys that can be completed on a command line. In a key of a named section the
-// name is "NAME" ("schedules.NAME.kind").
-std::vector<std::string> recipe_key_names();
-
-// A key of a resolved recipe and its value as TOML.
-struct RecipeValue {
-    std::string section; // as in the header of the file
-    std::string key;     // without quotes
-    std::string line;    // "key = value", as it is written
-    std::string value;
-    Resume resume = Resume::free;
-};
-std::vector<RecipeValue> recipe_values(const Recipe& recipe);
 
 } // namespace hekla::train

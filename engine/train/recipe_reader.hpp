@@ -1,6 +1,7 @@
 // A visitor for recipe_visit.hpp that reads the sections of a recipe from TOML.
 #pragma once
 
+#include "train/recipe.hpp"
 #include "train/recipe_key.hpp"
 #include "train/toml_text.hpp"
 

@@ -1,6 +1,6 @@
 #include "train/recipe_reference.hpp"
 
-#include "train/recipe_key.hpp"
+#include "train/recipe_sections.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

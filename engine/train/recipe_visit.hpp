@@ -1,6 +1,7 @@
 // Calls a visitor for every section and key of a recipe, from the rows of recipe_keys.inc.
 #pragma once
 
+#include "train/recipe.hpp"
 #include "train/recipe_key.hpp"
 
 namespace hekla::train {

@@ -1,6 +1,6 @@
 #include "train/resume_check.hpp"
 
-#include "train/recipe_key.hpp"
+#include "train/recipe_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

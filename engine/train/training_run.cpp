@@ -6,6 +6,7 @@
 #include "model/finite.hpp"
 #include "train/batch_wait.hpp"
 #include "train/fit.hpp"
+#include "train/recipe_file.hpp"
 #include "train/report.hpp"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "infer/model_tensors.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "train/recipe_file.hpp"
 #include "train/training_run.hpp"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Opens a run: its checkpoint, tokenizer, data, description and programs.
+#include "train/recipe_file.hpp"
 #include "train/training_run.hpp"
 
 #include "base/file.hpp"

@@ -6,7 +6,9 @@
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
 #include "infer/exported_model.hpp"
+#include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
+#include "infer/weights_folder.hpp"
 
 #include <cstring>
 #include <fstream>

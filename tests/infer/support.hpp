@@ -4,6 +4,7 @@
 #include "base/file.hpp"
 #include "infer/embed.hpp"
 #include "infer/forward.hpp"
+#include "infer/open_model.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>

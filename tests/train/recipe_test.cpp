@@ -1,10 +1,10 @@
-// Recipes: what is read is written back, every mistake is one error with its position, and the reference is generated
-// from the table.
-#include "train/recipe.hpp"
+// Recipes: what is read is written, what is wrong is one error that names its place, and the reference is the table.
 
 #include "base/file.hpp"
+#include "train/recipe_file.hpp"
 #include "train/recipe_key.hpp"
 #include "train/recipe_reference.hpp"
+#include "train/recipe_sections.hpp"
 #include "train/resume_check.hpp"
 #include "train/schedule.hpp"
 

@@ -4,6 +4,7 @@
 #include "base/svg.hpp"
 #include "generate/options.hpp"
 #include "infer/forward.hpp"
+#include "infer/open_model.hpp"
 #include "infer/prompt_fields.hpp"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include "word_vectors.hpp"
 
 #include "base/file.hpp"
-#include "infer/model.hpp"
+#include "infer/weights_folder.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -10,6 +10,7 @@
 #include "graph/text.hpp"
 #include "infer/exported_model.hpp"
 #include "model/checkpoint.hpp"
+#include "train/recipe_file.hpp"
 #include "train/report.hpp"
 #include "train/training_graph.hpp"
 

@@ -11,7 +11,7 @@
 #include "graph/text.hpp"
 #include "model/safetensors.hpp"
 #include "model/weights.hpp"
-#include "train/recipe.hpp"
+#include "train/recipe_file.hpp"
 #include "train/report.hpp"
 
 #include <algorithm>

@@ -4,8 +4,7 @@
 #include "output.hpp"
 #include "pages/evaluation_page.hpp"
 #include "seeds.hpp"
-
-#include "train/recipe.hpp"
+#include "train/recipe_file.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,6 +9,7 @@
 #include "base/file.hpp"
 #include "model/checkpoint.hpp"
 #include "model/weights.hpp"
+#include "train/recipe_file.hpp"
 #include "train/replay.hpp"
 #include "train/report.hpp"
 

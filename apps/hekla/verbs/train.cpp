@@ -3,7 +3,7 @@
 #include "seeds.hpp"
 
 #include "hekla/plan.h"
-#include "train/recipe.hpp"
+#include "train/recipe_file.hpp"
 #include "train/report.hpp"
 
 #include <cmath>

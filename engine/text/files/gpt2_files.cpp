@@ -72,29 +72,6 @@ Status set_usual_roles(Vocabulary& vocabulary) {
 
 } // namespace
 
-Status BpeBuilder::add_token(const std::string& token, int32_t id, const std::string& name) {
-    // A token with a character outside the byte alphabet represents itself, because GPT-2's file stores special tokens
-    // this way.
-    const Status status =
-        vocabulary.add(id, token, bytes_of ? bytes_of(token) : alphabet_.bytes(token).value_or(token));
-    return status.ok() ? status : status.with_context(name);
-}
-
-Status BpeBuilder::add_merge(std::string_view left, std::string_view right, const std::string& place) {
-    const std::string joined = std::string(left) + std::string(right);
-    Merge merge;
-    for (const auto& [text, id] : {std::pair(left, &merge.left), std::pair(right, &merge.right),
-                                   std::pair(std::string_view(joined), &merge.result)}) {
-        const std::optional<int32_t> found = vocabulary.find(text);
-        if (!found) return corrupt(fmt::format("{}: the token {} is not in the vocabulary", place, json_quote(text)));
-        *id = *found;
-    }
-    if (!merges.add(merge))
-        return corrupt(
-            fmt::format("{}: {} and {} are merged a second time", place, json_quote(left), json_quote(right)));
-    return {};
-}
-
 Result<BpeBuilder> read_bpe_files(const FilePlace& vocabulary, const FilePlace& merges,
                                   std::function<std::string(const std::string& token)> bytes_of) {
     BpeBuilder builder;

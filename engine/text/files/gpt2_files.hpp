@@ -3,29 +3,15 @@
 
 #include "base/file_place.hpp"
 #include "text/byte_bpe.hpp"
+#include "text/files/bpe_builder.hpp"
 
 #include <functional>
 #include <string>
 
 namespace hekla::text {
 
-// Builds a BPE tokenizer; shared with tokenizer.json, which also contains vocabulary and merges.
-class BpeBuilder {
-public:
-    // `name` is the file's name in messages.
-    Status add_token(const std::string& token, int32_t id, const std::string& name);
-    Status add_merge(std::string_view left, std::string_view right, const std::string& place);
-    Vocabulary vocabulary;
-    Merges merges;
-    // Returns the bytes that a token adds to a text; empty: those of the byte alphabet.
-    std::function<std::string(const std::string& token)> bytes_of;
-
-private:
-    ByteAlphabet alphabet_;
-};
-
-// Reads the two files, and the special token files in the folder of the first. If no file defines special tokens, they
-// are those of GPT-2, RoBERTa and DeBERTa: "<|endoftext|>", or "<s>" etc., or "[CLS]" etc.
+// Reads the two files, and the special token files in the folder of the first. Where no file names special tokens, they
+// are those of GPT-2, RoBERTa and DeBERTa: "<|endoftext|>", or "<s>" and its like, or "[CLS]" and its like.
 Result<std::unique_ptr<Tokenizer>> read_gpt2_files(const FilePlace& vocabulary, const FilePlace& merges);
 
 // Reads only the two files.

@@ -8,6 +8,7 @@
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/files/wordpiece_files.hpp"
 #include "text/suffix_bpe.hpp"
+#include "text/unicode/character.hpp"
 #include "text/words.hpp"
 
 #include <algorithm>
@@ -15,9 +16,6 @@
 
 namespace hekla::text {
 namespace {
-
-// Splits after every character. `.` would not match a newline, and the flag for that differs between regex engines.
-constexpr std::string_view kAnyCharacter = R"([\s\S])";
 
 Status read_vocabulary(const Json& model, const std::string& name, BpeBuilder& builder) {
     return read_model_vocabulary(
@@ -108,27 +106,6 @@ Result<std::unique_ptr<Tokenizer>> read_byte_bpe(const Json& json, const FilePla
     return ByteBpe::create(std::move(builder.vocabulary), std::move(builder.merges), std::move(options));
 }
 
-Result<std::unique_ptr<Tokenizer>> read_characters(const Json& json, const FilePlace& path) {
-    const std::string name = path.string();
-    const Json& section = member(json, "pre_tokenizer");
-    const char* done = "a Split into single characters, for a WordLevel model";
-    HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
-    const Json& pattern = member(section, "pattern");
-    if (type != "Split" || !pattern.is_object() || member(pattern, "Regex") != kAnyCharacter ||
-        member(section, "behavior") != "Isolated" || member(section, "invert") == true)
-        return not_done(name, "pre_tokenizer", section.dump(), done);
-    const Json& decoder = member(json, "decoder");
-    if (!decoder.is_object() || member(decoder, "type") != "Fuse")
-        return not_done(name, "decoder", decoder.dump(), "Fuse, for a WordLevel model");
-    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
-    return CharacterTokenizer::create(std::move(vocabulary));
-}
-
-Status refuse_normalizer(const Json& json, const std::string& name) {
-    const Json& normalizer = member(json, "normalizer");
-    return normalizer.is_null() ? Status() : not_done(name, "normalizer", normalizer.dump(), "none");
-}
-
 Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json& json, const FilePlace& path) {
     const std::string name = path.string();
     if (type == "WordPiece") return read_wordpiece_json(json, path);
@@ -137,10 +114,7 @@ Result<std::unique_ptr<Tokenizer>> read_kind(const std::string& type, const Json
     if (type == "BPE" && is_sentencepiece_bpe(json)) return read_sentencepiece_bpe_json(json, path);
     if (type == "BPE") { return read_byte_bpe(json, path); }
     if (type == "WordLevel" && is_words_json(json)) return read_words_json(json, path);
-    if (type == "WordLevel") {
-        HK_TRY(refuse_normalizer(json, name));
-        return read_characters(json, path);
-    }
+    if (type == "WordLevel") return read_character_json(json, path);
     return not_done(name, "model's type", json_quote(type), "BPE, WordPiece, Unigram and WordLevel");
 }
 
@@ -204,19 +178,6 @@ std::string byte_bpe_json(const ByteBpe& bpe) {
             ? R"({"add_prefix_space":true,"trim_offsets":false,"type":"ByteLevel","use_regex":true})"
             : options.post_processor,
         byte_level, model);
-}
-
-std::string character_json(const CharacterTokenizer& characters) {
-    const Vocabulary& vocabulary = characters.vocabulary();
-    const std::optional<int32_t> unknown = characters.special(TokenRole::unk);
-    return tokenizer_document(
-        vocabulary, "null",
-        fmt::format("{{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, \"behavior\": \"Isolated\", "
-                    "\"invert\": false}}",
-                    json_quote(kAnyCharacter)),
-        "null", "{\"type\": \"Fuse\"}",
-        fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
-                    vocabulary_json(vocabulary), json_quote(unknown ? vocabulary.token(*unknown) : "<unk>")));
 }
 
 } // namespace hekla::text

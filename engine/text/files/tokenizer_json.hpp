@@ -5,7 +5,6 @@
 
 #include "base/file_place.hpp"
 #include "text/byte_bpe.hpp"
-#include "text/unicode/character.hpp"
 
 #include <memory>
 #include <string>
@@ -16,6 +15,5 @@ namespace hekla::text {
 Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(const FilePlace& path);
 
 std::string byte_bpe_json(const ByteBpe& bpe);
-std::string character_json(const CharacterTokenizer& characters);
 
 } // namespace hekla::text

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/file_place.hpp"
-#include "text/files/gpt2_files.hpp"
+#include "text/files/bpe_builder.hpp"
 #include "text/files/json_file.hpp"
 #include "text/vocabulary.hpp"
 

@@ -3,13 +3,16 @@
 #include "base/file.hpp"
 #include "text/files/json_file.hpp"
 #include "text/files/special_files.hpp"
-#include "text/files/tokenizer_json.hpp"
+#include "text/files/tokenizer_json_parts.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <fmt/format.h>
 
 namespace hekla::text {
 namespace {
+
+// Splits after every character. `.` would not match a newline, and the flag for that differs between engines.
+constexpr std::string_view kAnyCharacter = R"([\s\S])";
 
 class CharacterTrainer final : public TokenizerTrainer {
 public:
@@ -121,7 +124,36 @@ bool CharacterTokenizer::can_cut(std::string_view text, std::size_t at) const {
     return added_.can_cut(text, at);
 }
 
-std::string CharacterTokenizer::to_json() const { return character_json(*this); }
+Result<std::unique_ptr<Tokenizer>> read_character_json(const Json& json, const FilePlace& path) {
+    const std::string name = path.string();
+    if (const Json& normalizer = member(json, "normalizer"); !normalizer.is_null())
+        return not_done(name, "normalizer", normalizer.dump(), "none");
+    const Json& section = member(json, "pre_tokenizer");
+    const char* done = "a Split into single characters, for a WordLevel model";
+    HK_ASSIGN(const std::string type, type_of(section, "pre_tokenizer", name));
+    const Json& pattern = member(section, "pattern");
+    if (type != "Split" || !pattern.is_object() || member(pattern, "Regex") != kAnyCharacter ||
+        member(section, "behavior") != "Isolated" || member(section, "invert") == true)
+        return not_done(name, "pre_tokenizer", section.dump(), done);
+    const Json& decoder = member(json, "decoder");
+    if (!decoder.is_object() || member(decoder, "type") != "Fuse")
+        return not_done(name, "decoder", decoder.dump(), "Fuse, for a WordLevel model");
+    HK_ASSIGN(Vocabulary vocabulary, read_plain_vocabulary(json, path, false));
+    return CharacterTokenizer::create(std::move(vocabulary));
+}
+
+std::string CharacterTokenizer::to_json() const {
+    const Vocabulary& tokens = vocabulary();
+    const std::optional<int32_t> unknown = special(TokenRole::unk);
+    return tokenizer_document(
+        tokens, "null",
+        fmt::format("{{\"type\": \"Split\", \"pattern\": {{\"Regex\": {}}}, \"behavior\": \"Isolated\", "
+                    "\"invert\": false}}",
+                    json_quote(kAnyCharacter)),
+        "null", "{\"type\": \"Fuse\"}",
+        fmt::format("{{\n    \"type\": \"WordLevel\",\n    \"vocab\": {},\n    \"unk_token\": {}\n  }}",
+                    vocabulary_json(tokens), json_quote(unknown ? tokens.token(*unknown) : "<unk>")));
+}
 
 Status CharacterTokenizer::save(const std::filesystem::path& folder) const {
     HK_TRY(write_file_atomically(folder / "tokenizer.json", to_json()));

@@ -2,7 +2,9 @@
 // unknown token, or, without one, an error with the character and its position.
 #pragma once
 
+#include "base/file_place.hpp"
 #include "text/added_tokens.hpp"
+#include "text/files/json_file.hpp"
 #include "text/tokenizer.hpp"
 
 #include <array>
@@ -39,5 +41,8 @@ private:
     std::unordered_map<char32_t, int32_t> others_;
     int32_t characters_ = 0;
 };
+
+// A tokenizer.json whose model is WordLevel, split into single characters.
+Result<std::unique_ptr<Tokenizer>> read_character_json(const Json& json, const FilePlace& path);
 
 } // namespace hekla::text

@@ -1,8 +1,10 @@
-#include "train/recipe.hpp"
+#include "train/recipe_file.hpp"
 
 #include "base/file.hpp"
 #include "text/unicode/utf8.hpp"
 #include "train/recipe_reader.hpp"
+#include "train/recipe_sections.hpp"
+#include "train/recipe_value.hpp"
 #include "train/recipe_visit.hpp"
 #include "train/schedule.hpp"
 
@@ -104,6 +106,40 @@ Status check(const Recipe& r) {
     return {};
 }
 
+// Collects the values of a recipe, as they are written.
+class Writer {
+public:
+    template<class Section, class Visit>
+    void section(const SectionInfo& info, const Section& section, const Visit& visit) {
+        section_ = info.name;
+        visit(section, *this);
+    }
+    template<class Section, class Visit>
+    void sections(const SectionInfo& info, const NamedSections<Section>& all, const Visit& visit) {
+        for (const auto& [name, one] : all) {
+            section_ = fmt::format("{}.{}", info.name, quoted(name));
+            visit(one, *this);
+        }
+    }
+    template<class T>
+    void key(const KeyInfo& info, const T& value, const T& fallback) {
+        if (!is_empty(value) || !is_empty(fallback)) add(std::string(info.name), info, toml_text(value), false);
+    }
+    void other_keys(const KeyInfo& info, const nlohmann::json& config) {
+        for (const auto& [key, value] : config.items())
+            if (!value.is_null()) add(key, info, toml_text(value), true);
+    }
+
+    std::vector<RecipeValue> found;
+
+private:
+    void add(const std::string& key, const KeyInfo& info, std::string value, bool quote) {
+        std::string line = fmt::format("{} = {}", quote ? quoted(key) : key, value);
+        found.push_back({section_, key, std::move(line), std::move(value), info.resume});
+    }
+    std::string section_;
+};
+
 } // namespace
 
 Result<Recipe> parse_recipe(std::string_view text, const std::string& name, const std::vector<std::string>& overrides) {
@@ -123,6 +159,12 @@ Result<Recipe> read_recipe(const std::filesystem::path& file, const std::vector<
     HK_ASSIGN(Recipe recipe, parse_recipe(text, file.string(), overrides));
     recipe.file = file;
     return recipe;
+}
+
+std::vector<RecipeValue> recipe_values(const Recipe& recipe) {
+    Writer writer;
+    visit_sections(recipe, writer);
+    return std::move(writer.found);
 }
 
 std::string write_recipe(const Recipe& recipe) {

@@ -1,0 +1,156 @@
+#include "infer/open_model.hpp"
+
+#include "base/json.hpp"
+#include "infer/base_model.hpp"
+#include "infer/exported_model.hpp"
+#include "infer/model_tensors.hpp"
+#include "infer/weights_folder.hpp"
+#include "plugin/record.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+
+namespace hekla::infer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns how the graph of the model's plugins differs from the one that it was made with; empty where it does not, or
+// where the folder has no record.
+Result<std::string> difference_from_record(const Model& m, const Log& log) {
+    HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.path));
+    if (!record) return std::string();
+    Result<std::string> difference = plugin::difference_from(*record, *m.composition);
+    if (difference.ok()) return difference;
+    // Another head may need fields that the recorded batch does not have; then the two cannot be compared.
+    log.debug(fmt::format("{}: its plugins are not compared with those it was made with: {}", m.path.string(),
+                          difference.message()));
+    return std::string();
+}
+
+Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& graph, const Model& m,
+                                                         const model::ModelFolder& folder,
+                                                         const model::ModelFolder* base, const Log& log) {
+    HK_ASSIGN(const std::string difference, difference_from_record(m, log));
+    Result<std::vector<plugin::StoredTensor>> stored =
+        base != nullptr ? find_with_base(graph, folder.weights(), base->weights(), m.composition->architecture().names)
+                        : plugin::find_tensors(graph, folder.weights(), m.composition->architecture().names);
+    if (!stored.ok() && !difference.empty())
+        return Status(stored.code(), fmt::format("{}\n  {}", stored.message(), difference));
+    if (stored.ok() && !difference.empty())
+        log.warning(fmt::format("{}: {}\n  Every weight has its place, so it is used, as this graph computes",
+                                m.path.string(), difference));
+    return stored;
+}
+
+// They are stored under the graph's own names.
+Result<std::vector<plugin::StoredTensor>> exported_tensors(const graph::Graph& graph, const ExportedFile& file) {
+    model::NameRules rules;
+    rules.ignorable = {"*"}; // another head's
+    HK_ASSIGN(plugin::FoundTensors found, plugin::find_some_tensors(graph, file.tensors(), file.path().string(), rules,
+                                                                    [](const std::string&) { return true; }));
+    return std::move(found.tensors);
+}
+
+// What the weights of a model on a device are: of which files, as they are now, and which tensors of them.
+Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, const ModelOptions& options) {
+    std::string key = fmt::format("{}", static_cast<int>(options.weights));
+    std::error_code problem;
+    const auto add = [&](const fs::path& file) {
+        const fs::path whole = fs::canonical(file, problem);
+        const auto bytes = fs::file_size(whole, problem);
+        key += fmt::format("\n{} {} {}", whole.string(), bytes,
+                           fs::last_write_time(whole, problem).time_since_epoch().count());
+    };
+    const auto add_folder = [&](const fs::path& folder) {
+        std::vector<fs::path> files;
+        for (const auto& entry : fs::directory_iterator(folder, problem))
+            if (entry.is_regular_file(problem)) files.push_back(entry.path());
+        std::ranges::sort(files);
+        for (const fs::path& file : files) add(file);
+    };
+    if (m.exported != nullptr)
+        add(m.exported->path());
+    else
+        add_folder(m.path);
+    if (base != nullptr) add_folder(base->path());
+    if (problem) return io_error(fmt::format("{}: {}", m.path.string(), problem.message()));
+    for (const program::ParameterEntry& entry : m.table)
+        key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
+    return key;
+}
+
+} // namespace
+
+Result<Model> describe_model(const plugin::Registry& registry, const fs::path& given, const ModelOptions& options,
+                             const Log& log) {
+    std::error_code ignored;
+    if (fs::is_regular_file(given, ignored)) return describe_exported(registry, given, options);
+    Model m;
+    HK_ASSIGN(m.path, weights_folder(given));
+    HK_ASSIGN(const model::ModelFolder folder, model::ModelFolder::open(m.path));
+    Result<std::unique_ptr<text::Tokenizer>> tokenizer = text::load_tokenizer(m.path);
+    if (!tokenizer.ok()) {
+        if (options.tokenizer_required) return tokenizer.status();
+        m.tokenizer_problem = tokenizer.status();
+    } else {
+        HK_ASSIGN(m.tokenizer, text::lying_in(options.memory, tokenizer.take()));
+    }
+    HK_ASSIGN(m.config, parse_json_object(folder.config_json(), (folder.path() / "config.json").string()));
+    HK_ASSIGN(const plugin::CompositionSpec spec, stored_spec(registry, folder, options));
+    HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, m.tokenizer.get(), log));
+    return m;
+}
+
+Result<Model> open_model(const plugin::Registry& registry, const program::RuntimeSource& device, const fs::path& given,
+                         const ModelOptions& asked, const Log& log) {
+    ModelOptions options = asked;
+    if (device.has_device()) options.memory = device.host_memory();
+    HK_ASSIGN(Model m, describe_model(registry, given, options, log));
+    HK_ASSIGN(const graph::Graph graph, describe_smallest(m));
+    m.table = program::parameter_table(graph);
+    std::optional<model::ModelFolder> folder, base; // tensors point into them
+    std::vector<plugin::StoredTensor> tensors;
+    program::StoreOptions store;
+    store.weights = options.weights;
+    if (m.exported != nullptr) {
+        HK_ASSIGN(tensors, exported_tensors(graph, *m.exported));
+    } else {
+        HK_ASSIGN(folder, model::ModelFolder::open(m.path));
+        HK_ASSIGN(base, open_base(m.config, m.path));
+        HK_ASSIGN(tensors, folder_tensors(graph, m, *folder, base ? &*base : nullptr, log));
+    }
+    if (options.describe_only) return m;
+    HK_ASSIGN(program::Runtime * runtime, device.get());
+    m.runtime = runtime;
+    std::optional<program::WeightsPool::Loading> loading;
+    if (options.pool != nullptr && runtime != nullptr) {
+        HK_ASSIGN(const std::string key, weights_key(m, base ? &*base : nullptr, options));
+        HK_ASSIGN(program::WeightsPool::Found found, options.pool->find(key, options.may_wait, options.stopping));
+        store.shared = std::move(found.weights);
+        store.share = found.loading.has_value();
+        if (found.loading) loading.emplace(std::move(*found.loading));
+    }
+    if (m.exported != nullptr && runtime != nullptr) { HK_ASSIGN(store.kernels, exported_kernels(*m.exported)); }
+    if (runtime != nullptr) { HK_ASSIGN(m.store, program::ParameterStore::create(*runtime, m.table, store)); }
+    for (const plugin::StoredTensor& found : tensors) {
+        if (store.shared != nullptr && !found.tensor.buffer) continue; // loaded by another
+        if (m.exported != nullptr) HK_TRY(m.exported->check(*found.stored));
+        if (runtime != nullptr) {
+            HK_TRY(upload(*m.store, found));
+            continue;
+        }
+        graph::Tensor values{found.tensor.kind, found.tensor.shape, {}};
+        values.data.resize(static_cast<std::size_t>(values.shape.elements()));
+        HK_TRY(model::load_float64(*found.stored, values.data));
+        m.parameters.emplace(found.tensor.name, std::move(values));
+    }
+    if (loading) {
+        HK_TRY(runtime->gpu().queue->wait_all()); // others read them on queues of their own
+        loading->loaded(m.store->shared());
+    }
+    return m;
+}
+
+} // namespace hekla::infer
