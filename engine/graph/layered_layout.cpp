@@ -18,7 +18,7 @@ constexpr double kWay = 10;      // of a dummy node
 
 // An element of a layer in a box: a child, a port where a value enters or leaves the box, or a dummy node of a long
 // edge.
-struct Slot {
+struct LayerSlot {
     std::size_t item = kNobody;  // a child
     std::size_t value = kNobody; // of a port or dummy node
     int layer = 0;
@@ -32,7 +32,7 @@ struct Box {
     std::map<std::size_t, std::size_t> slot_of;                        // child -> slot
     std::map<std::size_t, std::size_t> entry, exit;                    // value -> slot
     std::set<std::tuple<std::size_t, std::size_t, std::size_t>> edges; // (from slot, to slot, value)
-    std::vector<Slot> slots;
+    std::vector<LayerSlot> slots;
     std::vector<std::vector<std::size_t>> layers;
     std::vector<std::vector<std::size_t>> lines; // slots that each drawn edge passes, then its value
     std::vector<std::size_t> line_values;
@@ -94,7 +94,7 @@ private:
 
     void arrange(std::size_t index) {
         Box& box = boxes_[index];
-        for (Slot& slot : box.slots)
+        for (LayerSlot& slot : box.slots)
             if (slot.item != kNobody) {
                 slot.width = items_[slot.item].width;
                 slot.height = items_[slot.item].height;
@@ -106,14 +106,14 @@ private:
     }
 
     static void find_layers(Box& box) {
-        for (Slot& slot : box.slots) slot.layer = slot.item == kNobody ? 0 : 1;
+        for (LayerSlot& slot : box.slots) slot.layer = slot.item == kNobody ? 0 : 1;
         // Edges between children point forward in the children's order, which is also the order of their slots.
         int last = 1;
         for (const std::size_t child : box.children) {
             const std::size_t at = box.slot_of[child];
             last = std::max(last, box.slots[at].layer);
             for (auto e = box.edges.lower_bound({at, 0, 0}); e != box.edges.end() && std::get<0>(*e) == at; ++e) {
-                Slot& to = box.slots[std::get<1>(*e)];
+                LayerSlot& to = box.slots[std::get<1>(*e)];
                 if (to.item != kNobody) to.layer = std::max(to.layer, box.slots[at].layer + 1);
             }
         }
@@ -125,7 +125,7 @@ private:
             if (has_above[at]) continue;
             int first = 0;
             for (auto e = box.edges.lower_bound({at, 0, 0}); e != box.edges.end() && std::get<0>(*e) == at; ++e) {
-                const Slot& to = box.slots[std::get<1>(*e)];
+                const LayerSlot& to = box.slots[std::get<1>(*e)];
                 if (to.item != kNobody && (first == 0 || to.layer < first)) first = to.layer;
             }
             if (first > 1) box.slots[at].layer = first - 1;
@@ -159,7 +159,7 @@ private:
             box.line_values.push_back(value);
         }
         int last = 0;
-        for (const Slot& slot : box.slots) last = std::max(last, slot.layer);
+        for (const LayerSlot& slot : box.slots) last = std::max(last, slot.layer);
         box.layers.assign(static_cast<std::size_t>(last) + 1, {});
         for (std::size_t i = 0; i < box.slots.size(); ++i)
             box.layers[static_cast<std::size_t>(box.slots[i].layer)].push_back(i);
@@ -239,7 +239,7 @@ private:
         for (const auto& layer : box.layers) relax(box, layer, true);
         double left = 0, right = 0;
         bool any = false;
-        for (const Slot& slot : box.slots) {
+        for (const LayerSlot& slot : box.slots) {
             left = any ? std::min(left, slot.x - slot.width / 2) : slot.x - slot.width / 2;
             right = any ? std::max(right, slot.x + slot.width / 2) : slot.x + slot.width / 2;
             any = true;
@@ -253,7 +253,7 @@ private:
                 items = items || box.slots[at].item != kNobody;
             }
             for (const std::size_t at : layer) {
-                Slot& slot = box.slots[at];
+                LayerSlot& slot = box.slots[at];
                 slot.y = y + (slot.item == kNobody ? 0 : (height - slot.height) / 2);
                 if (slot.item == kNobody) slot.height = height;
                 slot.x += kPadding - left;
@@ -268,7 +268,7 @@ private:
     }
 
     void place_children(std::size_t index) {
-        for (const Slot& slot : boxes_[index].slots) {
+        for (const LayerSlot& slot : boxes_[index].slots) {
             if (slot.item == kNobody) continue;
             LayoutItem& child = items_[slot.item];
             child.x = items_[index].x + slot.x - child.width / 2;
@@ -284,7 +284,7 @@ private:
             LayoutLine line;
             const auto& along = box.lines[l];
             for (std::size_t i = 0; i < along.size(); ++i) {
-                const Slot& slot = box.slots[along[i]];
+                const LayerSlot& slot = box.slots[along[i]];
                 const bool first = i == 0, last = i + 1 == along.size();
                 const double x = item.x + slot.x;
                 const bool port = slot.item == kNobody && (first || last);
